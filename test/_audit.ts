@@ -1,1 +1,1 @@
-export { newEntry } from '../lib/testing/store-contract/audit-entry.ts'
+export { newEntry } from './contract/audit-entry.ts'

@@ -71,7 +71,7 @@ import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
-import { captureWebhooks, createFakeClock, describeStoreContract, waitForDelivery } from 'business-api-kit/testing'
+import { captureWebhooks, createFakeClock, waitForDelivery } from 'business-api-kit/testing'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
 export const store = createPostgresStore('postgres://localhost/app')
@@ -94,7 +94,6 @@ export const clock = createFakeClock()
 export const captured = captureWebhooks({ settings, organizationId: 'org_1', clock })
 export const next = captured.then((webhooks) => webhooks.next('invoice.paid'))
 export const waited = waitForDelivery(store, { organizationId: 'org_1', eventId: 'evt_1' })
-export const contract = describeStoreContract
 export const loop = createDeliveryLoop(store, sender)
 export const stats = loop.stats()
 export const metrics = createMetrics(store, { loop })

@@ -13,9 +13,9 @@ import { GIVE_BACK } from '../../lib/postgres/statements/buckets.ts'
 import { ask } from '../../lib/postgres/statements/statement.ts'
 import { NO_LIMITS } from '../../lib/postgres/verdict.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
-import { newKey } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { newKey } from '../contract/tenant.ts'
 import type { Admitted, Admitting } from './_admitter.ts'
 
 // A process takes several tokens at once for a key that is used steadily. That must show in nothing but speed.

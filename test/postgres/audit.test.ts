@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
-import { createPublisher } from '../../lib/testing/store-contract/delivering.ts'
-import type { StoreUnderTest } from '../../lib/testing/store-contract/harness.ts'
-import { changes, settingsOf } from '../../lib/testing/store-contract/settings-changes.ts'
-import { ids } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { createPublisher } from '../contract/delivering.ts'
+import type { StoreUnderTest } from '../contract/harness.ts'
+import { changes, settingsOf } from '../contract/settings-changes.ts'
+import { ids } from '../contract/tenant.ts'
 
 let database: TestDatabase
 let sql: Sql

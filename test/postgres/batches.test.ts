@@ -12,10 +12,10 @@ import { createDistributionReader } from '../../lib/postgres/distributed/state.t
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
-import { ids, newKey } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { untilWaiting } from '../_waiting.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { ids, newKey } from '../contract/tenant.ts'
 import { findRefusedForms } from './_distributed-forms.ts'
 import { readFacts } from './_distribution-facts.ts'
 

@@ -5,6 +5,7 @@ import type { RecordStore } from '../../lib/business-store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { formatNumber, type NewNumber } from '../../lib/resources/document-numbers.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import {
   changeClaim,
   conversion,
@@ -16,10 +17,9 @@ import {
   settlement,
   type Verb,
   verbs,
-} from '../../lib/testing/store-contract/changing.ts'
-import { itemsOf, kinds } from '../../lib/testing/store-contract/kinds.ts'
-import { createTenant, ids, type Tenant } from '../../lib/testing/store-contract/tenant.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+} from '../contract/changing.ts'
+import { itemsOf, kinds } from '../contract/kinds.ts'
+import { createTenant, ids, type Tenant } from '../contract/tenant.ts'
 
 // Cases for a real database only: a change or a creation that meets another call with an uncommitted write.
 

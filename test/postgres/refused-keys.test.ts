@@ -8,9 +8,9 @@ import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
-import { newKey } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { newKey } from '../contract/tenant.ts'
 
 // A flood of requests over a limit: the requests share looks at their key, and each is judged by what holds when it comes.
 

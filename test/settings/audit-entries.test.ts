@@ -5,7 +5,7 @@ import { INVALID_INPUT, INVALID_STATE, NOT_FOUND } from '../../lib/base/errors.t
 import { createIds } from '../../lib/base/ids.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import type { Acting } from '../../lib/settings.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
+import { newEntry } from '../contract/audit-entry.ts'
 import { createSetUp, entriesOf, type Given, URL } from './_audit.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
-import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
-import {
-  claimOne,
-  createPublisher,
-  deliveriesOf,
-  onlyEndpoint,
-} from '../../lib/testing/store-contract/delivering.ts'
-import { kinds } from '../../lib/testing/store-contract/kinds.ts'
-import { createTenant, events, newEndpoint, newEvent } from '../../lib/testing/store-contract/tenant.ts'
-import { describeStoreContract } from '../../lib/testing/store-contract.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { claimOne, createPublisher, deliveriesOf, onlyEndpoint } from '../contract/delivering.ts'
+import { kinds } from '../contract/kinds.ts'
+import { describeStoreContract } from '../contract/store-contract.ts'
+import { createTenant, events, newEndpoint, newEvent } from '../contract/tenant.ts'
 
 let passedMs = 0
 const store = createMemoryStore({ clock: () => Date.now() + passedMs })

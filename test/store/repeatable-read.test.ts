@@ -1,8 +1,8 @@
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { describeStoreContract } from '../contract/store-contract.ts'
 import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 

@@ -1,9 +1,9 @@
 import { after, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import type { StoreUnderTest } from '../../lib/testing/store-contract/harness.ts'
-import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import type { StoreUnderTest } from '../contract/harness.ts'
+import { describeStoreContract } from '../contract/store-contract.ts'
 import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 

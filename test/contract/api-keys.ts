@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { setTimeout } from 'node:timers/promises'
+import type { ApiKey, ApiKeyRecord } from '../../lib/access/api-keys.ts'
+import { newEntry } from './audit-entry.ts'
+import type { StoreHarness } from './harness.ts'
+import { createTenant, ids, newKey, requestOf, type Tenant } from './tenant.ts'
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** The stored fields of keys, and revocation, expiry and last use. */
+export function testApiKeys(harness: StoreHarness): void {
+  testList(harness)
+  testRevoke(harness)
+  testLastUse(harness)
+  testOrganizationLimit(harness)
+}
+
+/** A new key as `apiKeys.list` shows the key. */
+function shown({ digest: _, ...record }: ApiKeyRecord): ApiKey {
+  return { ...record, revokedAt: null, successorId: null, lastUsedAt: null }
+}
+
+async function find(tenant: Tenant, id: string): Promise<ApiKey> {
+  const key = (await tenant.store.apiKeys.list(tenant.id)).find((each) => each.id === id)
+  assert.ok(key, 'no key')
+  return key
+}
+
+function testList(harness: StoreHarness): void {
+  harness.test(
+    'apiKeys.list() gives every key newest first, each field as inserted, and nothing secret',
+    async () => {
+      const tenant = await createTenant(harness)
+      const one = newKey({
+        name: 'O\'Brien "🏺" \\ \n 株式会社',
+        scopes: ['clients:read'],
+        prefix: 'x_live_',
+      })
+      const two = newKey({
+        expiresAt: '2020-02-29T12:00:00.010Z',
+        createdAt: '2019-01-01T00:00:00.000Z',
+        rateLimit: { perSecond: 0.5, burst: 7 },
+        scopes: ['projects:read', 'clients:read'],
+      })
+      await tenant.store.apiKeys.insert({
+        organizationId: tenant.id,
+        limit: 1000,
+        key: two,
+        entry: newEntry(),
+      })
+      await tenant.store.apiKeys.insert({
+        organizationId: tenant.id,
+        limit: 1000,
+        key: one,
+        entry: newEntry(),
+      })
+      const keys = await tenant.store.apiKeys.list(tenant.id)
+      assert.deepEqual(keys, [shown(two), shown(one), shown(tenant.key)])
+      assert.equal(JSON.stringify(keys).includes(one.digest), false)
+    },
+  )
+
+  harness.test('apiKeys.list() is empty for an organization without keys', async () => {
+    const id = 'org_contract_without_keys'
+    assert.deepEqual(await (await harness.store(id)).apiKeys.list(id), [])
+  })
+
+  harness.test('apiKeys.insert() of an id that exists changes nothing', async () => {
+    const tenant = await createTenant(harness)
+    await tenant.store.apiKeys.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      key: tenant.key,
+      entry: newEntry(),
+    })
+    await tenant.store.apiKeys.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      key: newKey({ id: tenant.key.id, name: 'Another' }),
+      entry: newEntry(),
+    })
+    assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
+    assert.equal((await tenant.store.apiKeys.admit(requestOf(tenant.key))).outcome, 'admitted')
+  })
+
+  harness.test('apiKeys.insert() never lets two keys share a digest', async () => {
+    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+    await assert.rejects(theirs.insertKey({ digest: ours.key.digest }))
+    const admission = await ours.store.apiKeys.admit(requestOf(ours.key))
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
+    assert.equal(admission.caller.organizationId, ours.id)
+  })
+}
+
+function testRevoke(harness: StoreHarness): void {
+  harness.test(
+    'apiKeys.update() gives the key with its new name, revoked or not, and changes nothing else',
+    async () => {
+      const tenant = await createTenant(harness)
+      const other = await tenant.insertKey()
+      const { id: organizationId, store } = tenant
+      const update = (name: string) =>
+        store.apiKeys.update({ organizationId, keyId: tenant.key.id, name, entry: newEntry() })
+      const name = 'O\'Brien "🏺" \n 株式会社'
+      assert.deepEqual(await update(name), { ...shown(tenant.key), name })
+      assert.deepEqual(await update(name), { ...shown(tenant.key), name })
+      const revoked = await store.apiKeys.revoke({
+        organizationId,
+        keyId: tenant.key.id,
+        entry: newEntry(),
+      })
+      assert.deepEqual(await update('Once more'), { ...revoked, name: 'Once more' })
+      assert.deepEqual(await store.apiKeys.get(organizationId, other.id), shown(other))
+    },
+  )
+
+  harness.test(
+    'apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock',
+    async () => {
+      const tenant = await createTenant(harness)
+      const revoked = await tenant.store.apiKeys.revoke({
+        organizationId: tenant.id,
+        keyId: tenant.key.id,
+        entry: newEntry(),
+      })
+      assert.match(revoked?.revokedAt ?? '', TIMESTAMP)
+      assert.deepEqual(revoked, { ...shown(tenant.key), revokedAt: revoked?.revokedAt })
+      assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [revoked])
+    },
+  )
+
+  harness.test('apiKeys.revoke() of a revoked key lets the earlier time stand', async () => {
+    const tenant = await createTenant(harness)
+    const first = await tenant.store.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: tenant.key.id,
+      entry: newEntry(),
+    })
+    await setTimeout(20)
+    assert.deepEqual(
+      await tenant.secondStore.apiKeys.revoke({
+        organizationId: tenant.id,
+        keyId: tenant.key.id,
+        entry: newEntry(),
+      }),
+      first,
+    )
+  })
+
+  harness.test('apiKeys.revoke() of an id that no key has gives null and touches no key', async () => {
+    const tenant = await createTenant(harness)
+    assert.equal(
+      await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: ids('key'), entry: newEntry() }),
+      null,
+    )
+    assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
+  })
+}
+
+function testLastUse(harness: StoreHarness): void {
+  async function isStale(tenant: Tenant): Promise<boolean> {
+    const admission = await tenant.store.apiKeys.admit(requestOf(tenant.key))
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
+    return admission.lastUseIsStale
+  }
+
+  harness.test('apiKeys.markUsed() records the last use at most once a minute', async () => {
+    const tenant = await createTenant(harness)
+    assert.equal(await isStale(tenant), true, 'never used')
+    await tenant.store.apiKeys.markUsed(tenant.id, tenant.key.id)
+    const { lastUsedAt: first } = await find(tenant, tenant.key.id)
+    assert.match(first ?? '', TIMESTAMP)
+    assert.equal(await isStale(tenant), false, 'just used')
+
+    await setTimeout(20)
+    await tenant.secondStore.apiKeys.markUsed(tenant.id, tenant.key.id)
+    assert.equal((await find(tenant, tenant.key.id)).lastUsedAt, first, 'within the minute')
+
+    await tenant.letTimePass(60_001)
+    const { lastUsedAt: aged } = await find(tenant, tenant.key.id)
+    assert.equal(await isStale(tenant), true, 'a minute later')
+    await tenant.store.apiKeys.markUsed(tenant.id, tenant.key.id)
+    const { lastUsedAt: second } = await find(tenant, tenant.key.id)
+    assert.ok(Date.parse(second ?? '') >= Date.parse(aged ?? '') + 60_000, `${second} after ${aged}`)
+    assert.equal(await isStale(tenant), false)
+  })
+
+  harness.test('apiKeys.markUsed() of an id that no key has does nothing', async () => {
+    const tenant = await createTenant(harness)
+    await tenant.store.apiKeys.markUsed(tenant.id, ids('key'))
+    assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
+  })
+}
+
+function testOrganizationLimit(harness: StoreHarness): void {
+  harness.test('apiKeys.getOrganizationLimit() gives the limit that was set last, else null', async () => {
+    const tenant = await createTenant(harness)
+    const { apiKeys } = tenant.store
+    assert.equal(await apiKeys.getOrganizationLimit(tenant.id), null)
+    for (const rateLimit of [{ perSecond: 0.5, burst: 3 }, { perSecond: 20, burst: 7 }, null]) {
+      await apiKeys.limitOrganization({ organizationId: tenant.id, rateLimit, entry: newEntry() })
+      assert.deepEqual(await tenant.secondStore.apiKeys.getOrganizationLimit(tenant.id), rateLimit)
+    }
+  })
+
+  harness.test('apiKeys.getOrganizationLimit() gives nothing of another organization', async () => {
+    const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
+    const rateLimit = { perSecond: 1, burst: 1 }
+    await other.store.apiKeys.limitOrganization({ organizationId: other.id, rateLimit, entry: newEntry() })
+    assert.equal(await tenant.store.apiKeys.getOrganizationLimit(tenant.id), null)
+  })
+}

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import type { ClaimRequest } from '../../lib/webhooks/deliveries.ts'
+import { newEntry } from './audit-entry.ts'
+import {
+  type Claimed,
+  capacityFor,
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  onlyDelivery,
+  publishMany,
+  refOf,
+  success,
+  writeResults,
+} from './delivering.ts'
+import type { ContractTest, StoreHarness } from './harness.ts'
+import type { Tenant } from './tenant.ts'
+
+/** The deliveries that a claim gives: to which worker, how many, and in which order. */
+export function testClaims(harness: StoreHarness): void {
+  testClaimed(harness)
+  testOrder(harness)
+  testRoom(harness)
+}
+
+function testClaimed(harness: StoreHarness): void {
+  harness.test('claim() gives all that an attempt needs, and puts the delivery in flight', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoint = await tenant.insertEndpoint({
+      headerNames: ['X-Tenant'],
+      sealedHeaders: 'sealed "headers" 🏺',
+      sealedSecret: 'sealed',
+    })
+    const event = await tenant.publish({ type: 'project.completed' })
+    const before = await onlyDelivery(tenant)
+    const { token, ...delivery } = await claimOne(tenant)
+    assert.deepEqual(delivery, {
+      organizationId: tenant.id,
+      id: before.id,
+      endpointId: endpoint.id,
+      eventId: event.id,
+      type: 'project.completed',
+      body: event.body,
+      url: endpoint.url,
+      headerNames: ['X-Tenant'],
+      sealedHeaders: 'sealed "headers" 🏺',
+      sealedSecrets: ['sealed'],
+      standardWebhooks: false,
+      attempt: 1,
+    })
+    assert.ok(token, 'no token')
+    const inFlight = { ...before, state: 'in_flight', attempts: 1, dueAt: null }
+    assert.deepEqual(await onlyDelivery(tenant), inFlight, 'the attempt is counted, and not logged yet')
+  })
+
+  harness.test('claim() tells the store’s clock', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const dueAt = Date.parse((await onlyDelivery(tenant)).dueAt ?? '')
+    const { storeTime } = await claim(tenant)
+    assert.ok(storeTime >= dueAt && storeTime < dueAt + 10_000, `${storeTime - dueAt} ms later`)
+  })
+
+  harness.test(
+    'claim() of 24 workers at once, in two processes, gives each delivery to one worker',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await tenant.insertEndpoint()
+      await Promise.all(Array.from({ length: 50 }, () => tenant.publish()))
+      const stores = [tenant.store, tenant.secondStore]
+      const claimed: Claimed[] = []
+      for (let round = 0; round < 10 && claimed.length < 100; round++) {
+        const claims = Array.from({ length: 24 }, (_, worker) =>
+          claim(tenant, { limit: 7 }, stores[worker % stores.length]),
+        )
+        for (const { deliveries } of await Promise.all(claims)) {
+          assert.ok(deliveries.length <= 7, `${deliveries.length} deliveries`)
+          claimed.push(...deliveries)
+        }
+      }
+      assert.equal(claimed.length, 100)
+      assert.equal(new Set(claimed.map(({ id }) => id)).size, 100)
+      const states = (await deliveriesOf(tenant)).map(({ state, attempts }) => `${state} ${attempts}`)
+      assert.deepEqual(new Set(states), new Set(['in_flight 1']))
+    },
+  )
+}
+
+function testOrder(harness: StoreHarness): void {
+  /** Attempts a delivery once, so that a retry is due at once. */
+  async function publishFailed(tenant: Tenant): Promise<string> {
+    const { id } = await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    return id
+  }
+
+  harness.test('claim() gives first attempts before retries, and the longest due first', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [firstRetry, first] = [await publishFailed(tenant), (await tenant.publish()).id]
+    const { deliveries } = await claim(tenant, { limit: 1 })
+    assert.deepEqual(
+      deliveries.map(({ eventId, attempt }) => [eventId, attempt]),
+      [[first, 1]],
+    )
+    await writeResults(tenant, [failure(deliveries[0] ?? assert.fail(), { endedAgoMs: 0 })])
+    await tenant.letTimePass(1000)
+    const second = (await tenant.publish()).id
+    await tenant.letTimePass(1000)
+    const third = (await tenant.publish()).id
+    const { eventIds } = await claim(tenant)
+    assert.deepEqual(eventIds, [second, third, firstRetry, first])
+  })
+
+  harness.test('claim() gives the first attempt of a new round before retries', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const replayed = await tenant.publish()
+    const delivery = await claimOne(tenant)
+    await writeResults(tenant, [success(delivery)])
+    const retry = await publishFailed(tenant)
+    await tenant.letTimePass(1000)
+    await tenant.store.deliveries.recover({
+      organizationId: tenant.id,
+      ids: [delivery.id],
+      filter: {},
+      limit: 1,
+      entry: newEntry(),
+    })
+    assert.deepEqual((await claim(tenant)).eventIds, [replayed.id, retry])
+  })
+
+  harness.test('claim() gives a released delivery by its original due time', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const first = await tenant.publish()
+    await tenant.letTimePass(1000)
+    const second = await tenant.publish()
+    const { deliveries } = await claim(tenant, { limit: 1 })
+    await tenant.store.deliveries.release(deliveries.map(refOf))
+    assert.deepEqual((await claim(tenant)).eventIds, [first.id, second.id])
+  })
+
+  harness.test('claim() gives a retry when it is due and not before', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const event = await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant), { endedAgoMs: 0, delayMs: 30_000 })])
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    await tenant.letTimePass(25_000)
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    await tenant.letTimePass(5001)
+    const { deliveries, eventIds } = await claim(tenant)
+    assert.deepEqual(eventIds, [event.id])
+    assert.equal(deliveries[0]?.attempt, 2)
+  })
+}
+
+function testRoom(harness: StoreHarness): void {
+  /** Two endpoints with six due deliveries each; returns the number of claimed deliveries by endpoint. */
+  async function claimFromTwo(
+    t: ContractTest,
+    request: (tenant: Tenant, first: string) => Partial<ClaimRequest>,
+  ): Promise<readonly number[]> {
+    const tenant = await createPublisher(harness, t)
+    const [first, second] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
+    await publishMany(tenant, 6)
+    const { deliveries } = await claim(tenant, request(tenant, first.id))
+    return [first, second].map(({ id }) => deliveries.filter(({ endpointId }) => endpointId === id).length)
+  }
+
+  harness.test('claim() gives at most limit', async (t) => {
+    assert.deepEqual(await claimFromTwo(t, () => ({ limit: 8 })), [6, 2])
+  })
+
+  harness.test('claim() gives of each endpoint as far as there is room', async (t) => {
+    const counts = await claimFromTwo(t, (tenant) => ({ capacity: capacityFor(tenant, { endpoint: 4 }) }))
+    assert.deepEqual(counts, [4, 4])
+  })
+
+  harness.test(
+    "claim() gives a named endpoint as many deliveries as the endpoint's own capacity, also with a capacity of 0",
+    async (t) => {
+      for (const room of [0, 1, 5]) {
+        const counts = await claimFromTwo(t, (tenant, first) => ({
+          capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
+        }))
+        assert.deepEqual(counts, [room, 3])
+      }
+    },
+  )
+
+  harness.test(
+    'claim() gives all endpoints of an organization together no more than the organization may have',
+    async (t) => {
+      const counts = await claimFromTwo(t, (tenant) => ({
+        capacity: capacityFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 5 } }),
+      }))
+      assert.deepEqual(counts, [4, 1])
+    },
+  )
+
+  harness.test('claim() gives an unnamed organization no more than the default capacity', async (t) => {
+    const counts = await claimFromTwo(t, () => ({
+      capacity: { endpoint: 4, organization: 6, endpoints: {}, organizations: {} },
+    }))
+    assert.deepEqual(counts, [4, 2])
+  })
+
+  harness.sharedTest(
+    'claim() gives each organization its own capacity, however much is due for another organization',
+    async (t) => {
+      const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+      for (const tenant of [ours, theirs]) {
+        await tenant.insertEndpoint()
+        await publishMany(tenant, 4)
+      }
+      const organizations = { [ours.id]: 3, [theirs.id]: 2 }
+      const { deliveries } = await claim(ours, { capacity: capacityFor(ours, { organizations }) })
+      const owners = deliveries.map(({ organizationId }) => organizationId)
+      assert.deepEqual(owners.toSorted(), [ours.id, ours.id, ours.id, theirs.id, theirs.id].toSorted())
+    },
+  )
+}

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict'
+import { setTimeout } from 'node:timers/promises'
+import type { Delivery, DeliveryFilter } from '../../lib/webhooks/deliveries.ts'
+import {
+  capacityFor,
+  claim,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  getDelivery,
+  lastFailure,
+  success,
+  writeResults,
+} from './delivering.ts'
+import type { StoreHarness } from './harness.ts'
+import { ids, type Tenant } from './tenant.ts'
+
+/** The delivery log. */
+export function testDeliveries(harness: StoreHarness): void {
+  testPages(harness)
+  testFilters(harness)
+}
+
+function testPages(harness: StoreHarness): void {
+  harness.test(
+    'deliveries.list() gives the newest first, at most limit, and goes on before the last of a page',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await tenant.insertEndpoint()
+      for (let event = 0; event < 5; event++) await tenant.publish()
+      const all = await deliveriesOf(tenant)
+      assert.equal(all.length, 10)
+      assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
+
+      const pages: (readonly Delivery[])[] = []
+      for (let before: string | null = null; pages.length < 4; before = pages.at(-1)?.at(-1)?.id ?? null) {
+        pages.push(await tenant.secondStore.deliveries.list(tenant.id, {}, 4, before))
+        // A delivery made meanwhile is on no later page.
+        await tenant.publish()
+        if (pages.at(-1)?.length === 0) break
+      }
+      assert.deepEqual(
+        pages.map((page) => page.length),
+        [4, 4, 2, 0],
+      )
+      assert.deepEqual(pages.flat(), all)
+    },
+  )
+
+  harness.test(
+    'deliveries.list() of an endpoint goes through the deliveries of every state in one order, page by page',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      for (let round = 0; round < 2; round++) {
+        for (let event = 0; event < 6; event++) await tenant.publish()
+        const { deliveries } = await claim(tenant, { limit: 6 })
+        const [delivered, deadLettered, backingOff, due] = deliveries
+        assert.ok(delivered && deadLettered && backingOff && due, 'a delivery in each state')
+        await writeResults(tenant, [
+          success(delivered),
+          lastFailure(deadLettered),
+          failure(backingOff, { delayMs: 60_000 }),
+          failure(due, { delayMs: 0 }),
+        ])
+        await tenant.publish()
+      }
+      const all = await deliveriesOf(tenant)
+      assert.equal(all.length, 14)
+      const states = new Set(all.map(({ state }) => state))
+      assert.deepEqual([...states].toSorted(), ['dead_lettered', 'delivered', 'in_flight', 'pending'])
+      assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
+      for (const filter of [{}, { endpointId }, { endpointId, states: ['pending', 'delivered'] as const }]) {
+        const paged: Delivery[] = []
+        for (let page: readonly Delivery[] = []; paged.length === 0 || page.length > 0; paged.push(...page))
+          page = await tenant.store.deliveries.list(tenant.id, filter, 3, paged.at(-1)?.id ?? null)
+        const wanted: readonly string[] = filter.states ?? [...states]
+        assert.deepEqual(
+          paged,
+          all.filter(({ state }) => wanted.includes(state)),
+        )
+      }
+    },
+  )
+
+  harness.test('deliveries.list() is empty for an organization without deliveries', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.publish()
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
+
+  harness.test('deliveries.get() gives null for an id that no delivery has', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const { id: eventId } = await tenant.publish()
+    for (const id of [ids('dlv'), eventId, '', "' or true --", 'constructor']) {
+      assert.equal(await tenant.store.deliveries.get(tenant.id, id), null)
+    }
+  })
+}
+
+function idOf({ id }: Delivery): string {
+  return id
+}
+
+function testFilters(harness: StoreHarness): void {
+  /** Three endpoints with two types of events each, in four states. */
+  async function createLog(tenant: Tenant): Promise<readonly Delivery[]> {
+    for (let endpoint = 0; endpoint < 3; endpoint++) await tenant.insertEndpoint()
+    for (const type of ['client.created', 'lead.created', 'client.created']) {
+      await tenant.publish({ type })
+      // A different time for each event, because the assertions distinguish events by time.
+      await setTimeout(3)
+    }
+    const { deliveries } = await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 2 }) })
+    const [first, second, third] = deliveries
+    assert.ok(first && second && third, 'first, second or third is missing')
+    await writeResults(tenant, [success(first), lastFailure(second), success(third)])
+    return deliveriesOf(tenant)
+  }
+
+  harness.test(
+    'deliveries.list() selects by each part of the filter and by all parts together',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const all = await createLog(tenant)
+      assert.equal(new Set(all.map(({ state }) => state)).size, 4)
+      const times = [...new Set(all.map(({ createdAt }) => createdAt))].toSorted()
+      const [, since = '', until = ''] = times
+      const endpointId = all[4]?.endpointId ?? ''
+      const filters: readonly [DeliveryFilter, (delivery: Delivery) => boolean][] = [
+        [{}, () => true],
+        [{ endpointId }, (delivery) => delivery.endpointId === endpointId],
+        [{ eventId: all[2]?.eventId ?? '' }, ({ eventId }) => eventId === all[2]?.eventId],
+        [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
+        [{ states: ['pending'] }, ({ state }) => state === 'pending'],
+        [
+          { states: ['delivered', 'in_flight'] },
+          ({ state }) => state === 'delivered' || state === 'in_flight',
+        ],
+        [{ since }, ({ createdAt }) => createdAt >= since],
+        [{ until }, ({ createdAt }) => createdAt < until],
+        [{ since, until }, ({ createdAt }) => createdAt >= since && createdAt < until],
+        [
+          {
+            endpointId,
+            type: 'client.created',
+            states: ['pending', 'in_flight', 'delivered'],
+            since,
+            until: '9999-12-31T23:59:59.999Z',
+          },
+          (delivery) =>
+            delivery.endpointId === endpointId &&
+            delivery.type === 'client.created' &&
+            delivery.state !== 'dead_lettered' &&
+            delivery.createdAt >= since,
+        ],
+      ]
+      for (const [filter, isLetThrough] of filters) {
+        const expected = all.filter(isLetThrough)
+        assert.ok(expected.length > 0, 'no delivery matches')
+        assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
+        assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 100), expected.length)
+      }
+    },
+  )
+
+  harness.test('deliveries.count() ends at the greatest number wanted', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 0)
+    await createLog(tenant)
+    assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 5)
+  })
+
+  harness.test('deliveries.list() gives the status or the error of the last attempt', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    const seen = new Set(all.map(({ state, lastStatus, lastError }) => `${state} ${lastStatus} ${lastError}`))
+    const { attemptLog, lastStatus } = await getDelivery(
+      tenant,
+      all.find(({ state }) => state === 'dead_lettered')?.id ?? '',
+    )
+    assert.ok(lastStatus !== null && lastStatus === attemptLog.at(-1)?.status, `lastStatus ${lastStatus}`)
+    assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
+  })
+
+  harness.test('deliveries.listAttempts() gives the attempts that deliveries.get() gives', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    const details = await Promise.all(all.map(({ id }) => getDelivery(tenant, id)))
+    const expected = details.flatMap(({ id, attemptLog }) =>
+      attemptLog.length > 0 ? [[id, attemptLog] as const] : [],
+    )
+    assert.ok(expected.length > 2 && expected.length < all.length, `${expected.length} of ${all.length}`)
+    const { deliveries } = tenant.secondStore
+    const wanted = [...all.map(({ id }) => id), ids('dlv'), '', 'constructor']
+    assert.deepEqual(new Map(await deliveries.listAttempts(tenant.id, wanted)), new Map(expected))
+    assert.equal((await deliveries.listAttempts(tenant.id, [])).size, 0)
+  })
+
+  harness.test('deliveries.list() gives an empty page for a filter without matches', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const [newest] = await createLog(tenant)
+    for (const filter of [
+      { endpointId: ids('we') },
+      { type: 'invoice.paid' },
+      { type: "' or true --" },
+      { states: [] },
+      { states: ['cancelled'] },
+      { since: '9999-12-31T23:59:59.999Z' },
+      { until: '1970-01-01T00:00:00.000Z' },
+    ] as const) {
+      assert.deepEqual(await deliveriesOf(tenant, filter), [], JSON.stringify(filter))
+    }
+    assert.ok(newest, 'no delivery')
+  })
+
+  harness.test(
+    'deliveries.list() goes on before a delivery that the filter does not let through',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const all = await createLog(tenant)
+      const { id = '', type } = all[4] ?? {}
+      const filter = { type: type === 'lead.created' ? 'client.created' : 'lead.created' }
+      const page = await tenant.store.deliveries.list(tenant.id, filter, 100, id)
+      assert.deepEqual(
+        page,
+        all.filter((delivery) => delivery.type === filter.type && delivery.id < id),
+      )
+    },
+  )
+}

@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict'
+import type { EndpointRecord, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
+import { newEntry } from './audit-entry.ts'
+import {
+  claim,
+  claimOne,
+  createPublisher,
+  failure,
+  onlyEndpoint,
+  shown,
+  storeTime,
+  writeResults,
+} from './delivering.ts'
+import { testRemove, testStates } from './endpoint-states.ts'
+import type { StoreHarness } from './harness.ts'
+import { entriesOf } from './settings-changes.ts'
+import { callAtOnce, ids, newEndpoint } from './tenant.ts'
+
+/** The stored fields of endpoints, and their changes. */
+export function testEndpoints(harness: StoreHarness): void {
+  testList(harness)
+  testTarget(harness)
+  testUpdate(harness)
+  testStates(harness)
+  testRemove(harness)
+}
+
+function testList(harness: StoreHarness): void {
+  harness.test(
+    'endpoints.list() gives every endpoint newest first, each field as inserted, and nothing secret',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const plain = newEndpoint({ createdAt: '2019-01-01T00:00:00.000Z' })
+      const odd = newEndpoint({
+        url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
+        description: 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028',
+        types: ['support.ticket_created', 'client.created'],
+        headerNames: ['X-Tenant', 'Authorization', 'constructor', '\'b "c" \\ é'],
+        sealedHeaders: 'v1.hidden.\'"\\é🏺',
+        standardWebhooks: true,
+        createdAt: '2020-02-29T23:59:59.010Z',
+        sealedSecret: 'v1.abc.\'"\\é🏺',
+      })
+      await tenant.store.endpoints.insert({
+        organizationId: tenant.id,
+        limit: 1000,
+        endpoint: odd,
+        entry: newEntry(),
+      })
+      await tenant.store.endpoints.insert({
+        organizationId: tenant.id,
+        limit: 1000,
+        endpoint: plain,
+        entry: newEntry(),
+      })
+      const endpoints = await tenant.store.endpoints.list(tenant.id)
+      assert.deepEqual(endpoints, [shown(odd), shown(plain)].sort(byIdBackwards))
+      assert.doesNotMatch(JSON.stringify(endpoints), /v1\./)
+
+      const event = await tenant.publish({ type: 'support.ticket_created' })
+      const { deliveries } = await claim(tenant)
+      const delivery = deliveries.find(({ endpointId }) => endpointId === odd.id)
+      assert.equal(delivery?.eventId, event.id)
+      assert.deepEqual(delivery.sealedSecrets, [odd.sealedSecret])
+      assert.deepEqual(
+        [delivery.url, delivery.headerNames, delivery.sealedHeaders, delivery.standardWebhooks],
+        [odd.url, odd.headerNames, odd.sealedHeaders, true],
+      )
+    },
+  )
+
+  harness.test('endpoints.list() is empty for an organization without endpoints', async () => {
+    const id = 'org_contract_without_endpoints'
+    assert.deepEqual(await (await harness.store(id)).endpoints.list(id), [])
+  })
+
+  harness.test('endpoints.insert() of an id that exists changes nothing', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoint = await tenant.insertEndpoint({ types: ['client.created'] })
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: endpoint.id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    const before = await tenant.store.endpoints.list(tenant.id)
+    await tenant.secondStore.endpoints.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      endpoint,
+      entry: newEntry(),
+    })
+    await tenant.insertEndpoint({ id: endpoint.id, description: 'Another' })
+    assert.deepEqual(await tenant.store.endpoints.list(tenant.id), before)
+  })
+}
+
+function byIdBackwards(one: WebhookEndpoint, other: WebhookEndpoint): number {
+  return one.id < other.id ? 1 : -1
+}
+
+function testTarget(harness: StoreHarness): void {
+  harness.test(
+    'endpoints.getTarget() gives URL, secrets and headers of an endpoint in every state',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const types = ['support.ticket_created', 'client.created'] as const
+      const { id, url, headerNames, sealedHeaders, sealedSecret } = await tenant.insertEndpoint({
+        url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
+        headerNames: ['X-Tenant', 'é "'],
+        sealedHeaders: 'sealed \'"\\é🏺',
+        standardWebhooks: true,
+        types,
+      })
+      for (const state of ['enabled', 'paused', 'disabled'] as const) {
+        await tenant.store.endpoints.setState({
+          organizationId: tenant.id,
+          endpointId: id,
+          state,
+          from: ['enabled', 'paused'],
+          entry: newEntry(),
+        })
+        const target = await tenant.secondStore.endpoints.getTarget(tenant.id, id)
+        const { storeTime: now = 0, ...rest } = target ?? {}
+        const sent = { url, types, headerNames, sealedHeaders, standardWebhooks: true }
+        assert.deepEqual(rest, { ...sent, sealedSecrets: [sealedSecret] })
+        assert.ok(Math.abs(now - (await storeTime(tenant))) < 10_000, `the store's clock is at ${now}`)
+      }
+    },
+  )
+}
+
+/** The headers of a record that are called so. */
+function sealedHeaders(name: string): Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
+  return { headerNames: [name], sealedHeaders: `sealed ${name}` }
+}
+
+function testUpdate(harness: StoreHarness): void {
+  harness.test(
+    'endpoints.update() changes the given fields only, and returns the endpoint after the change',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const other = await tenant.insertEndpoint()
+      const endpoint = await tenant.insertEndpoint({ description: 'Shop', ...sealedHeaders('one') })
+      const { id } = endpoint
+      let expected = shown(endpoint)
+      for (const { headers, ...fields } of [
+        { url: 'https://elsewhere.example/"é"' },
+        { description: '' },
+        { standardWebhooks: true },
+        { types: ['client.created', 'invoice.paid'] },
+        { headers: { ...sealedHeaders("o'h \\"), replaces: 'sealed one' } },
+        { types: null, headers: { headerNames: [], sealedHeaders: null, replaces: "sealed o'h \\" } },
+        { headers: { ...sealedHeaders('two'), replaces: null } },
+        { standardWebhooks: false },
+        {},
+      ] as const) {
+        const changes = headers ? { ...fields, headers } : fields
+        expected = { ...expected, ...fields, ...(headers && { headerNames: headers.headerNames }) }
+        const request = { organizationId: tenant.id, endpointId: id, changes, entry: newEntry() }
+        const outcome = await tenant.store.endpoints.update(request)
+        assert.deepEqual(outcome, { outcome: 'changed', endpoint: expected })
+        assert.deepEqual(await tenant.secondStore.endpoints.list(tenant.id), [expected, shown(other)])
+      }
+      const target = await tenant.store.endpoints.getTarget(tenant.id, id)
+      assert.equal(target?.sealedHeaders, 'sealed two')
+    },
+  )
+
+  harness.test(
+    'endpoints.update() of headers that were changed meanwhile changes nothing, reports the conflict and leaves no entry',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id } = await tenant.insertEndpoint(sealedHeaders('one'))
+      const update = (replaces: string | null, name: string, entry = newEntry({ subjectId: id })) => {
+        const changes = { description: name, headers: { ...sealedHeaders(name), replaces } }
+        return tenant.store.endpoints.update({ organizationId: tenant.id, endpointId: id, changes, entry })
+      }
+      const before = await onlyEndpoint(tenant)
+      for (const replaces of [null, 'sealed', 'sealed two']) {
+        assert.deepEqual(await update(replaces, 'three'), { outcome: 'conflict', endpoint: before })
+      }
+      assert.deepEqual(await onlyEndpoint(tenant), before)
+      assert.deepEqual(await entriesOf(tenant, id), [])
+
+      const entry = newEntry({ subjectId: id })
+      const changed = await update('sealed one', 'two', entry)
+      assert.equal(changed?.outcome, 'changed')
+      assert.deepEqual(await update('sealed one', 'two', entry), changed, 'sent again after a lost answer')
+      await update('sealed two', 'three')
+      assert.equal((await update('sealed one', 'two', entry))?.outcome, 'changed', 'and after another change')
+      assert.equal((await onlyEndpoint(tenant)).description, 'three')
+    },
+  )
+
+  harness.test(
+    'endpoints.update() of the same headers ten times at once, in two processes, changes the headers once',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      let count = 0
+      const outcomes = await callAtOnce(tenant, ({ endpoints }) => {
+        const changes = { headers: { ...sealedHeaders(`${++count}`), replaces: null } }
+        return endpoints.update({ organizationId: tenant.id, endpointId, changes, entry: newEntry() })
+      })
+      assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'changed').length, 1)
+      assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'conflict').length, 9)
+    },
+  )
+
+  harness.test('endpoints.update() counts from the next claim and from the next event on', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const event = await tenant.publish({ type: 'client.created' })
+    await tenant.store.endpoints.update({
+      organizationId: tenant.id,
+      endpointId: id,
+      changes: {
+        url: 'https://new.example/',
+        headers: { ...sealedHeaders('new'), replaces: null },
+        types: ['lead.created'],
+      },
+      entry: newEntry(),
+    })
+    await tenant.publish({ type: 'client.created' })
+    const { url, headerNames, sealedHeaders: sealed, eventId } = await claimOne(tenant)
+    assert.deepEqual([url, eventId], ['https://new.example/', event.id])
+    assert.deepEqual([headerNames, sealed], [['new'], 'sealed new'])
+  })
+
+  harness.test('endpoints.update() leaves the state, the failures and the secrets alone', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.store.endpoints.rotateSecret({
+      organizationId: tenant.id,
+      changeId: ids('chg'),
+      endpointId: id,
+      sealedSecret: 'second',
+      overlapMs: 60_000,
+      entry: newEntry(),
+    })
+    await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    const before = await onlyEndpoint(tenant)
+    const after = await tenant.store.endpoints.update({
+      organizationId: tenant.id,
+      endpointId: id,
+      changes: { description: 'Shop' },
+      entry: newEntry(),
+    })
+    assert.deepEqual(after?.endpoint, { ...before, description: 'Shop' })
+    assert.deepEqual([before.state, before.failures], ['disabled', 1])
+  })
+}

@@ -1,0 +1,291 @@
+import type { AdmissionRequest, AdmittedPage, PageRequest, Since } from '../../lib/access/admission.ts'
+import type { Scope } from '../../lib/access/scopes.ts'
+import type { IdKind } from '../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { Client } from '../../lib/resources/clients.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
+import type { Lead, LeadRecord } from '../../lib/resources/leads.ts'
+import type { Project } from '../../lib/resources/projects.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
+import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { ids, type Tenant } from './tenant.ts'
+
+// The five kinds of records behind a common interface, so that the common rules are tested on each kind.
+
+/** A resource. */
+export interface Kind {
+  readonly name: string
+  readonly scope: Scope
+  /** Items that together show every field with every value that is easily lost on the way. */
+  readonly examples: readonly { readonly id: string }[]
+  admitAndList(
+    store: BusinessApiStore,
+    request: AdmissionRequest,
+    asked: PageRequest,
+  ): Promise<AdmittedPage<unknown>>
+  /** Creates a record; returns the item, and the same creation to be sent again. */
+  create(tenant: Tenant, attempt?: Attempt): Promise<Attempted>
+}
+
+/** A creation that is to be tried. */
+export interface Attempt {
+  /** Default a plain record with a new id. */
+  readonly item?: { readonly id: string }
+  /** Default none. */
+  readonly events?: readonly EventRecord[]
+  readonly idempotency?: KeyReservation
+  /** Default the tenant's first. */
+  readonly store?: BusinessApiStore
+}
+
+/** A creation that was tried, and its outcome. */
+export interface Attempted {
+  readonly id: string
+  readonly outcome: Outcome
+  /** Sends the very same creation again. */
+  again(store?: BusinessApiStore): Promise<Outcome>
+}
+
+/** The outcome of any creation. */
+export type Outcome = CreationOutcome | { readonly outcome: 'no_business' }
+
+interface Slice<Item, NewRecord> {
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Item>>
+  create(creation: Creation<NewRecord>): Promise<Outcome | NumberedOutcome>
+}
+
+interface KindOf<Item extends { id: string }, NewRecord> {
+  readonly name: string
+  readonly scope: Scope
+  readonly idKind: IdKind
+  slice(store: BusinessApiStore): Slice<Item, NewRecord>
+  /** The record of an item. */
+  toRecord(item: Item, tenant: Tenant): Promise<NewRecord> | NewRecord
+  /**
+   * At least one record. A plain record is the first record with another id, and with other values where values must be unique.
+   */
+  readonly examples: readonly [Item, ...Item[]]
+  plain(example: Item, id: string): Item
+}
+
+function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord>): Kind {
+  return {
+    name: of.name,
+    scope: of.scope,
+    examples: of.examples,
+    admitAndList: (store, request, asked) => of.slice(store).admitAndList(request, asked),
+    async create(tenant, { item, events = [], idempotency, store = tenant.store } = {}) {
+      const created = (item as Item | undefined) ?? of.plain(of.examples[0], ids(of.idKind))
+      const creation: Creation<NewRecord> = {
+        organizationId: tenant.id,
+        record: await of.toRecord(created, tenant),
+        events,
+        idempotency: idempotency ?? null,
+      }
+      const send = async (through: BusinessApiStore): Promise<Outcome> =>
+        withoutNumber(await of.slice(through).create(creation))
+      return { id: created.id, outcome: await send(store), again: (other = store) => send(other) }
+    },
+  }
+}
+
+/** The common fields of the kinds; numbers have separate tests. */
+function withoutNumber(outcome: Outcome | NumberedOutcome): Outcome {
+  return outcome.outcome === 'created' ? { outcome: 'created' } : outcome
+}
+
+// --- Values that are easily lost ---
+
+const TEXTS = [
+  'O\'Brien & "Söhne" <b>株式会社</b> \\ / 🏺',
+  'a\nb\r\nc\td\be\ff\u0001\u001f\u007f\u0085\u2028\u2029\ufeff',
+  'e\u0301 is not \u00e9',
+  '  {"a": [null, \'$1\', #{x}, %s, --]};  ',
+  'null',
+  'العربية עברית 👩‍👩‍👧‍👦 \u{10ffff}',
+] as const
+/** Thousandths, zero, and as large as numeric(15,3) and a double both hold exactly. */
+const NUMBERS = [0.1, 1234567.891, 0, -12.5, 99_999_999_999.999, 0.001] as const
+const TIMES = [
+  '2026-03-14T09:26:53.589Z',
+  '1970-01-01T00:00:00.000Z',
+  '9999-12-31T23:59:59.999Z',
+  '2024-02-29T23:59:59.010Z',
+  '2026-10-25T00:30:00.100Z',
+  '2000-01-01T00:00:00.001Z',
+] as const
+
+/** Makes an item of each set of values. */
+function examplesOf<Item>(
+  make: (text: string, number: number, time: string, index: number) => Item,
+): readonly [Item, ...Item[]] {
+  const [first, ...rest] = TEXTS.map((text, index) =>
+    make(text, NUMBERS[index] ?? 0, TIMES[index] ?? TIMES[0], index),
+  )
+  if (first === undefined) throw new Error('Cannot make examples because there are no texts')
+  return [first, ...rest]
+}
+
+const clientExamples = examplesOf<Client>((text, number, time, index) => ({
+  id: ids('cli'),
+  status: index === 1 ? text : 'active',
+  totalRevenue: number,
+  monthlyRevenue: NUMBERS[(index + 1) % NUMBERS.length] ?? 0,
+  convertedAt: time,
+  business: {
+    id: ids('biz'),
+    name: text,
+    // Null, empty and text, each in every field once.
+    category: [null, '', text][index % 3] ?? null,
+    city: [text, null, ''][index % 3] ?? null,
+    email: ['', 'o\'brien+"x"@münchen.example', null][index % 3] ?? null,
+    phone: [null, text, ''][index % 3] ?? null,
+  },
+}))
+
+const leadExamples = examplesOf<Lead>((text, number, time, index) => ({
+  id: ids('lead'),
+  stage: index === 2 ? text : 'new',
+  leadScore: [null, 0, 39.5, 100][index % 4] ?? null,
+  scoreBand: index % 4 === 0 ? null : text,
+  expectedValue: index === 3 ? null : number,
+  createdAt: time,
+}))
+
+// Money as [currency, total, paid, due]: each currency's decimals, and digits that no double can hold.
+const MONEY = [
+  ['TND', '1250.000', '250.000', '1000.000'],
+  ['JPY', '900', '0', '900'],
+  ['EUR', '12.50', '12.50', '0.00'],
+  ['TND', '0.001', '0.000', '0.001'],
+  ['CLF', '1.0000', '0.1000', '0.9000'],
+  ['USD', '99999999999999.99', '0.01', '99999999999999.98'],
+] as const
+
+const invoiceExamples = examplesOf<Invoice>((text, _number, time, index) => {
+  const [currency, total, amountPaid, amountDue] = MONEY[index] ?? MONEY[0]
+  return {
+    id: ids('inv'),
+    number: `${index} ${text}`,
+    status: 'issued',
+    currency,
+    issueDate: time,
+    dueDate: TIMES[(index + 1) % TIMES.length] ?? time,
+    total,
+    amountPaid,
+    amountDue,
+  }
+})
+
+const proposalExamples = examplesOf<Proposal>((text, number, _time, index) => ({
+  id: ids('prop'),
+  number: `${index} ${text}`,
+  title: text,
+  status: 'draft',
+  version: [1, 2, 2_147_483_647][index % 3] ?? 1,
+  total: number,
+  monthlyTotal: NUMBERS[(index + 1) % NUMBERS.length] ?? 0,
+  currency: ['TND', 'JPY', 'EUR'][index % 3] ?? 'TND',
+}))
+
+const projectExamples = examplesOf<Project>((text, number) => ({
+  id: ids('proj'),
+  name: text,
+  status: 'active',
+  billingType: 'fixed',
+  value: number,
+}))
+
+// --- The kinds ---
+
+/** The creations of each resource. */
+export const kinds = {
+  clients: kind<Client, Client>({
+    name: 'clients',
+    scope: 'clients:read',
+    idKind: 'cli',
+    slice: ({ clients }) => clients,
+    toRecord: (client) => client,
+    examples: clientExamples,
+    plain: (client, id) => ({ ...client, id, business: { ...client.business, id: ids('biz') } }),
+  }),
+  leads: kind<Lead, LeadRecord>({
+    name: 'leads',
+    scope: 'leads:read',
+    idKind: 'lead',
+    slice: ({ leads }) => leads,
+    toRecord: async (lead, tenant) => ({ lead, businessId: await tenant.insertBusiness() }),
+    examples: leadExamples,
+    plain: (lead, id) => ({ ...lead, id }),
+  }),
+  invoices: kind<Invoice, Invoice>({
+    name: 'invoices',
+    scope: 'invoices:read',
+    idKind: 'inv',
+    slice: ({ invoices }) => invoices,
+    toRecord: (invoice) => invoice,
+    examples: invoiceExamples,
+    plain: (invoice, id) => ({ ...invoice, id, number: id }),
+  }),
+  proposals: kind<Proposal, Proposal>({
+    name: 'proposals',
+    scope: 'proposals:read',
+    idKind: 'prop',
+    slice: ({ proposals }) => proposals,
+    toRecord: (proposal) => proposal,
+    examples: proposalExamples,
+    plain: (proposal, id) => ({ ...proposal, id, number: id }),
+  }),
+  projects: kind<Project, Project>({
+    name: 'projects',
+    scope: 'projects:read',
+    idKind: 'proj',
+    slice: ({ projects }) => projects,
+    toRecord: (project) => project,
+    examples: projectExamples,
+    plain: (project, id) => ({ ...project, id }),
+  }),
+} as const
+
+/** Reads a kind's newest items without taking a token. */
+export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<{ id: string }[]> {
+  const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
+  const { page } = await kind.admitAndList(tenant.store, request, { limit })
+  return JSON.parse(String(page)) as { id: string }[]
+}
+
+/** The ids of a page, with `next`, read without taking a token. */
+export async function pageOf(
+  kind: Kind,
+  tenant: Tenant,
+  asked: PageRequest,
+): Promise<{ ids: string[]; next: string | null | undefined }> {
+  const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
+  const { page, next } = await kind.admitAndList(tenant.store, request, asked)
+  return { ids: (JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id), next }
+}
+
+/** A pass over a list of changes: the ids page by page, and the position after the last page. */
+export async function changesOf(
+  kind: Kind,
+  tenant: Tenant,
+  since: Since,
+  limit = 200,
+): Promise<{ pages: string[][]; position: string }> {
+  const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
+  const pages: string[][] = []
+  for (let from = since; ; ) {
+    const { page, next, position } = await kind.admitAndList(tenant.store, request, { limit, since: from })
+    if (typeof position !== 'string') throw new Error('The store gave no position')
+    pages.push((JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id))
+    if (next == null) return { pages, position }
+    if (next !== position) throw new Error('A page goes on from another position than it names')
+    from = { position }
+  }
+}
+
+/** The ids of a kind's newest items. */
+export async function idsOf(kind: Kind, tenant: Tenant, limit?: number): Promise<string[]> {
+  return (await itemsOf(kind, tenant, limit)).map(({ id }) => id)
+}

@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { ExpiryNotice, ExpiryRequest } from '../../lib/webhooks/notices.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
+import { newEntry } from './audit-entry.ts'
+import { createPublisher, storeTime } from './delivering.ts'
+import type { ContractTest, StoreHarness } from './harness.ts'
+import { ids, type Tenant } from './tenant.ts'
+
+/** Expiries that come soon are given once. */
+export function testNotices(harness: StoreHarness): void {
+  testSecrets(harness)
+  testApiKeys(harness)
+  testRequests(harness)
+}
+
+const HOUR_MS = 3_600_000
+
+/** The expiries of an organization; the expiries of other tests are claimed first. */
+async function claimExpiring(
+  tenant: Tenant,
+  changes: Partial<ExpiryRequest> = {},
+  store: BusinessApiStore = tenant.store,
+): Promise<readonly ExpiryNotice[]> {
+  const request = { token: randomUUID(), secretsWithinMs: HOUR_MS, apiKeysWithinMs: HOUR_MS, limit: 1000 }
+  const notices = await store.notices.claimExpiring({ ...request, ...changes })
+  return notices.filter(({ organizationId }) => organizationId === tenant.id)
+}
+
+async function createExpecting(harness: StoreHarness, t: ContractTest): Promise<Tenant> {
+  const tenant = await createPublisher(harness, t)
+  await claimExpiring(tenant)
+  return tenant
+}
+
+/** A secret that is replaced, and signs for so long; gives the endpoint's id. */
+async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): Promise<string> {
+  const id = endpointId ?? (await tenant.insertEndpoint()).id
+  await tenant.store.endpoints.rotateSecret({
+    organizationId: tenant.id,
+    changeId: ids('chg'),
+    endpointId: id,
+    sealedSecret: `sealed ${randomUUID()}`,
+    overlapMs,
+    entry: newEntry(),
+  })
+  return id
+}
+
+/** Makes a key that is in force for so long; returns the id. */
+async function expire(tenant: Tenant, ms: number, name = 'Website'): Promise<string> {
+  return (await tenant.insertKey({ name, expiresAt: toTimestamp((await storeTime(tenant)) + ms) })).id
+}
+
+function idOf(notice: ExpiryNotice): string {
+  return notice.kind === 'secret_expiring' ? notice.endpointId : notice.keyId
+}
+
+function testSecrets(harness: StoreHarness): void {
+  harness.test(
+    'claimExpiring() gives a secret that ends within the given time, once, to a single process',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const endpointId = await rotate(tenant, 2 * HOUR_MS)
+      assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
+      await tenant.letTimePass(HOUR_MS)
+      const [endpoint] = await tenant.store.endpoints.list(tenant.id)
+      const expiresAt = endpoint?.previousSecretExpiresAt ?? ''
+      assert.deepEqual(await claimExpiring(tenant), [
+        { kind: 'secret_expiring', organizationId: tenant.id, endpointId, expiresAt },
+      ])
+      assert.deepEqual(await claimExpiring(tenant, {}, tenant.secondStore), [])
+      assert.deepEqual(await claimExpiring(tenant), [])
+    },
+  )
+
+  harness.test('claimExpiring() gives a secret anew when it has been rotated again', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const endpointId = await rotate(tenant, HOUR_MS / 2)
+    assert.equal((await claimExpiring(tenant)).length, 1)
+    await tenant.letTimePass(1000)
+    await rotate(tenant, HOUR_MS / 2, endpointId)
+    assert.deepEqual((await claimExpiring(tenant)).map(idOf), [endpointId])
+  })
+
+  harness.test(
+    'claimExpiring() gives no secret that signs no longer, has no end, or belongs to a removed endpoint',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      await tenant.insertEndpoint()
+      await rotate(tenant, 0)
+      await rotate(tenant, 1000)
+      const removed = await rotate(tenant, HOUR_MS / 2)
+      await tenant.store.endpoints.remove({
+        organizationId: tenant.id,
+        endpointId: removed,
+        entry: newEntry(),
+      })
+      await tenant.letTimePass(1001)
+      assert.deepEqual(await claimExpiring(tenant), [])
+    },
+  )
+}
+
+function testApiKeys(harness: StoreHarness): void {
+  harness.test(
+    'claimExpiring() gives a key that ends within the given time, once, to a single process',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const keyId = await expire(tenant, 2 * HOUR_MS, 'Website "é"')
+      assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
+      await tenant.letTimePass(HOUR_MS)
+      const notices = await claimExpiring(tenant)
+      const key = (await tenant.store.apiKeys.list(tenant.id)).find(({ id }) => id === keyId)
+      const expected = { kind: 'api_key_expiring', organizationId: tenant.id, keyId, name: 'Website "é"' }
+      assert.deepEqual(notices, [{ ...expected, expiresAt: key?.expiresAt }])
+      assert.deepEqual(await claimExpiring(tenant, {}, tenant.secondStore), [])
+      assert.deepEqual(await claimExpiring(tenant), [])
+    },
+  )
+
+  harness.test('claimExpiring() gives no key that is expired or revoked or has no end', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    await expire(tenant, 1000)
+    await tenant.store.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: await expire(tenant, HOUR_MS / 2),
+      entry: newEntry(),
+    })
+    await tenant.letTimePass(1001)
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+}
+
+function testRequests(harness: StoreHarness): void {
+  harness.test(
+    'claimExpiring() gives the first ends of each kind, up to the limit, and the rest at the next call',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const keys = []
+      for (const minutes of [30, 10, 20]) keys.push(await expire(tenant, minutes * 60_000))
+      const [third, first, second] = keys
+      const endpointId = await rotate(tenant, 15 * 60_000)
+      const some = await claimExpiring(tenant, { limit: 2 })
+      assert.deepEqual(some.map(idOf), [first, endpointId, second], 'in the order in which they end')
+      assert.deepEqual((await claimExpiring(tenant, { limit: 2 })).map(idOf), [third])
+    },
+  )
+
+  harness.test(
+    'claimExpiring() gives only the requested kind, and leaves the notices of other kinds for later',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const [keyId, endpointId] = [await expire(tenant, 60_000), await rotate(tenant, 60_000)]
+      assert.deepEqual(await claimExpiring(tenant, { secretsWithinMs: null, apiKeysWithinMs: null }), [])
+      assert.deepEqual((await claimExpiring(tenant, { secretsWithinMs: null })).map(idOf), [keyId])
+      assert.deepEqual((await claimExpiring(tenant, { apiKeysWithinMs: null })).map(idOf), [endpointId])
+    },
+  )
+
+  harness.test(
+    'claimExpiring() under the same token gives the same again, first of all, and then more',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const [keyId, endpointId] = [await expire(tenant, 120_000), await rotate(tenant, 120_000)]
+      const token = randomUUID()
+      const lost = await claimExpiring(tenant, { token })
+      assert.deepEqual(new Set(lost.map(idOf)), new Set([keyId, endpointId]))
+      const sooner = await expire(tenant, 60_000)
+      assert.deepEqual(await claimExpiring(tenant, { token, limit: 1 }, tenant.secondStore), lost)
+      assert.deepEqual(
+        (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
+        [keyId, endpointId, sooner].toSorted(),
+      )
+      await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId, entry: newEntry() })
+      assert.equal(
+        (await claimExpiring(tenant, { token })).map(idOf).includes(keyId),
+        false,
+        'it was revoked',
+      )
+      assert.deepEqual(await claimExpiring(tenant), [])
+    },
+  )
+
+  harness.test('of many processes that ask at once a single process gets each expiry', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const expected = [
+      await expire(tenant, 60_000),
+      await expire(tenant, 60_000),
+      await rotate(tenant, 60_000),
+    ]
+    const asked = Array.from({ length: 8 }, (_, index) =>
+      claimExpiring(tenant, {}, index % 2 === 0 ? tenant.store : tenant.secondStore),
+    )
+    const given = (await Promise.all(asked)).flat().map(idOf)
+    assert.deepEqual(given.toSorted(), expected.toSorted())
+  })
+
+  harness.test(
+    'claimExpiring() gives an expiry for its own organization, also where another has an endpoint or a key of the same id',
+    async (t) => {
+      const [ours, theirs] = [await createExpecting(harness, t), await createExpecting(harness, t)]
+      const [keyId, endpointId] = [ids('key'), (await ours.insertEndpoint()).id]
+      const expiresAt = toTimestamp((await storeTime(ours)) + 60_000)
+      await ours.insertKey({ id: keyId, expiresAt })
+      await theirs.insertKey({ id: keyId })
+      await theirs.insertEndpoint({ id: endpointId })
+      await rotate(ours, 60_000, endpointId)
+      const request = { token: randomUUID(), secretsWithinMs: HOUR_MS, apiKeysWithinMs: HOUR_MS, limit: 1000 }
+      const given = await ours.store.notices.claimExpiring(request)
+      assert.deepEqual(
+        given.map((notice) => [notice.organizationId, idOf(notice)]).toSorted(),
+        [
+          [ours.id, keyId],
+          [ours.id, endpointId],
+        ].toSorted(),
+      )
+    },
+  )
+}

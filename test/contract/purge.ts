@@ -1,0 +1,326 @@
+import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PurgeReport, SharedPurgeReport } from '../../lib/webhooks/deliveries.ts'
+import { newEntry } from './audit-entry.ts'
+import {
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  getDelivery,
+  lastFailure,
+  onlyDelivery,
+  storeTime,
+  success,
+  writeResults,
+} from './delivering.ts'
+import type { ContractTest, StoreHarness } from './harness.ts'
+import { kinds } from './kinds.ts'
+import { claim as reserveKey, type Tenant, WEEK_MS } from './tenant.ts'
+
+/** The rows that a purge erases, the number at once, and the rows that must stay. */
+export function testPurge(harness: StoreHarness): void {
+  testEvents(harness)
+  testBounds(harness)
+  testCursor(harness)
+  testSharedPurge(harness)
+  testIdempotencyKeys(harness)
+  testEndpoints(harness)
+  testEntries(harness)
+}
+
+const YEAR_MS = 365 * 24 * 3_600_000
+/** So old that no event of another test is. */
+const OLD = '2001-01-01T00:00:00.000Z'
+const EVENTS_AFTER_MS = 20 * YEAR_MS
+
+/** Makes an organization after everything purgeable of other organizations is gone. */
+async function createPurged(harness: StoreHarness, test: ContractTest): Promise<Tenant> {
+  const tenant = await createPublisher(harness, test)
+  await purgeAll(tenant)
+  return tenant
+}
+
+async function purgeAll(tenant: Tenant): Promise<void> {
+  const { events, idempotencyKeys } = await purge(tenant)
+  if (events + idempotencyKeys > 0) await purgeAll(tenant)
+}
+
+function purge({ store }: Tenant, limit = 1000) {
+  return store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit })
+}
+
+function testEvents(harness: StoreHarness): void {
+  harness.test(
+    'purge() erases old events with all deliveries and attempts, in every final state',
+    async (t) => {
+      const tenant = await createPurged(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+      const [one, other] = (await claim(tenant)).deliveries
+      assert.ok(one && other, 'one or other is missing')
+      await writeResults(tenant, [success(one), lastFailure(other)])
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId,
+        state: 'disabled',
+        from: ['enabled'],
+        entry: newEntry(),
+      })
+      await tenant.publish({ createdAt: OLD })
+      await tenant.publish({ createdAt: OLD, type: 'lead.created' })
+      assert.equal((await deliveriesOf(tenant)).length, 4)
+
+      assert.equal((await purge(tenant)).events, 4)
+      assert.deepEqual(await tenant.events(), [])
+      assert.deepEqual(await deliveriesOf(tenant), [])
+      assert.equal(await tenant.store.deliveries.get(tenant.id, one.id), null)
+    },
+  )
+
+  harness.test('purge() erases an old event without deliveries', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant)).events, 1)
+    assert.deepEqual(await tenant.events(), [])
+  })
+
+  harness.test('purge() keeps an old event with a delivery that is still to be sent', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    const event = await tenant.publish({ createdAt: OLD })
+    const [one, other] = (await claim(tenant)).deliveries
+    assert.ok(one && other, 'one or other is missing')
+    await writeResults(tenant, [success(one)])
+    assert.equal((await purge(tenant)).events, 0, 'one is in flight')
+    await writeResults(tenant, [failure(other, { delayMs: 0 })])
+    assert.equal((await purge(tenant)).events, 0, 'one is pending')
+    assert.deepEqual(await tenant.events(), [event])
+    assert.equal((await getDelivery(tenant, one.id)).attemptLog.length, 1)
+
+    const last = await claimOne(tenant)
+    assert.equal(last.body, event.body)
+    await writeResults(tenant, [success(last)])
+    assert.equal((await purge(tenant)).events, 1)
+  })
+
+  harness.test('purge() goes by the age of the event, by the store’s clock', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const limit = (await storeTime(tenant)) - EVENTS_AFTER_MS
+    await tenant.publish({ createdAt: new Date(limit - 60_000).toISOString() })
+    const younger = await tenant.publish({ createdAt: new Date(limit + 60_000).toISOString() })
+    const young = await tenant.publish()
+    assert.equal((await purge(tenant)).events, 1)
+    const left = (await tenant.events()).map(({ id }) => id)
+    assert.deepEqual(left, [younger.id, young.id])
+  })
+}
+
+function testBounds(harness: StoreHarness): void {
+  harness.test('purge() erases at most limit events, and reports when no event is left', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.insertEndpoint()
+    for (let event = 0; event < 5; event++) await tenant.publish({ createdAt: OLD })
+    const { deliveries } = await claim(tenant)
+    await writeResults(
+      tenant,
+      deliveries.map((delivery) => success(delivery)),
+    )
+    const counts: number[] = []
+    for (let part = 0; part < 4; part++) {
+      counts.push((await purge(tenant, 2)).events)
+      const left = new Set((await tenant.events()).map(({ id }) => id))
+      const logged = new Set((await deliveriesOf(tenant)).map(({ eventId }) => eventId))
+      assert.deepEqual(logged, left, 'an event and its deliveries go together')
+    }
+    assert.deepEqual(counts, [2, 2, 1, 0])
+  })
+
+  harness.test('events that cannot be erased yet do not use up the limit', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant, 1)).events, 1)
+    assert.deepEqual(await tenant.events(), waiting)
+  })
+}
+
+function testCursor(harness: StoreHarness): void {
+  harness.test(
+    'a purge continues after the cursor, past events that must stay, and reports the end',
+    async (t) => {
+      const tenant = await createPurged(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint({ types: ['lead.created'] })
+      const events = []
+      for (const type of [
+        'lead.created',
+        'project.completed',
+        'lead.created',
+        'project.completed',
+      ] as const) {
+        events.push(await tenant.publish({ createdAt: OLD, type }))
+      }
+      const waiting = events.filter(({ type }) => type === 'lead.created')
+      const request = { eventsAfterMs: EVENTS_AFTER_MS, limit: 1 }
+      let purged = 0
+      let cursor: string | null = null
+      let parts = 0
+      do {
+        const report: PurgeReport = await tenant.store.deliveries.purge({ ...request, cursor })
+        assert.ok(report.events <= 1, `${report.events} events`)
+        purged += report.events
+        cursor = report.next
+      } while (cursor !== null && ++parts < 10)
+      assert.equal(cursor, null)
+      assert.equal(purged, 2)
+      assert.deepEqual(await tenant.events(), waiting)
+
+      // A later purge begins with the oldest again, because old events may be purgeable by now.
+      await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
+      await claim(tenant)
+      assert.equal((await purge(tenant)).events, 2)
+    },
+  )
+}
+
+function testSharedPurge(harness: StoreHarness): void {
+  harness.test(
+    'continuePurge() purges part by part until nothing is left, for all processes together',
+    async (t) => {
+      const tenant = await createPurged(harness, t)
+      await tenant.insertEndpoint({ types: ['lead.created'] })
+      // Later than the events of an earlier run in the same database, because the walk has passed those.
+      const createdAt = new Date(Date.parse(OLD) + Date.now() - Date.UTC(2026)).toISOString()
+      const waiting = await tenant.publish({ createdAt, type: 'lead.created' })
+      for (let event = 0; event < 5; event++) await tenant.publish({ createdAt })
+      const stores = [tenant.store, tenant.secondStore]
+      const reports: SharedPurgeReport[] = []
+      let isDone = false
+      while (!isDone && reports.length < 50) {
+        const { deliveries } = stores[reports.length % 2] ?? tenant.store
+        const report = await deliveries.continuePurge({
+          eventsAfterMs: EVENTS_AFTER_MS,
+          limit: 2,
+          share: 0.5,
+        })
+        reports.push(report)
+        assert.ok(report.events <= 4, 'of the first walk and of the second')
+        isDone = report.isDone
+        if (!isDone) await sleep(report.waitMs)
+      }
+      assert.ok(isDone, 'the purge is not done')
+      assert.equal(
+        reports.reduce((sum, { events }) => sum + events, 0),
+        5,
+      )
+      assert.equal(reports.at(-1)?.lagMs, 0)
+      assert.deepEqual(await tenant.events(), [waiting])
+    },
+  )
+}
+
+function testIdempotencyKeys(harness: StoreHarness): void {
+  harness.test('purge() erases expired idempotency entries only, at most limit', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.letTimePass(WEEK_MS + 1)
+    // Rows of other tests may expire with that.
+    await purgeAll(tenant)
+    for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
+    assert.equal((await purge(tenant)).idempotencyKeys, 0)
+    await tenant.letTimePass(WEEK_MS + 1)
+    const live = reserveKey()
+    await kinds.projects.create(tenant, { idempotency: live })
+    const counts: number[] = []
+    for (let part = 0; part < 3; part++) counts.push((await purge(tenant, 2)).idempotencyKeys)
+    assert.deepEqual(counts, [2, 1, 0])
+    const { outcome } = await kinds.projects.create(tenant, { idempotency: live })
+    assert.deepEqual(outcome, { outcome: 'replayed', reply: live.reply })
+  })
+}
+
+function testEndpoints(harness: StoreHarness): void {
+  harness.test(
+    'purge() erases a removed endpoint with the end of its log, and no other endpoint',
+    async (t) => {
+      const tenant = await createPurged(harness, t)
+      const { endpoints } = tenant.store
+      const kept = await tenant.insertEndpoint({ types: ['lead.created'] })
+      const removed = await tenant.insertEndpoint()
+      for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+      const [one, other] = (await claim(tenant)).deliveries
+      assert.ok(one && other, 'one or other is missing')
+      await writeResults(tenant, [success(one)])
+      await endpoints.remove({ organizationId: tenant.id, endpointId: removed.id, entry: newEntry() })
+      await purgeTwice(tenant)
+      assert.equal((await onlyDelivery(tenant)).endpointId, removed.id)
+      await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint: removed, entry: newEntry() })
+      assert.deepEqual(await idsOf(tenant), [kept.id], 'a part of its log is left')
+
+      await writeResults(tenant, [success(other)])
+      await purgeTwice(tenant)
+      await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint: removed, entry: newEntry() })
+      assert.deepEqual(await idsOf(tenant), [removed.id, kept.id], 'its id is free again')
+    },
+  )
+
+  /** Once for the events, and once more for rows that have lost their last event. */
+  async function purgeTwice(tenant: Tenant): Promise<void> {
+    await purge(tenant)
+    await purge(tenant)
+  }
+
+  async function idsOf({ store, id }: Tenant): Promise<string[]> {
+    return (await store.endpoints.list(id)).map((endpoint) => endpoint.id)
+  }
+}
+
+function testEntries(harness: StoreHarness): void {
+  const details = { olderThanMs: EVENTS_AFTER_MS }
+
+  harness.test(
+    'purge() leaves an audit entry in each organization that loses events, with the total number',
+    async (t) => {
+      const one = await createPurged(harness, t)
+      const other = await createPublisher(harness, t)
+      const untouched = await createPublisher(harness, t)
+      for (let event = 0; event < 3; event++) await one.publish({ createdAt: OLD })
+      await other.publish({ createdAt: OLD })
+      await untouched.publish()
+      const { subjectId: _, ...entry } = newEntry({ action: 'events.purged', actor: 'olga', details })
+      // Two events at a time: an organization's entry counts the events of several purges.
+      for (const { store } of [one, one, other, one, other]) {
+        await store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit: 2, entry })
+      }
+      for (const [tenant, events] of [
+        [one, 3],
+        [other, 1],
+      ] as const) {
+        const [{ at: _at, ...left } = assert.fail(), ...more] = await listEntries(tenant)
+        assert.deepEqual(left, { ...entry, subjectId: tenant.id, details: { ...details, events } })
+        assert.deepEqual(more, [])
+      }
+      assert.deepEqual(await listEntries(untouched), [])
+    },
+  )
+
+  harness.test('purge() without an entry leaves none', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant)).events, 1)
+    assert.deepEqual(await listEntries(tenant), [])
+  })
+
+  function listEntries({ store, id }: Tenant) {
+    return store.audit.list(id, { subjectId: id }, 10, null)
+  }
+}

@@ -1,0 +1,339 @@
+import assert from 'node:assert/strict'
+import type { DeliveryFilter } from '../../lib/webhooks/deliveries.ts'
+import type { EndpointState } from '../../lib/webhooks/endpoints.ts'
+import { newEntry } from './audit-entry.ts'
+import {
+  type Claimed,
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  getDelivery,
+  LEASE_MS,
+  lastFailure,
+  onlyDelivery,
+  onlyEndpoint,
+  refOf,
+  storeTime,
+  success,
+  writeResults,
+} from './delivering.ts'
+import type { ContractTest, StoreHarness } from './harness.ts'
+import { ids, type Tenant } from './tenant.ts'
+
+/** Recovering deliveries in a final state. */
+export function testRecoveries(harness: StoreHarness): void {
+  testRound(harness)
+  testWhich(harness)
+  testFilters(harness)
+  testEndpointStates(harness)
+}
+
+function recover(
+  { store, id }: Tenant,
+  deliveryIds: readonly string[] | null,
+  filter: DeliveryFilter = {},
+  limit = 100,
+): Promise<readonly string[]> {
+  return store.deliveries.recover({ organizationId: id, ids: deliveryIds, filter, limit, entry: newEntry() })
+}
+
+/** Publishes a number of events and delivers each at once; returns the deliveries, oldest first. */
+async function deliver(tenant: Tenant, events: number): Promise<readonly Claimed[]> {
+  const delivered: Claimed[] = []
+  for (let event = 0; event < events; event++) {
+    await tenant.publish()
+    delivered.push(...(await claim(tenant)).deliveries)
+  }
+  await writeResults(
+    tenant,
+    delivered.map((delivery) => success(delivery)),
+  )
+  // Deliveries of the same millisecond may have been made in any order.
+  return delivered.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+}
+
+function testRound(harness: StoreHarness): void {
+  harness.test(
+    'recover() makes a delivery due now: the same event, a new round, and the log goes on',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      const event = await tenant.publish()
+      await writeResults(tenant, [failure(await claimOne(tenant))])
+      const { id } = await claimOne(tenant)
+      await tenant.letTimePass(LEASE_MS + 1)
+      await claim(tenant, { maxAttempts: 2 })
+      const { reason, finishedAt, ...before } = await onlyDelivery(tenant)
+      assert.deepEqual([before.state, before.attempts, reason], ['dead_lettered', 2, 'interrupted'])
+      assert.ok(finishedAt, 'not finished')
+
+      assert.deepEqual(await recover(tenant, [id]), [id])
+      const { dueAt, ...after } = await onlyDelivery(tenant)
+      assert.deepEqual(after, { ...withoutDueAt(before), state: 'pending', reason: null, finishedAt: null })
+      assert.ok(Math.abs((await storeTime(tenant)) - Date.parse(dueAt ?? '')) < 10_000, `due at ${dueAt}`)
+
+      const again = await claimOne(tenant)
+      assert.deepEqual([again.eventId, again.body, again.attempt], [event.id, event.body, 1])
+      await writeResults(tenant, [success(again)])
+      const { attempts, state, attemptLog } = await onlyDelivery(tenant)
+      assert.deepEqual([attempts, state], [3, 'delivered'])
+      assert.deepEqual(
+        attemptLog.map(({ number, status, error }) => [number, status, error]),
+        [
+          [1, 500, null],
+          [2, null, 'interrupted'],
+          [3, 204, null],
+        ],
+      )
+    },
+  )
+
+  harness.test('a new round has the full number of attempts', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    for (let round = 1; round <= 3; round++) {
+      for (let attempt = 1; attempt <= 2; attempt++) {
+        assert.equal((await claimOne(tenant, { maxAttempts: 2 })).attempt, attempt)
+        await tenant.letTimePass(LEASE_MS + 1)
+      }
+      assert.deepEqual((await claim(tenant, { maxAttempts: 2 })).eventIds, [])
+      const { id, state, attempts } = await onlyDelivery(tenant)
+      assert.deepEqual([state, attempts], ['dead_lettered', round * 2])
+      await recover(tenant, [id])
+    }
+  })
+
+  harness.test('a claim given back in a new round uncounts an attempt of the new round', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [delivered] = await deliver(tenant, 1)
+    assert.ok(delivered, 'no delivery was delivered')
+    await recover(tenant, [delivered.id])
+    const claimed = await claimOne(tenant)
+    await tenant.store.deliveries.release([refOf(claimed)])
+    assert.equal((await onlyDelivery(tenant)).attempts, 1)
+    assert.equal((await claimOne(tenant)).attempt, 1)
+  })
+
+  harness.test('a result of an earlier round is dropped', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [delivered] = await deliver(tenant, 1)
+    assert.ok(delivered, 'no delivery was delivered')
+    await recover(tenant, [delivered.id])
+    const before = await onlyDelivery(tenant)
+    await writeResults(tenant, [lastFailure(delivered)])
+    assert.deepEqual(await onlyDelivery(tenant), before)
+    assert.equal((await onlyEndpoint(tenant)).failures, 0)
+  })
+}
+
+function withoutDueAt<T extends { readonly dueAt: unknown }>({ dueAt: _, ...rest }: T): Omit<T, 'dueAt'> {
+  return rest
+}
+
+function testWhich(harness: StoreHarness): void {
+  harness.test(
+    'recover() takes deliveries of every final state, and leaves deliveries alone that are still to be sent',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId,
+        state: 'disabled',
+        from: ['enabled'],
+        entry: newEntry(),
+      })
+      await tenant.publish()
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId,
+        state: 'enabled',
+        from: ['disabled'],
+        entry: newEntry(),
+      })
+      for (let event = 0; event < 4; event++) await tenant.publish()
+      const [one, other, retried] = (await claim(tenant, { limit: 4 })).deliveries
+      assert.ok(one && other && retried, 'one, other or retried is missing')
+      await writeResults(tenant, [success(one), lastFailure(other), failure(retried, { delayMs: 60_000 })])
+      const all = await deliveriesOf(tenant)
+      const [final, open] = [all.filter(isFinal), all.filter((delivery) => !isFinal(delivery))]
+      assert.deepEqual(
+        new Set(final.map(({ state }) => state)),
+        new Set(['skipped', 'delivered', 'dead_lettered']),
+      )
+      assert.deepEqual(new Set(open.map(({ state }) => state)), new Set(['pending', 'in_flight']))
+
+      const recovered = await recover(
+        tenant,
+        all.map(({ id }) => id),
+      )
+      assert.deepEqual(recovered.toSorted(), final.map(({ id }) => id).toSorted())
+      for (const { id } of final) assert.equal((await getDelivery(tenant, id)).state, 'pending')
+      const after = await deliveriesOf(tenant)
+      assert.deepEqual(
+        after.filter(({ id }) => open.some((delivery) => delivery.id === id)),
+        open,
+      )
+    },
+  )
+
+  harness.test('recover() takes the given ids only, each once, and skips unknown ids', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [one, other, third] = await deliver(tenant, 3)
+    assert.ok(one && other && third, 'one, other or third is missing')
+    const given = [third.id, ids('dlv'), one.id, third.id, '', "' or true --"]
+    assert.deepEqual((await recover(tenant, given)).toSorted(), [one.id, third.id])
+    assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
+    assert.deepEqual(await recover(tenant, []), [])
+  })
+
+  harness.test('recover() of the same ids again does nothing more', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [delivered] = await deliver(tenant, 1)
+    assert.ok(delivered, 'no delivery was delivered')
+    await recover(tenant, [delivered.id])
+    const before = await onlyDelivery(tenant)
+    assert.deepEqual(
+      await tenant.secondStore.deliveries.recover({
+        organizationId: tenant.id,
+        ids: [delivered.id],
+        filter: {},
+        limit: 1,
+        entry: newEntry(),
+      }),
+      [],
+    )
+    assert.deepEqual(await onlyDelivery(tenant), before)
+  })
+
+  harness.test('a recovery made ten times at once, in two processes, begins a single round', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const deliveries = await deliver(tenant, 5)
+    const deliveryIds = deliveries.map(({ id }) => id)
+    const stores = [tenant.store, tenant.secondStore]
+    const calls = Array.from({ length: 10 }, (_, index) =>
+      (stores[index % 2] ?? tenant.store).deliveries.recover({
+        organizationId: tenant.id,
+        ids: deliveryIds,
+        filter: {},
+        limit: 100,
+        entry: newEntry(),
+      }),
+    )
+    assert.deepEqual((await Promise.all(calls)).flat().toSorted(), deliveryIds)
+    assert.equal((await claim(tenant)).deliveries.length, 5)
+    for (const { attempts } of await deliveriesOf(tenant)) assert.equal(attempts, 2)
+  })
+}
+
+function isFinal({ state }: { readonly state: string }): boolean {
+  return state !== 'pending' && state !== 'in_flight'
+}
+
+function testFilters(harness: StoreHarness): void {
+  harness.test(
+    'recover() without ids takes the oldest that the filter lets through, at most limit',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      const deliveryIds = (await deliver(tenant, 5)).map(({ id }) => id)
+      assert.deepEqual(await recover(tenant, null, {}, 2), deliveryIds.slice(0, 2))
+      assert.deepEqual(await recover(tenant, null, {}, 2), deliveryIds.slice(2, 4), 'the rest')
+      assert.deepEqual(await recover(tenant, null, {}, 2), deliveryIds.slice(4))
+      assert.deepEqual(await recover(tenant, null, {}, 2), [])
+    },
+  )
+
+  harness.test('recover() without ids takes exactly the deliveries of the filter', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    await tenant.publish({ type: 'client.created' })
+    await tenant.publish({ type: 'lead.created' })
+    const { deliveries } = await claim(tenant)
+    await writeResults(
+      tenant,
+      deliveries.map((delivery) =>
+        delivery.type === 'lead.created' ? lastFailure(delivery) : success(delivery),
+      ),
+    )
+    const all = await deliveriesOf(tenant)
+    const expected = all.filter(
+      (delivery) => delivery.endpointId === endpointId && delivery.state === 'dead_lettered',
+    )
+    assert.equal(expected.length, 1)
+    const filter = { endpointId, states: ['dead_lettered'] } as const
+    assert.deepEqual(await recover(tenant, null, { ...filter, type: 'client.created' }), [])
+    assert.deepEqual(await recover(tenant, null, { ...filter, until: '2000-01-01T00:00:00.000Z' }), [])
+    assert.deepEqual(
+      await recover(tenant, null, { ...filter, type: 'lead.created', since: '2000-01-01T00:00:00.000Z' }),
+      [expected[0]?.id],
+    )
+    const states = (await deliveriesOf(tenant)).map(({ state }) => state)
+    assert.deepEqual(states.toSorted(), ['dead_lettered', 'delivered', 'delivered', 'pending'])
+  })
+
+  harness.test('recover() of ids takes only the ids that also match the filter', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [one, other] = await deliver(tenant, 2)
+    assert.ok(one && other, 'one or other is missing')
+    assert.deepEqual(await recover(tenant, [one.id, other.id], { states: ['dead_lettered'] }), [])
+    assert.deepEqual(await recover(tenant, [one.id], { states: ['delivered'] }), [one.id])
+    assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
+  })
+}
+
+function testEndpointStates(harness: StoreHarness): void {
+  async function createDelivered(
+    t: ContractTest,
+  ): Promise<{ tenant: Tenant; endpointId: string; id: string }> {
+    const tenant = await createPublisher(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    const [delivered] = await deliver(tenant, 1)
+    return { tenant, endpointId, id: delivered?.id ?? '' }
+  }
+
+  harness.test('recover() skips deliveries of a removed endpoint', async (t) => {
+    const { tenant, endpointId, id } = await createDelivered(t)
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
+    const before = await onlyDelivery(tenant)
+    assert.deepEqual(await recover(tenant, [id]), [])
+    assert.deepEqual(await recover(tenant, null), [])
+    assert.deepEqual(await onlyDelivery(tenant), before)
+  })
+
+  harness.test(
+    'a recovered delivery of a paused endpoint waits, and of a disabled endpoint is skipped again',
+    async (t) => {
+      const { tenant, endpointId, id } = await createDelivered(t)
+      const move = (state: EndpointState, from: EndpointState) => {
+        const request = { organizationId: tenant.id, endpointId, entry: newEntry() }
+        return tenant.store.endpoints.setState({ ...request, state, from: [from] })
+      }
+      await move('paused', 'enabled')
+      assert.deepEqual(await recover(tenant, [id]), [id])
+      assert.deepEqual((await claim(tenant)).eventIds, [])
+      assert.equal((await onlyDelivery(tenant)).state, 'pending')
+
+      await move('disabled', 'paused')
+      await claim(tenant)
+      assert.equal((await onlyDelivery(tenant)).state, 'skipped')
+      assert.deepEqual(await recover(tenant, [id]), [id])
+      await claim(tenant)
+      assert.equal((await onlyDelivery(tenant)).state, 'skipped')
+
+      await move('enabled', 'disabled')
+      await recover(tenant, [id])
+      assert.equal((await claimOne(tenant)).id, id)
+    },
+  )
+}

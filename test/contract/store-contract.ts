@@ -1,0 +1,180 @@
+import { testAdmission } from './admission.ts'
+import { testApiKeys } from './api-keys.ts'
+import { testAttempts } from './attempts.ts'
+import { testAudit } from './audit.ts'
+import { testBackfills } from './backfills.ts'
+import { testCancellations } from './cancellations.ts'
+import { testChanges } from './changes.ts'
+import { testChangesIdempotency } from './changes-idempotency.ts'
+import { testRepeatedChanges } from './changes-repeated.ts'
+import { testRules } from './changes-rules.ts'
+import { testClaimBytes } from './claim-bytes.ts'
+import { testClaims } from './claims.ts'
+import { testConversions } from './conversions.ts'
+import { testCreations } from './creations.ts'
+import { testDeliveries } from './deliveries.ts'
+import { testEndpoints } from './endpoints.ts'
+import { testEventLog } from './event-log.ts'
+import type { ContractTest, StoreHarness, StoreUnderTest } from './harness.ts'
+import { testHealth } from './health.ts'
+import { testIdempotency } from './idempotency.ts'
+import { testImports } from './imports.ts'
+import { testInsertions } from './insertions.ts'
+import { testIsolation } from './isolation.ts'
+import { testLeases } from './leases.ts'
+import { testLists } from './lists.ts'
+import { testNews } from './news.ts'
+import { testNotices } from './notices.ts'
+import { testNumbers } from './numbers.ts'
+import { testOrganizations } from './organizations.ts'
+import { testOverdue } from './overdue.ts'
+import { testOverview } from './overview.ts'
+import { testPayments } from './payments.ts'
+import { testPublishing } from './publishing.ts'
+import { testPurge } from './purge.ts'
+import { testQueueCounts } from './queue-counts.ts'
+import { testRaces } from './races.ts'
+import { testReads } from './reads.ts'
+import { testReadsFilters } from './reads-filters.ts'
+import { testRecoveries } from './recoveries.ts'
+import { testRepeats } from './repeats.ts'
+import { testResealing } from './resealing.ts'
+import { testRotations } from './rotations.ts'
+import { testRoundRobin } from './round-robin.ts'
+import { testSigningSecrets } from './signing-secrets.ts'
+import { testSync } from './sync.ts'
+import { testTraces } from './traces.ts'
+import { testWatching } from './watching.ts'
+import { testWebhookIsolation } from './webhook-isolation.ts'
+
+// The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
+// The suite knows no store and no runner of tests, and asserts with node:assert.
+
+/** The functions of a runner of tests: of node:test, Vitest, or another runner of the same form. */
+export interface TestRunner {
+  /** Groups the tests that `body` registers. */
+  describe(name: string, body: () => void): unknown
+  /** Registers a test. */
+  readonly test: {
+    (name: string, body: () => Promise<void>): unknown
+    /** Registers a test that the runner reports as skipped. */
+    skip(name: string, body: () => Promise<void>): unknown
+  }
+}
+
+/** Options of `describeStoreContract`. */
+export interface StoreContractOptions extends StoreUnderTest {
+  /** The name of the store, the first words of every test's name. */
+  readonly name: string
+  /** The runner: `{ describe, test }` of node:test or Vitest. A test takes up to 30 seconds on a slow machine. */
+  readonly runner: TestRunner
+  /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
+  readonly without?: readonly StoreCapability[] | undefined
+}
+
+const PARTS = {
+  lists: testLists,
+  'lists of changes': testSync,
+  "the host's reads": testReads,
+  "filters of the host's reads": testReadsFilters,
+  creations: testCreations,
+  idempotency: testIdempotency,
+  changes: testChanges,
+  'rules of changes': testRules,
+  'repeated changes': testRepeatedChanges,
+  'idempotency of changes': testChangesIdempotency,
+  payments: testPayments,
+  'overdue invoices': testOverdue,
+  numbers: testNumbers,
+  imports: testImports,
+  conversions: testConversions,
+  admission: testAdmission,
+  'API keys': testApiKeys,
+  'rotations of API keys': testRotations,
+  'insertions of keys and endpoints': testInsertions,
+  'tenant isolation': testIsolation,
+  endpoints: testEndpoints,
+  'signing secrets': testSigningSecrets,
+  'sealed credentials': testResealing,
+  publishing: testPublishing,
+  claims: testClaims,
+  'claims by bytes': testClaimBytes,
+  'the round robin of endpoints': testRoundRobin,
+  'repeated claims': testRepeats,
+  leases: testLeases,
+  attempts: testAttempts,
+  'health of endpoints': testHealth,
+  'new failures, reported once': testNews,
+  'notices of expiries': testNotices,
+  deliveries: testDeliveries,
+  recoveries: testRecoveries,
+  cancellations: testCancellations,
+  backfills: testBackfills,
+  'event log': testEventLog,
+  'watchers of new work': testWatching,
+  'counts of the queue': testQueueCounts,
+  retention: testPurge,
+  'traces of events': testTraces,
+  'tenant isolation of webhooks': testWebhookIsolation,
+  overview: testOverview,
+  'deletion of organizations': testOrganizations,
+  audit: testAudit,
+  races: testRaces,
+} as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
+
+/** A part of the contract; `one store for all`: `store` returns the same store for every organization. */
+export type StoreCapability = keyof typeof PARTS | typeof ONE_STORE
+
+const ONE_STORE = 'one store for all'
+
+/**
+ * Registers the tests of the store contract: atomicity, races, isolation of organizations, idempotency, leases, retries, audit
+ * and the rest of what `BusinessApiStore` promises. Both stores of the library pass the same suite.
+ *
+ * @throws `RangeError` for a part in `without` that the contract does not have
+ */
+export function describeStoreContract({ name, runner, without = [], ...store }: StoreContractOptions): void {
+  const known = [...Object.keys(PARTS), ONE_STORE]
+  const unknown = without.find((part) => !known.includes(part))
+  if (unknown !== undefined) {
+    throw new RangeError(
+      `Cannot leave '${unknown}' out of the contract because it is none of its parts: ${known.join(', ')}`,
+    )
+  }
+  runner.describe(`${name} store`, () => {
+    for (const [part, register] of Object.entries(PARTS)) {
+      runner.describe(part, () => register(harnessOf(store, runner, without, part as StoreCapability)))
+    }
+  })
+}
+
+function harnessOf(
+  store: StoreUnderTest,
+  runner: TestRunner,
+  without: readonly StoreCapability[],
+  part: StoreCapability,
+): StoreHarness {
+  type Body = (test: ContractTest) => unknown
+  const register = (isSkipped: boolean, name: string, body: Body): void => {
+    const run = isSkipped ? runner.test.skip : runner.test
+    run(name, () => runWithCleanUp(body))
+  }
+  return {
+    store: (organizationId) => store.store(organizationId),
+    secondStore: (organizationId) => store.secondStore(organizationId),
+    events: (organizationId) => store.events(organizationId),
+    letTimePass: (organizationId, ms) => store.letTimePass(organizationId, ms),
+    test: (name, body) => register(without.includes(part), name, body),
+    sharedTest: (name, body) => register(without.includes(part) || without.includes(ONE_STORE), name, body),
+  }
+}
+
+/** Runs a test, and then what the test has left for afterwards: runners differ in that. */
+async function runWithCleanUp(body: (test: ContractTest) => unknown): Promise<void> {
+  const cleanUps: (() => unknown)[] = []
+  try {
+    await body({ after: (cleanUp) => cleanUps.push(cleanUp) })
+  } finally {
+    for (const cleanUp of cleanUps) await cleanUp()
+  }
+}
