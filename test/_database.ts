@@ -31,15 +31,8 @@ let databases = 0
 
 let startedServer: Promise<string> | undefined
 
-/**
- * Makes a fresh, migrated database: a copy of a template that is migrated once for each state of sql/. With `TEST_ON_CITUS=1` the
- * database is a distributed one, on the cluster of `CITUS_URL`: so any file of tests runs on a cluster.
- */
+/** Makes a fresh, migrated database: a copy of a template that is migrated once for each state of sql/. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  if (process.env.TEST_ON_CITUS === '1') {
-    const { createCitusDatabase } = await import('./_citus.ts')
-    return createCitusDatabase()
-  }
   const server = await serverUrl()
   return withAdministrator(server, async (sql) => {
     const template = await prepareTemplate(sql, server)

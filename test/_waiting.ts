@@ -1,21 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 
-// Waits for locks, of the sessions of a test's database. On a cluster a session of a worker waits, on behalf of the coordinator's.
-
-const IS_ON_CITUS = process.env.TEST_ON_CITUS === '1'
+// Waits for locks, of the sessions of a test's database.
 
 /** Far longer than a session needs to begin to wait, in milliseconds. */
 const PATIENCE_MS = 10_000
 
-/** Counts the sessions of a test's database that wait for a lock, on all nodes if the database is on a cluster. */
+/** Counts the sessions of a test's database that wait for a lock. */
 export async function countWaiting(sql: Pick<Sql, 'unsafe'>): Promise<number> {
-  const waiting =
-    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
   const [found] = await sql.unsafe(
-    IS_ON_CITUS
-      ? `select sum(result::int)::int as count from run_command_on_all_nodes($$${waiting}$$)`
-      : `select count::int from (${waiting}) as found`,
+    "select count(*)::int from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
   )
   return Number(found?.count)
 }
@@ -41,8 +35,7 @@ export async function untilWaiting(sql: Pick<Sql, 'unsafe'>, count = 1): Promise
 }
 
 /**
- * Sets how long the statements of a transaction wait for a lock: on a cluster the coordinator passes the setting on to the nodes only
- * if told to. Without effect, the statements end after ten seconds.
+ * Sets how long the statements of a transaction wait for a lock. Without effect, the statements end after ten seconds.
  *
  * @param query sends a statement of the transaction
  * @param timeout with its unit, as `50ms`
@@ -51,7 +44,6 @@ export async function limitLockWaits(
   query: (text: string) => PromiseLike<unknown>,
   timeout: string,
 ): Promise<void> {
-  if (IS_ON_CITUS) await query("set local citus.propagate_set_commands = 'local'")
   await query(`set local lock_timeout = '${timeout}'`)
   await query(`set local statement_timeout = ${PATIENCE_MS}`)
 }

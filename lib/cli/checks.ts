@@ -134,18 +134,7 @@ const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
 /** Checks that deliveries are made soon after the due time. */
-export function checkBacklog({
-  due,
-  oldestDueMs,
-  isPartial,
-}: Pick<QueueCounts, 'due' | 'oldestDueMs' | 'isPartial'>): Finding {
-  if (isPartial) {
-    return {
-      level: 'fail',
-      message: `a node of the database did not answer; on the others ${formatBounded(due)} due`,
-      advice: 'look for the node that is away: its organizations have neither requests nor deliveries',
-    }
-  }
+export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'oldestDueMs'>): Finding {
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
   const message = `${formatBounded(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
   if (oldestDueMs < BACKLOG_WARN_MS) return { level: 'ok', message }
@@ -159,7 +148,7 @@ export function checkBacklog({
 const DAYS_WARN_MS = 24 * 60 * 60_000
 
 /** Checks that there are tables for the events of today and tomorrow, and that the tables and rows of all days are there. */
-export function checkDays({ aheadMs, unlisted, incomplete, publishersMakeDays }: DaysState): Finding {
+export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding {
   if (unlisted.length > 0) {
     return {
       level: 'fail',
@@ -185,10 +174,11 @@ export function checkDays({ aheadMs, unlisted, incomplete, publishersMakeDays }:
   const advice =
     'run a delivery loop (business-api-kit deliver), at least once in five days: a loop makes the days'
   if (aheadMs <= 0) {
-    const message = 'there are no tables for the events of today'
-    return publishersMakeDays
-      ? { level: 'warn', message: `${message}: the next publisher makes them`, advice }
-      : { level: 'fail', message: `${message}: nothing can be published`, advice }
+    return {
+      level: 'warn',
+      message: 'there are no tables for the events of today: the next publisher makes them',
+      advice,
+    }
   }
   const message = `there are tables for the events of the next ${formatDuration(aheadMs)}`
   return aheadMs < DAYS_WARN_MS ? { level: 'warn', message, advice } : { level: 'ok', message }

@@ -2,7 +2,7 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
 import type { Admissions } from './admission.ts'
-import { audited, isRecorded, recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
@@ -53,7 +53,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
           ), present as (
             select (key).* from inserted
           )
-          select ${one(sql, sql`present`)}::text, (select digest from present), ${audited(sql)}, ${answerTag}`,
+          select ${one(sql, sql`present`)}::text, (select digest from present), ${answerTag}`,
       )
       if (!item) return { outcome: 'limit_reached' }
       return {
@@ -106,7 +106,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`renamed`)}
           )
-          select coalesce(${one(sql, sql`renamed`)}, ${one(sql, sql`before`)})::text, ${audited(sql)}, ${answerTag}`,
+          select coalesce(${one(sql, sql`renamed`)}, ${one(sql, sql`before`)})::text, ${answerTag}`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
@@ -126,7 +126,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`before where revoked_at is null`)}
           )
-          select ${one(sql, sql`revoked`)}::text, ${audited(sql)}, ${answerTag}`,
+          select ${one(sql, sql`revoked`)}::text, ${answerTag}`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
@@ -152,7 +152,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
               )::text
               from rotated
             ),
-            ${audited(sql)}, ${answerTag}`,
+            ${answerTag}`,
       )
       return JSON.parse(rotation ?? 'null') as ApiKeyRotation | null
     },
@@ -173,19 +173,19 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}
               )
-              select count(*)::text, ${audited(sql)}, ${answerTag} from removed`
+              select count(*)::text, ${answerTag} from removed`
           : sql`
               with written as (
-                select case
-                  when not ${isRecorded(sql, organizationId, entry)}
-                  then business_api.limit_organization(
-                    ${organizationId}::text, ${rateLimit.perSecond}::float8, ${rateLimit.burst}::int
-                  )
-                end as changed
+                insert into business_api.organization_limits as present (organization_id, per_second, burst)
+                select ${organizationId}::text, ${rateLimit.perSecond}::float8, ${rateLimit.burst}::int
+                where not ${isRecorded(sql, organizationId, entry)}
+                on conflict (organization_id) do update set per_second = excluded.per_second, burst = excluded.burst
+                where (present.per_second, present.burst) <> (excluded.per_second, excluded.burst)
+                returning 1
               ), audited as (
-                ${recordEntry(sql, organizationId, entry, sql`written where changed is not null`)}
+                ${recordEntry(sql, organizationId, entry, sql`written`)}
               )
-              select count(*)::text, ${audited(sql)}, ${answerTag} from written`,
+              select count(*)::text, ${answerTag} from written`,
       )
     },
 

@@ -64,8 +64,8 @@ function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: Audit
 }
 
 /**
- * The step of a statement that records an entry if there is a row in what its change gave. The statement must read the step
- * ({@link audited}), because PostgreSQL runs only the selects that are read.
+ * The step of a statement that records an entry if there is a row in what its change gave, unless an earlier try has recorded the
+ * entry.
  *
  * @param change the text after `from`: the step of the change, with at most one row
  * @param details further details from the change, as `jsonb`, added to the details of the entry
@@ -78,16 +78,12 @@ export function recordEntry(
   details: Fragment = sql`'{}'`,
 ): Fragment {
   return sql`
-    select business_api.insert_audit_entry(
-      ${organizationId}::text, ${entry.id}::text, ${entry.actor}::text, ${entry.action}::text, ${entry.subjectId}::text,
-      ${JSON.stringify(entry.details)}::text::jsonb || ${details}
-    ) as inserted
-    from ${change}`
-}
-
-/** Reads the step `audited`, as a column of the statement's answer. */
-export function audited(sql: Sql): Fragment {
-  return sql`(select pg_catalog.count(inserted) from audited)::text as audited`
+    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+    select
+      ${organizationId}::text, ${entry.id}::text, pg_catalog.clock_timestamp(), ${entry.actor}::text,
+      ${entry.action}::text, ${entry.subjectId}::text, ${JSON.stringify(entry.details)}::text::jsonb || ${details}
+    from ${change}
+    on conflict (organization_id, id) do nothing`
 }
 
 /**

@@ -2,7 +2,6 @@ import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue, type FairQueue } from '../base/fair-queue.ts'
 import type { ConnectionUse } from '../business-store.ts'
 import type { ByteRow, Database, RecordDatabase, StatementWait } from './connection/database.ts'
-import type { ReadDistribution } from './distributed/state.ts'
 import {
   type Answer,
   arrayOf,
@@ -66,10 +65,8 @@ export function askEachAlone(database: RecordDatabase): AskForRequest {
  * A request harms the other requests of its batch for half a second at most: a batch that fails or takes longer is given up, and each of
  * its requests is asked alone in the time that is left, on the connections of its organization. So are all requests for that statement
  * during the next second, because a table may be locked. Statements of batches wait for no locked row.
- *
- * On a distributed database each request is asked alone, because a statement must name a single organization there.
  */
-export function createBatches(database: Database, isDistributed: ReadDistribution): Batches {
+export function createBatches(database: Database): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
   const batchesMax = Math.max(1, Math.floor(maxConnections / 4))
   const waiting = createFairQueue<string, Waiting>()
@@ -77,7 +74,6 @@ export function createBatches(database: Database, isDistributed: ReadDistributio
   const waitingFor = new Map<string, FairQueue<string, Waiting>>()
   /** The times until which requests are asked alone, by the text of the statement. */
   const aloneUntil = new Map<string, number>()
-  let isOneServer = false
   let isScheduled = false
   let underWay = 0
   let refused = 0
@@ -199,8 +195,6 @@ export function createBatches(database: Database, isDistributed: ReadDistributio
   return {
     async ask(organizationId, { alone, together, isLeftAlone }, values) {
       const askAlone = (wait?: StatementWait) => ask(database, organizationId, alone, values, wait)
-      if (!isOneServer && (await isDistributed(organizationId))) return askAlone()
-      isOneServer = true
       const { text } = together
       if (isAskedAlone(text)) return askAlone()
       const askedAt = performance.now()

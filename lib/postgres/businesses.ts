@@ -1,25 +1,14 @@
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
-import {
-  type CreationValues,
-  creationValues,
-  defineWrite,
-  ORGANIZATION_ARGUMENT,
-  published,
-  waitsFor,
-} from './statements/key-reservation.ts'
+import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
-  steps: [
-    reserve({ condition: waitsFor('business_api.businesses') }),
-    insertBusiness(),
-    published('business where inserted is not null'),
-  ],
+  steps: [reserve(), insertBusiness(), published('business')],
   answer: {},
 }))
 
@@ -51,7 +40,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
     step: `
       select case
         when not before.is_repeat
-        then business_api.copy_to_client(${ORGANIZATION_ARGUMENT}, after.id, represented.representation)
+        then business_api.copy_to_client(@organizationId::text, after.id, represented.representation)
       end
       from before, after, represented, reserved`,
   },
@@ -89,12 +78,17 @@ export function businessValues({ id, name, category, city, email, phone }: Busin
   return { businessId: id, name, category, city, email, phone }
 }
 
-/** The step `business`, which inserts a business. The column `inserted` is the representation; null if the business was there already. */
+/** The step `business`, which inserts a business: a row with the representation `copied`; no row if the business was there already. */
 export function insertBusiness(): string {
   return `business as (
-    select business_api.insert_business(
-      @organizationId::text, @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text
-    ) as inserted
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
+    select
+      @organizationId::text, @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text,
+      business_api.business_representation(
+        @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text
+      )
     from reserved
+    on conflict (organization_id, id) do nothing
+    returning copied
   )`
 }

@@ -13,7 +13,6 @@ import {
   published,
   type Reserve,
   type WriteParts,
-  waitsFor,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
@@ -62,17 +61,18 @@ type NewClientValues = CreationValues & ClientValues & BusinessValues
 
 const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
   steps: [
-    reserve({ condition: waitsFor(TABLE) }),
+    reserve(),
     insertBusiness(),
-    // From `business`, because the client refers to the business.
     `client as (
-      select business_api.insert_client(
-        @organizationId::text, @clientId::text, @businessId::text, @clientStatus::text,
-        @totalRevenue::text::numeric, @monthlyRevenue::text::numeric, @convertedAt::text::timestamptz, business.inserted
-      ) as inserted
+      insert into business_api.clients (${clientColumns()}, business_copy, copy_of)
+      select
+        ${newClientRow('@organizationId::text', '@businessId::text')},
+        business.copied, business_api.copy_key(@organizationId::text, @businessId::text)
       from business
+      on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published('client where inserted is not null'),
+    published('client'),
   ],
   answer: {},
 })
@@ -93,8 +93,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
       where ${isAllowed('status')}
     )`,
   ],
-  representation: withJoinedBusiness(clientRepresentation('after')),
-  from: `after ${joinBusiness('after')}`,
+  representation: withBusiness(clientRepresentation('after'), 'after'),
   set: 'status = after.status, total_revenue = after.total_revenue, monthly_revenue = after.monthly_revenue',
 })
 
@@ -181,21 +180,6 @@ export function clientRepresentation(row: string): string {
   return `business_api.client_representation(
     ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
   )`
-}
-
-/** The representation of a client with the business that {@link joinBusiness} has joined. */
-export function withJoinedBusiness(stored: string): string {
-  return `pg_catalog.left(${stored}, -1) || ',"business":' || business.representation || '}'`
-}
-
-/**
- * Joins the business of the only row of a step. A join, because a distributed database refuses a subquery that names a step. The
- * organization is a constant, so that the database finds the shard.
- */
-export function joinBusiness(step: string): string {
-  return `
-    join business_api.businesses business
-      on business.organization_id = @organizationId::text and business.id = ${step}.business_id`
 }
 
 /** The representation of a client: the stored text, with the business of `row` as the last field. */

@@ -8,68 +8,14 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
-import { createAskNodes } from './distributed/ask-nodes.ts'
-import { createDistributedLoopStore, type LoopStore } from './distributed/deliveries.ts'
-import { createNodes } from './distributed/nodes.ts'
-import { countQueueOnNodes } from './distributed/queue-counts.ts'
-import type { ReadDistribution } from './distributed/state.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 
 /**
- * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and
- * distributed/ for a cluster.
+ * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema, each a single call for all
+ * organizations: see sql/0031.
  */
-export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
-  const onOneServer = createLoopStore(database)
-  const nodes = createNodes(database)
-  const askNodes = createAskNodes(database, nodes)
-  const onNodes = createDistributedLoopStore(database, nodes, askNodes)
-  const loop = async (): Promise<LoopStore> => ((await isDistributed()) ? onNodes : onOneServer)
-
-  return {
-    claim: async (request) => (await loop()).claim(request),
-
-    read: async (claims) => (await loop()).read(claims),
-
-    writeResults: async (results, limit) => (await loop()).writeResults(results, limit),
-
-    async release(claims) {
-      const { released, unreleased } = await (await loop()).release(claims)
-      if (released > 0) database.wakeUp.signal()
-      return unreleased
-    },
-
-    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
-
-    list: (organizationId, filter, limit, before) =>
-      listDeliveries(database, organizationId, filter, limit, before),
-
-    get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
-
-    listAttempts: (organizationId, deliveryIds) => listAttempts(database, organizationId, deliveryIds),
-
-    async recover(request) {
-      const recovered = await recoverDeliveries(database, request)
-      if (recovered.length > 0) database.wakeUp.signal()
-      return recovered
-    },
-
-    cancel: (request) => cancelDelivery(database, request),
-
-    countQueue: async (target) =>
-      (await isDistributed()) ? countQueueOnNodes(database, askNodes, target) : countQueue(database, target),
-
-    purge: (request) => purge(database, request),
-
-    continuePurge: async (request) => continuePurge(database, request, await isDistributed()),
-
-    watch: (onDue) => database.wakeUp.watch(onDue),
-  }
-}
-
-/** Creates the delivery loop's verbs for one PostgreSQL: each is a single call for all organizations. */
-function createLoopStore(database: Database): LoopStore {
+export function createDeliveryStore(database: Database): DeliveryStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
@@ -114,7 +60,33 @@ function createLoopStore(database: Database): LoopStore {
         (sql, answerTag) => sql`
           select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
       )
-      return { released: Number(released), unreleased: [] }
+      if (released !== '0') database.wakeUp.signal()
+      return []
     },
+
+    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
+
+    list: (organizationId, filter, limit, before) =>
+      listDeliveries(database, organizationId, filter, limit, before),
+
+    get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
+
+    listAttempts: (organizationId, deliveryIds) => listAttempts(database, organizationId, deliveryIds),
+
+    async recover(request) {
+      const recovered = await recoverDeliveries(database, request)
+      if (recovered.length > 0) database.wakeUp.signal()
+      return recovered
+    },
+
+    cancel: (request) => cancelDelivery(database, request),
+
+    countQueue: (target) => countQueue(database, target),
+
+    purge: (request) => purge(database, request),
+
+    continuePurge: (request) => continuePurge(database, request),
+
+    watch: (onDue) => database.wakeUp.watch(onDue),
   }
 }

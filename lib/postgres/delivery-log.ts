@@ -6,7 +6,7 @@ import type {
   DeliveryFilter,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
-import { audited, isRecorded, recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import {
@@ -170,11 +170,12 @@ export async function cancelDelivery(
           and present.is_pending and not present.is_repeat
         returning delivery.*
       ), cancelled as (
-        select business_api.insert_cancelled_delivery(
-          ${organizationId}::text collate pg_catalog."default", closed.id, closed.event_id, closed.type, closed.endpoint_id, closed.created_at,
-          closed.attempts, closed.is_backfill
+        insert into business_api.finished_deliveries (
+          organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts, is_backfill
         )
+        select organization_id, id, event_id, type, endpoint_id, 'cancelled', created_at, now(), attempts, is_backfill
         from closed
+        returning 1
       ), audited as (
         ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
       ), known as (
@@ -185,7 +186,6 @@ export async function cancelDelivery(
           when exists (select 1 from cancelled) then true
           else exists (select 1 from known where ${isRecorded(sql, organizationId, entry)})
         end::text,
-        ${audited(sql)},
         ${answerTag}`,
   )
   return wasPending === 'true'

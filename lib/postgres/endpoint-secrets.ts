@@ -7,7 +7,7 @@ import type {
   SecretRotation,
   WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
-import { audited, isChangeMade, isRecorded, recordEntry } from './audit.ts'
+import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { before, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
 
@@ -41,7 +41,7 @@ export async function rotateSecret(
               sql`pg_catalog.jsonb_build_object('changeId', ${changeId}::text)`,
             )}
           )
-          select ${one(sql, present)}, (select sealed_secret from ${present}), ${audited(sql)}, ${answerTag}`
+          select ${one(sql, present)}, (select sealed_secret from ${present}), ${answerTag}`
   })
   if (!endpoint) return null
   const outcome = current === sealedSecret ? 'rotated' : 'already_exists'

@@ -4,7 +4,7 @@ import type {
   RemovedEndpoint,
   WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
-import { audited, isRecorded, recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
 import { before as beforeChange, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
@@ -26,7 +26,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           ), present as (
             select (endpoint).* from inserted
           )
-          select ${one(sql, sql`present`)}, (select sealed_secret from present), (select state from present), ${audited(sql)}, ${answerTag}`,
+          select ${one(sql, sql`present`)}, (select sealed_secret from present), (select state from present), ${answerTag}`,
       )
       if (!item) return { outcome: 'limit_reached' }
       if (state === 'removed') return { outcome: 'already_exists', item: null }
@@ -139,7 +139,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           select
             ${one(sql, orAsItIs(sql, 'changed'))},
             (select (not is_repeat and not exists (select 1 from changed))::text from before),
-            ${audited(sql)}, ${answerTag}`,
+            ${answerTag}`,
       )
       if (!endpoint) return null
       const outcome = hasConflict === 'true' ? 'conflict' : 'changed'
@@ -164,7 +164,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`moved`)}
           )
-          select ${one(sql, orAsItIs(sql, 'moved'))}, ${audited(sql)}, ${answerTag}`,
+          select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,
       )
       // Deliveries that waited for the endpoint may be due.
       if (state === 'enabled' && endpoint) database.wakeUp.signal()
@@ -186,7 +186,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           )
           select
             (case when exists (select 1 from removed) then true else ${isRecorded(sql, organizationId, entry)} end)::text,
-            ${audited(sql)}, ${answerTag}`,
+            ${answerTag}`,
       )
       return wasThere === 'true'
     },

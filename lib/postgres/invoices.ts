@@ -2,7 +2,6 @@ import { minorUnits } from '../resources/currencies.ts'
 import type { Invoice, InvoiceStore, OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import type { ReadDistribution } from './distributed/state.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
@@ -30,11 +29,14 @@ const CREATE = defineNumbered<InvoiceValues>(
   TABLE,
   'invoice',
   `invoice as (
-    select business_api.insert_invoice(
+    insert into business_api.invoices
+      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+    select
       @organizationId::text, @writeId::text, numbered.number, @status::text, @currency::text, @decimals::int,
       @issueDate::text::timestamptz, @dueDate::text::timestamptz, @total::text::numeric, @amountPaid::text::numeric
-    ) as number
     from numbered
+    on conflict (organization_id, id) do nothing
+    returning number
   )`,
 )
 
@@ -70,11 +72,7 @@ const CHANGE = defineChange<ChangeValues>({
 })
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
-export function createInvoiceStore(
-  database: RecordDatabase,
-  admissions: Admissions,
-  isDistributed: ReadDistribution,
-): InvoiceStore {
+export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
@@ -104,12 +102,7 @@ export function createInvoiceStore(
     listPayments: (organizationId, invoiceId, limit, before) =>
       listPayments(database, organizationId, invoiceId, limit, before),
 
-    async markOverdue(request) {
-      const isOfAll = request.organizationId === null
-      return isOfAll && (await isDistributed())
-        ? markOverdueOnNodes(database, request)
-        : markOverdue(database, request)
-    },
+    markOverdue: (request) => markOverdue(database, request),
   }
 }
 
@@ -152,7 +145,7 @@ async function markOverdue(
         from represented
         group by organization_id
       ),
-      published as (select business_api.insert_events(organization_id collate pg_catalog."default", events) as due from events)
+      published as (select business_api.insert_events(organization_id, events) as due from events)
       select
         (select coalesce(sum(due), 0) from published)::text as due,
         (
@@ -163,41 +156,4 @@ async function markOverdue(
   )
   if (due !== '0') database.wakeUp.signal()
   return JSON.parse(marked ?? '[]') as Invoice[]
-}
-
-/**
- * Does the same for all organizations of a distributed database: a look at the due invoices without locks, and then each organization by
- * itself.
- */
-async function markOverdueOnNodes(
-  database: RecordDatabase,
-  request: OverdueRequest,
-): Promise<readonly Invoice[]> {
-  const { asOf, limit } = request
-  const [found] = await database.rowFor(
-    null,
-    (sql, answerTag) => sql`
-      with due as (
-        select organization_id from business_api.invoices
-        where status in ('issued', 'partially_paid') and due_date < coalesce(${asOf}::text::timestamptz, now())
-        order by due_date, id
-        limit ${limit}::int
-      )
-      select
-        (
-          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(organization_id, total)), '[]')
-          from (select organization_id, count(*) as total from due group by organization_id) as counted
-        )::text,
-        ${answerTag}`,
-  )
-  const marked: Invoice[] = []
-  for (const [organizationId, total] of JSON.parse(found ?? '[]') as [string, number][]) {
-    marked.push(...(await markOverdue(database, { ...request, organizationId, limit: total })))
-  }
-  return marked.sort((a, b) => compare(a.dueDate, b.dueDate) || compare(a.id, b.id))
-}
-
-function compare(a: string, b: string): number {
-  if (a === b) return 0
-  return a < b ? -1 : 1
 }

@@ -7,9 +7,8 @@ import {
   clientColumns,
   clientRepresentation,
   clientValues,
-  joinBusiness,
   newClientRow,
-  withJoinedBusiness,
+  withBusiness,
 } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineAdmittedWrite } from './statements/admitted-write.ts'
@@ -19,11 +18,9 @@ import {
   creationValues,
   defineWrite,
   eventsOf,
-  ORGANIZATION_ARGUMENT,
   published,
   type Reserve,
   type WriteParts,
-  waitsFor,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
@@ -58,15 +55,18 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
       select id from business_api.businesses
       where organization_id = @organizationId::text and id = @businessId::text
     )`,
-    reserve({ condition: `exists (select 1 from business) and ${waitsFor(TABLE)}` }),
+    reserve({ condition: 'exists (select 1 from business)' }),
     `lead as (
-      select business_api.insert_lead(
+      insert into business_api.leads
+        (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+      select
         @organizationId::text, @leadId::text, @businessId::text, @stage::text, @leadScore::text::numeric,
         @scoreBand::text, @expectedValue::text::numeric, @createdAt::text::timestamptz
-      ) as inserted
       from reserved
+      on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published('lead where inserted is not null'),
+    published('lead'),
   ],
   answer: { hasBusiness: '(select exists (select 1 from business))::text' },
 })
@@ -129,15 +129,15 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   ],
   representation: `
     '{"lead":' || ${REPRESENTATION}
-    || ',"client":' || ${withJoinedBusiness(clientRepresentation('client'))} || '}'`,
-  from: `after, client ${joinBusiness('client')}`,
+    || ',"client":' || ${withBusiness(clientRepresentation('client'), 'client')} || '}'`,
+  from: 'after, client',
   set: 'stage = after.stage',
   alongside: {
     name: 'made_client',
     step: `
       select case
         when made.id is not null then business_api.insert_converted_client(
-          ${ORGANIZATION_ARGUMENT}, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
+          @organizationId::text, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
           made.converted_at
         )
       end

@@ -1,17 +1,13 @@
 import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
-import { claimExpiringOnNodes } from './distributed/notices.ts'
-import type { ReadDistribution } from './distributed/state.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
-export function createNoticeStore(database: Database, isDistributed: ReadDistribution): NoticeStore {
+export function createNoticeStore(database: Database): NoticeStore {
   return {
     // Rows claimed under the same token come first, so that a repeat finds all of them within the limit. Rows that another
     // transaction has locked are left for the next call.
-    async claimExpiring(request) {
-      if (await isDistributed()) return claimExpiringOnNodes(database, request)
-      const { token, secretsWithinMs, apiKeysWithinMs, limit } = request
+    async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
       const [notices] = await database.row(
         (sql, answerTag) => sql`
           with expiring_secret as (

@@ -61,12 +61,12 @@ const PAY = defineChange<PaymentValues>({
   alongside: {
     name: 'payment',
     step: `
-      select case
-        when not after.is_there then business_api.insert_payment(
-          @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
-        )
-      end
-      from after, reserved`,
+      insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+      select
+        @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
+      from after, reserved
+      where not after.is_there
+      returning 1 as one`,
   },
   // Of a payment that is there already the events are, too, and with other ids if it did not settle the invoice then.
   events: `

@@ -2,13 +2,7 @@ import type { ProjectStore } from '../resources/projects.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
-import {
-  type CreationValues,
-  creationValues,
-  defineWrite,
-  published,
-  waitsFor,
-} from './statements/key-reservation.ts'
+import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
@@ -28,14 +22,16 @@ interface ProjectValues {
 
 const CREATE = defineWrite<CreationValues & ProjectValues>((reserve) => ({
   steps: [
-    reserve({ condition: waitsFor(TABLE) }),
+    reserve(),
     `project as (
-      select business_api.insert_project(
+      insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+      select
         @organizationId::text, @writeId::text, @name::text, @status::text, @billingType::text, @value::text::numeric
-      ) as inserted
       from reserved
+      on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published('project where inserted is not null'),
+    published('project'),
   ],
   answer: {},
 }))

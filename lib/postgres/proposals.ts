@@ -36,11 +36,14 @@ const CREATE = defineNumbered<ProposalValues>(
   TABLE,
   'proposal',
   `proposal as (
-    select business_api.insert_proposal(
+    insert into business_api.proposals
+      (organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units)
+    select
       @organizationId::text, @writeId::text, numbered.number, @title::text, @status::text, @version::int,
       @total::text::numeric, @monthlyTotal::text::numeric, @currency::text, @decimals::int
-    ) as number
     from numbered
+    on conflict (organization_id, id) do nothing
+    returning number
   )`,
 )
 

@@ -30,12 +30,10 @@ export async function purge(
 export async function continuePurge(
   database: Database,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
-  isDistributed: boolean,
 ): Promise<SharedPurgeReport> {
-  const name = isDistributed ? 'continue_purge_on_nodes' : 'continue_purge'
   const [part] = await database.row(
     (sql, answerTag) => sql`
-      select business_api.${sql.unsafe(name)}(${eventsAfterMs}::float8, ${limit}::int, ${share}::float8)::text, ${answerTag}`,
+      select business_api.continue_purge(${eventsAfterMs}::float8, ${limit}::int, ${share}::float8)::text, ${answerTag}`,
   )
   return JSON.parse(part ?? 'null') as SharedPurgeReport
 }

@@ -16,8 +16,6 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
-import { routeToShards, routeTransaction } from './distributed/routing.ts'
-import { createDistributionReader, type ReadDistribution } from './distributed/state.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
@@ -62,18 +60,16 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  const server = createDatabase(source, options)
-  const isDistributed = createDistributionReader(server)
-  return createStoreOn(routeToShards(server, isDistributed), isDistributed)
+  return createStoreOn(createDatabase(source, options))
 }
 
 /**
- * Creates a store whose statements go through a given database. Tests record the statements.
+ * Creates a store whose statements go through a given database. Tests observe the statements.
  *
  * @internal
  */
-export function createStoreOn(database: Database, isDistributed: ReadDistribution): PostgresStore {
-  const batches = createBatches(database, isDistributed)
+export function createStoreOn(database: Database): PostgresStore {
+  const batches = createBatches(database)
   const admissions = createAdmissions(database, batches.ask)
 
   function close(closeOptions?: CloseOptions): Promise<void> {
@@ -83,26 +79,20 @@ export function createStoreOn(database: Database, isDistributed: ReadDistributio
   }
 
   return {
-    ...createRecordStores(database, admissions, isDistributed),
+    ...createRecordStores(database, admissions),
     apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
-    deliveries: createDeliveryStore(database, isDistributed),
-    notices: createNoticeStore(database, isDistributed),
+    deliveries: createDeliveryStore(database),
+    notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
     using(transaction) {
-      const inTransaction = routeTransaction(
-        createTransactionDatabase(transaction, database.explain),
-        isDistributed,
-      )
-      return createRecordStores(
-        inTransaction,
-        createAdmissions(inTransaction, askEachAlone(inTransaction), false),
-        isDistributed,
-      )
+      const inTransaction = createTransactionDatabase(transaction, database.explain)
+      const ownAdmissions = createAdmissions(inTransaction, askEachAlone(inTransaction), false)
+      return createRecordStores(inTransaction, ownAdmissions)
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
@@ -111,16 +101,12 @@ export function createStoreOn(database: Database, isDistributed: ReadDistributio
   }
 }
 
-function createRecordStores(
-  database: RecordDatabase,
-  admissions: Admissions,
-  isDistributed: ReadDistribution,
-): RecordStore {
+function createRecordStores(database: RecordDatabase, admissions: Admissions): RecordStore {
   return {
     businesses: createBusinessRecordStore(database),
     clients: createClientStore(database, admissions),
     leads: createLeadStore(database, admissions),
-    invoices: createInvoiceStore(database, admissions, isDistributed),
+    invoices: createInvoiceStore(database, admissions),
     proposals: createProposalStore(database, admissions),
     projects: createProjectStore(database, admissions),
     events: createEventStore(database),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { checkBacklog, checkClock, checkDays, checkVersion } from '../../lib/cli/checks.ts'
+import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
@@ -468,25 +468,6 @@ describe('faults of other servers', () => {
   test('PostgreSQL is too old before 14', () => {
     assert.equal(checkVersion({ ...server, version: '13.9', versionNumber: 130_009 }).level, 'fail')
     assert.equal(checkVersion({ ...server, versionNumber: 140_000 }).level, 'ok')
-  })
-
-  test('no tables for the events of today fail where publishers do not make days', () => {
-    const { level, message } = checkDays({
-      aheadMs: 0,
-      unlisted: [],
-      incomplete: [],
-      publishersMakeDays: false,
-    })
-    assert.deepEqual(
-      [level, message],
-      ['fail', 'there are no tables for the events of today: nothing can be published'],
-    )
-  })
-
-  test('a node of the database that does not count fails, also with nothing due on the others', () => {
-    assert.equal(checkBacklog({ due: 0, oldestDueMs: 0 }).level, 'ok')
-    const { level, message } = checkBacklog({ due: 0, oldestDueMs: 0, isPartial: true })
-    assert.deepEqual([level, message], ['fail', 'a node of the database did not answer; on the others 0 due'])
   })
 
   test('clocks that differ by more than the way to the database explains warn, then fail', () => {

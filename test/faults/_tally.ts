@@ -82,7 +82,7 @@ function assertEvents(found: ReadonlySet<string>, published: Published): void {
   assert.equal(found.size, countOf(published), 'no other event is recorded')
 }
 
-/** A row for each endpoint of each event, and for each delivery. Joined here, because a distributed database refuses the join. */
+/** A row for each endpoint of each event, and for each delivery. */
 async function readDeliveries(sql: Sql): Promise<readonly DeliveryRow[]> {
   const events = await sql<{ organization_id: string; id: string; digest: string }[]>`
     select organization_id, id, encode(sha256(convert_to(body, 'UTF8')), 'hex') as digest from business_api.events`

@@ -187,7 +187,6 @@ test('settings of the host’s transaction are left alone', async () => {
       await tx`
         select name, setting from pg_settings
         where name in ('lock_timeout', 'statement_timeout', 'synchronous_commit', 'search_path', 'enable_seqscan', 'plan_cache_mode')`,
-      // On a cluster these are the settings of the node that carries out the calls.
       await tx`
         select current_setting('lock_timeout') as lock_timeout, current_setting('statement_timeout') as statement_timeout,
           current_setting('search_path') as search_path, current_setting('plan_cache_mode') as plan_cache_mode

@@ -8,7 +8,6 @@ import {
   type Database,
   type DatabaseOptions,
 } from '../../lib/postgres/connection/database.ts'
-import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
@@ -16,8 +15,6 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { ids, newKey } from '../contract/tenant.ts'
-import { findRefusedForms } from './_distributed-forms.ts'
-import { readFacts } from './_distribution-facts.ts'
 
 // Requests that wait at the same time are judged and answered by one statement. That must show in nothing but speed.
 
@@ -67,7 +64,7 @@ function openStore(
     batches.push({ requests: rows.length })
     return rows
   }
-  const store = createStoreOn({ ...server, rowsFor, ...change(server) }, createDistributionReader(server))
+  const store = createStoreOn({ ...server, rowsFor, ...change(server) })
   t.after(() => store.close())
   return {
     server,
@@ -442,7 +439,7 @@ describe('The statement of a batch', () => {
     }
   }
 
-  test('has a form for a single request that a distributed database takes', async (t) => {
+  test('has a form for a single request too', async (t) => {
     const { store } = openStore(t)
     const request = await makeOrganization(store)
     const texts = new Set<string>()
@@ -460,7 +457,5 @@ describe('The statement of a batch', () => {
     }
     // Each of five resources has three lists, each with a token at hand and without. The buckets are made by one statement more.
     assert.equal([...texts].filter((text) => text.includes('string_agg')).length, 30)
-    const facts = await readFacts(sql)
-    for (const text of texts) assert.deepEqual(findRefusedForms(text, facts), [], text)
   })
 })

@@ -7,7 +7,6 @@ import { createPlatform, type ImportRecord, type TransactionalPlatform } from '.
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
-import { writeBySql } from '../_citus.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { assertCopies } from './_representations.ts'
@@ -117,14 +116,8 @@ async function isMarkedBy(work: () => Promise<unknown>, clientId: string): Promi
   return (await read()) !== earlier
 }
 
-const setName = (businessId: string, name: string): Promise<void> =>
-  writeBySql(
-    sql,
-    org,
-    `with changed as (
-      update business_api.businesses set name = '${name}' where organization_id = $1 and id = '${businessId}' returning 1
-    ) select count(*)::text from changed`,
-  )
+const setName = (businessId: string, name: string) => sql`
+  update business_api.businesses set name = ${name} where organization_id = ${org} and id = ${businessId}`
 
 const giveBusiness = (clientId: string, businessId: string, through: Pick<Sql, 'unsafe'> = sql) =>
   through.unsafe('update business_api.clients set business_id = $3 where organization_id = $1 and id = $2', [
@@ -141,8 +134,7 @@ const insertClient = (businessId: string, through: Pick<Sql, 'unsafe'> = sql) =>
     [org, ids('cli'), businessId],
   )
 
-const renew = (businessId: string) =>
-  writeBySql(sql, org, `select business_api.renew_copy($1, '${businessId}')`)
+const renew = (businessId: string) => sql`select business_api.renew_copy(${org}, ${businessId})`
 
 /** The ways in which a business is changed beside a writer of clients. */
 const CHANGES: Readonly<Record<string, (tx: TransactionSql, businessId: string) => Promise<unknown>>> = {

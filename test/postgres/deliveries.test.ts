@@ -93,6 +93,36 @@ describe('deliveries in PostgreSQL', () => {
     assert.equal((await claim('second')).deliveries.length, 2)
   })
 
+  test('500 due retries of a paused endpoint hide no retry of another organization', async () => {
+    for (const [organizationId, state, count, hours] of [
+      ['org_paused', 'paused', 500, 2],
+      ['org_retrying', 'enabled', 1, 1],
+    ] as const) {
+      await addEndpoint(organizationId)
+      await sql`update business_api.webhook_endpoints set state = ${state} where organization_id = ${organizationId}`
+      await publish(organizationId, `evt_${organizationId}`)
+      await sql`
+        with published as (
+          delete from business_api.open_deliveries where organization_id = ${organizationId} returning id, created_at
+        )
+        insert into business_api.open_deliveries
+          (organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, is_backing_off)
+        select ${organizationId}, left(id, 19) || lpad(number::text, 5, '0'), ${`evt_${organizationId}`}, 'project.completed',
+          ${`we_${organizationId}`}, now() - ${hours} * interval '1 hour', created_at, 1, true
+        from published, generate_series(1, ${count}::int) as number`
+    }
+    const found: string[] = []
+    for (const token of ['retries_1', 'retries_2', 'retries_3']) {
+      const { deliveries } = await claim(token)
+      found.push(...deliveries.map(({ organizationId }) => organizationId))
+    }
+    assert.deepEqual(
+      found.filter((id) => id === 'org_paused' || id === 'org_retrying'),
+      ['org_retrying'],
+    )
+    await sql`delete from business_api.open_deliveries where organization_id = 'org_paused'`
+  })
+
   test('a lock on the row of an endpoint keeps no attempt from being recorded', async () => {
     await addEndpoint('org_held')
     await publish('org_held', 'evt_held')
@@ -381,7 +411,7 @@ function deliveriesOf(sql: Sql): DeliveryStore {
     const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
     return answer as string[]
   }
-  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database, async () => false)
+  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database)
 }
 
 /** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */

@@ -100,7 +100,7 @@ function storeOf(recordDatabase: RecordDatabase) {
     businesses: createBusinessRecordStore(recordDatabase),
     clients: createClientStore(recordDatabase, NO_ADMISSIONS),
     leads: createLeadStore(recordDatabase, NO_ADMISSIONS),
-    invoices: createInvoiceStore(recordDatabase, NO_ADMISSIONS, async () => false),
+    invoices: createInvoiceStore(recordDatabase, NO_ADMISSIONS),
     proposals: createProposalStore(recordDatabase, NO_ADMISSIONS),
     projects: createProjectStore(recordDatabase, NO_ADMISSIONS),
   }

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createBusinessApi } from '../../lib/index.ts'
-import {
-  isReadOnlyServer,
-  isUnavailable,
-  leavesConnectionUsable,
-} from '../../lib/postgres/connection/driver-faults.ts'
+import { isReadOnlyServer, leavesConnectionUsable } from '../../lib/postgres/connection/driver-faults.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
@@ -106,8 +102,6 @@ test('a refused statement leaves the connection; a read-only server does not', a
     ['select 1 / 0', true, false],
     ['select * from business_api.nothing', true, false],
     ["do $$ begin raise exception 'no' using errcode = '40P01'; end $$", true, false],
-    // As the coordinator of a cluster reports a worker that is away.
-    ["do $$ begin raise exception 'no' using errcode = 'connection_failure'; end $$", true, false],
     ['set default_transaction_read_only = on; select 1; create table public.t ()', true, false],
     ['begin read only; create table public.t ()', false, true],
     ['select pg_terminate_backend(pg_backend_pid())', false, false],
@@ -121,13 +115,4 @@ test('a refused statement leaves the connection; a read-only server does not', a
     assert.equal(leavesConnectionUsable(error), isUsable, `${statement}: ${error}`)
     assert.equal(isReadOnlyServer(error), isReadOnly, `${statement}: ${error}`)
   }
-})
-
-test('isUnavailable() of a transaction that a coordinator has undone because a worker is away, and of no other internal error', () => {
-  const error = (message: string) => Object.assign(new Error(message), { code: 'XX000', severity: 'ERROR' })
-  assert.equal(isUnavailable(error('failure on connection marked as essential: 10.0.0.2:5432')), true)
-  const lost =
-    'server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally'
-  assert.equal(isUnavailable(error(lost)), true)
-  assert.equal(isUnavailable(error('cache lookup failed for relation 12')), false)
 })

@@ -5,7 +5,6 @@ import type { Sql } from 'postgres'
 import type { AdmissionRequest } from '../../lib/access/admission.ts'
 import type { RateLimit } from '../../lib/access/rate-limit.ts'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
-import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -34,7 +33,7 @@ describe('Requests of a key over a limit', () => {
       statements++
       return server.bytesFor(...call)
     }
-    store = createStoreOn({ ...server, bytesFor }, createDistributionReader(server))
+    store = createStoreOn({ ...server, bytesFor })
     otherProcess = createPostgresStore(database.url)
   })
   after(async () => {

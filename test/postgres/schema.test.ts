@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
@@ -70,26 +70,6 @@ test('every comparison of an organization id compares bytes', async () => {
        and attcollation <> (select oid from pg_collation where collname = 'C')
   `
   assert.deepEqual([...columns], [])
-})
-
-/** Constructs that a distributed PostgreSQL refuses, and the replacements. */
-const REFUSED_FORMS: Readonly<Record<string, RegExp>> = {
-  'select without columns: select 1 from …': /\bselect\s+from\b/,
-  'simple case: case when a = b then …': /\bcase\s+(?!when\b|\$\{)[a-z_.$"\d]+\s+when\b/,
-  'array slice in set: trim_array(…)': /= [^\n;]*\)\[:/,
-}
-
-test('no migration and no statement has a form that a distributed PostgreSQL refuses', async () => {
-  const root = join(import.meta.dirname, '..', '..')
-  for (const folder of ['sql', 'lib/postgres']) {
-    const files = await readdir(join(root, folder), { recursive: true })
-    for (const file of files.filter((name) => /\.(sql|ts)$/.test(name))) {
-      const text = await readFile(join(root, folder, file), 'utf8')
-      for (const [form, pattern] of Object.entries(REFUSED_FORMS)) {
-        assert.doesNotMatch(text, pattern, `${folder}/${file}: ${form}`)
-      }
-    }
-  }
 })
 
 async function readKeys(): Promise<Key[]> {

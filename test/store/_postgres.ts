@@ -13,9 +13,8 @@ export async function readEventsOf(sql: Sql, organizationId: string): Promise<re
 
 /** Takes back everything that the store compares with the database's clock. */
 export async function letTimePass(sql: Sql, organizationId: string, ms: number): Promise<void> {
-  // In UTC, because a distributed database refuses an update by a time of the session's zone.
   const earlier = (column: string) =>
-    sql`${sql(column)} = (${sql(column)} at time zone 'UTC' - ${ms}::float8 * interval '1 millisecond') at time zone 'UTC'`
+    sql`${sql(column)} = ${sql(column)} - ${ms}::float8 * interval '1 millisecond'`
   await sql`
     update business_api.idempotency_keys set ${earlier('expires_at')}
     where organization_id = ${organizationId}`

@@ -1,5 +1,4 @@
 import { type Logger, mutedLogger } from '../../base/log.ts'
-import { writeDistributionScript } from '../../postgres/schema/distribution.ts'
 import { migrate } from '../../postgres/schema/migrate.ts'
 import {
   readMigrations,
@@ -31,9 +30,6 @@ export const migrateCommand: Command = defineCommand({
       'how long locks and another migrating process may be waited for; default: 5m',
       parseDuration,
     ),
-    distributed: toggle(
-      'distribute the tables over the nodes of a Citus cluster, each by its organization_id',
-    ),
     dryRun: toggle('only say what would be applied'),
     print: toggle(
       'print the SQL instead, as a script for psql; of all migrations where no database is named',
@@ -47,25 +43,18 @@ export const migrateCommand: Command = defineCommand({
       line: 'business-api-kit migrate --print > business-api-kit.sql && psql -v ON_ERROR_STOP=1 -f business-api-kit.sql "$DATABASE_URL"',
     },
   ],
-  async run({ dryRun, print, distributed, maxEventBytes, timeout }, session) {
+  async run({ dryRun, print, maxEventBytes, timeout }, session) {
     if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
-    if (dryRun && distributed) throw new UsageError('Give one of --dry-run and --distributed')
-    if (print) return printScript(session, distributed)
+    if (print) return printScript(session)
     if (dryRun) return printPending(session)
     // Reading the state has a short deadline, for a missing database; the work itself may wait for other sessions.
     await readSchema(session)
     const report = await migrate(session.databaseUrl(), {
       maxEventBytes,
       timeoutMs: timeout,
-      distributed,
       logger: notesOf(session),
     })
-    await session.print(
-      report,
-      () =>
-        describeNames('Applied', report.applied, report.current) +
-        (report.distributed ?? []).map((name) => `Distributed ${name}\n`).join(''),
-    )
+    await session.print(report, () => describeNames('Applied', report.applied, report.current))
   },
 })
 
@@ -92,15 +81,10 @@ function describeNames(action: string, names: readonly string[], current: number
   return names.map((name) => `${action} ${name}\n`).join('')
 }
 
-async function printScript(session: Session, isDistributed: boolean): Promise<void> {
+async function printScript(session: Session): Promise<void> {
   const { current, pending } = session.hasDatabase
     ? await readSchema(session)
     : { current: 0, pending: await readMigrations() }
   const data = pending.map(({ id, name, breaking, text }) => ({ id, name, breaking, sql: text }))
-  const distribution = isDistributed ? writeDistributionScript() : ''
-  await session.print({ data, ...(isDistributed ? { distribution } : {}) }, () =>
-    [data.length === 0 ? '' : writeMigrationScript(pending, current === 0), distribution]
-      .filter((part) => part !== '')
-      .join('\n'),
-  )
+  await session.print({ data }, () => (data.length === 0 ? '' : writeMigrationScript(pending, current === 0)))
 }

@@ -91,9 +91,8 @@ function describeSchema({ current, latest, pending, newer, renamed }: Status['sc
     : `${current}; pending: ${pending.join(', ')}`
 }
 
-function describeBacklog({ due, oldestDueMs, isPartial }: QueueCounts): string {
-  const found = due === 0 ? 'nothing' : `${formatBounded(due)}, the oldest for ${formatDuration(oldestDueMs)}`
-  return isPartial ? `${found}; a node of the database did not answer` : found
+function describeBacklog({ due, oldestDueMs }: QueueCounts): string {
+  return due === 0 ? 'nothing' : `${formatBounded(due)}, the oldest for ${formatDuration(oldestDueMs)}`
 }
 
 function describeRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): string {

@@ -3,15 +3,13 @@ import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 // The errors of PostgreSQL, of the driver and of the network, by meaning.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
-const CONNECTION_FAILURE = '08006'
-
 /** The connection went away under the statement. The statement may have run. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
   'ECONNRESET',
   'EPIPE',
-  CONNECTION_FAILURE,
+  '08006', // connection_failure
   '57P01', // admin_shutdown
   '57P02', // crash_shutdown
   '57P05', // idle_session_timeout
@@ -59,22 +57,11 @@ export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
 
-/** True if a connection failed, also a connection between two servers; false if a server refused or ended only the statement. */
-export function isConnectionFailure(error: unknown): boolean {
-  return isConnectionLost(error) || codeOf(error).startsWith('08') || isUndoneElsewhere(error)
-}
-
 /** True if a later statement may succeed. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   // Classes: connection exception, invalid authorization.
-  return (
-    UNAVAILABLE.has(code) ||
-    code.startsWith('08') ||
-    code.startsWith('28') ||
-    isReadOnlyServer(error) ||
-    isUndoneElsewhere(error)
-  )
+  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
 }
 
 /** Reasons of failures that PostgreSQL itself reported, by code. */
@@ -135,32 +122,8 @@ export function openFailure(error: unknown): unknown {
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/**
- * True if the server itself reports a lost connection to another server, as a coordinator does for a worker: the store's connection
- * lives. A pooler that reports the loss of the server in this way gives no routine of PostgreSQL.
- */
-function isLossElsewhere(error: unknown): boolean {
-  return (
-    codeOf(error) === CONNECTION_FAILURE &&
-    textOf(error, 'severity') === 'ERROR' &&
-    textOf(error, 'routine') !== ''
-  )
-}
-
-/**
- * True if a coordinator has undone a transaction because of the loss of a worker. The code is internal_error. The message is of Citus,
- * in English always, or of PostgreSQL's client library in the coordinator: in another language the error counts as an internal error.
- */
-function isUndoneElsewhere(error: unknown): boolean {
-  return codeOf(error) === LOST_CODE && WORKER_LOST.test(textOf(error, 'message'))
-}
-
-const WORKER_LOST =
-  /^failure on connection marked as essential|^server closed the connection unexpectedly|^SSL connection has been closed unexpectedly|^could not (receive data from|send data to) server|^no connection to the server/
-
 /** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
-  if (isLossElsewhere(error)) return true
   const code = codeOf(error)
   const isRefusal =
     textOf(error, 'severity') === 'ERROR' && !code.startsWith('08') && !isConnectionLost(error)
@@ -181,13 +144,11 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 const UNIQUE_VIOLATION = '23505'
-/** internal_error: a distributed database gives some errors of another node this code, and keeps the message. */
-const LOST_CODE = 'XX000'
 
 /** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
-  if (code === UNIQUE_VIOLATION || code === LOST_CODE) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
+  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
   return CONFLICT.includes(code)
 }
 
@@ -215,18 +176,10 @@ export function tooLargeEvent(error: unknown): string | undefined {
 
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
 
-/**
- * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. On a shard of a distributed table the name
- * ends with the number of the shard, and an error of another node may have the name only in the message, as the last name.
- */
+/** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
 function constraintOf(error: unknown): string {
-  const given = textOf(error, 'constraint_name') || textOf(error, 'constraint')
-  const name = given || ([...textOf(error, 'message').matchAll(QUOTED_NAME)].at(-1)?.[1] ?? '')
-  return name.replace(/_\d+$/, '')
+  return textOf(error, 'constraint_name') || textOf(error, 'constraint')
 }
-
-/** Quotation marks differ between the languages of messages. */
-const QUOTED_NAME = /["'„“”«»‘’](\w+)["'„“”«»‘’]/g
 
 const CAUSES_MAX = 8
 

@@ -60,18 +60,13 @@ function described(sql: Sql, oid: string): Fragment {
 
 const SCHEMA = `pg_catalog.to_regnamespace('business_api')`
 
-/** The rate buckets may be logged where Citus is: a distributed database needs that, and nothing is lost by it. */
 function tables(sql: Sql): Fragment {
   return sql`
     select
       case when relkind in ('v', 'm') then 'view ' when relkind = 'S' then 'sequence ' else 'table ' end || relname as name,
       pg_catalog.concat_ws(
-        ' ', relkind,
-        case
-          when relname = 'rate_buckets' and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is not null then 'u'
-          else relpersistence
-        end,
-        relrowsecurity, pg_catalog.pg_get_partkeydef(${described(sql, 'pg_class.oid')}),
+        ' ', relkind, relpersistence, relrowsecurity,
+        pg_catalog.pg_get_partkeydef(${described(sql, 'pg_class.oid')}),
         case when relkind in ('v', 'm') then pg_catalog.pg_get_viewdef(${described(sql, 'pg_class.oid')}) end
       ) as definition
     from pg_catalog.pg_class
@@ -129,18 +124,12 @@ function triggers(sql: Sql): Fragment {
     where relnamespace = ${sql.unsafe(SCHEMA)} and not relispartition and not tgisinternal`
 }
 
-/** Leaves out the settings that distributing the tables changes: see distribution.ts. */
 function functions(sql: Sql): Fragment {
   return sql`
     select
       'function ' || proname || '(' || pg_catalog.pg_get_function_identity_arguments(${described(sql, 'pg_proc.oid')}) || ')',
       pg_catalog.concat_ws(
-        ' ', lanname, prokind, provolatile, prosecdef, proisstrict, proretset,
-        (
-          select pg_catalog.array_agg(setting order by place)::text
-          from pg_catalog.unnest(proconfig) with ordinality as config (setting, place)
-          where setting !~ '^(plan_cache_mode|citus\\.\\w+)='
-        ),
+        ' ', lanname, prokind, provolatile, prosecdef, proisstrict, proretset, proconfig,
         pg_catalog.pg_get_function_arguments(${described(sql, 'pg_proc.oid')}),
         pg_catalog.pg_get_function_result(${described(sql, 'pg_proc.oid')}), prosrc
       )

@@ -2,9 +2,7 @@ import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
-import { createDeliveryStore } from '../deliveries.ts'
-import { routeToShards } from '../distributed/routing.ts'
-import { createDistributionReader } from '../distributed/state.ts'
+import { countQueue } from '../queue-counts.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
 import { deliveriesOf, selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
@@ -70,8 +68,6 @@ export interface DaysState {
   readonly unlisted: readonly string[]
   /** The names of at most 100 days of which a table is gone or detached, oldest first. */
   readonly incomplete: readonly string[]
-  /** True if a publisher that finds no day for its event makes the day; false on a cluster, where only loops make days. */
-  readonly publishersMakeDays: boolean
 }
 
 /** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
@@ -121,8 +117,6 @@ export function createInspector(url: string): Inspector {
     createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
   const looks = open(LOOK_TIMEOUT_MS)
-  const isDistributed = createDistributionReader(database)
-  const deliveries = createDeliveryStore(routeToShards(database, isDistributed), isDistributed)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
     JSON.parse((await database.row(build))[0] ?? 'null')
 
@@ -175,7 +169,7 @@ export function createInspector(url: string): Inspector {
             ${mark}`,
       ),
 
-    backlog: () => deliveries.countQueue(null),
+    backlog: () => countQueue(database, null),
 
     endedLeases: () =>
       read(
@@ -215,8 +209,7 @@ export function createInspector(url: string): Inspector {
                     )
                   order by d.begins limit 100
                 ) as incomplete
-              ), '[]'),
-              'publishersMakeDays', pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null
+              ), '[]')
             )::text,
             ${mark}`,
       ),

@@ -6,7 +6,6 @@ import { connectionFault } from '../connection/connection-fault.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
 import { readSource } from '../connection/source.ts'
 import { describeTarget, readTarget } from '../connection/target.ts'
-import { distribute, isDistributed } from './distribution.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
@@ -25,12 +24,6 @@ export interface MigrateOptions {
    * The work itself is not limited. Default 300,000.
    */
   timeoutMs?: number | undefined
-  /**
-   * True: distributes the tables over the nodes of a Citus cluster after the migrations, each table by `organization_id`. Tables with
-   * rows are moved, and other sessions wait meanwhile. Default: tables of new migrations only, in a database whose tables are
-   * distributed already.
-   */
-  distributed?: boolean | undefined
   /** Receives a warning that names the blocking session while a migration waits. Default: JSON lines on stderr. */
   logger?: Logger | false | undefined
 }
@@ -41,8 +34,6 @@ export interface MigrationReport {
   applied: string[]
   /** Number of the newest migration that the database holds; 0 for none. */
   current: number
-  /** Names of the tables that this call has distributed, with the option `distributed`. */
-  distributed?: string[]
 }
 
 /**
@@ -67,12 +58,10 @@ export interface MigrationReport {
  * @throws Error naming the file, with PostgreSQL's error as `cause`, for a failed migration; earlier migrations stay applied
  * @throws Error naming the migrations that are missing in the database although later migrations are applied, or that the
  *   database holds under another name
- * @throws Error with the remedy, if the tables are to be distributed and the database has no extension citus, or no node may hold
- *   shards; the migrations stay applied
  */
 export async function migrate(
   source: postgres.Sql | string,
-  { maxEventBytes, timeoutMs: givenTimeoutMs, distributed = false, logger: givenLogger }: MigrateOptions = {},
+  { maxEventBytes, timeoutMs: givenTimeoutMs, logger: givenLogger }: MigrateOptions = {},
 ): Promise<MigrationReport> {
   readSource(source)
   if (maxEventBytes !== undefined) {
@@ -83,9 +72,6 @@ export async function migrate(
 
   async function work(sql: postgres.Sql): Promise<MigrationReport> {
     const report = await migrateFrom(sql, undefined, { timeoutMs, logger })
-    if (distributed) report.distributed = await distribute(sql)
-    // A table of a new migration would stand on one node, beside the shards of all other tables.
-    else if (report.applied.length > 0 && (await isDistributed(sql))) await distribute(sql)
     if (maxEventBytes !== undefined) await writeEventLimit(sql, maxEventBytes)
     return report
   }

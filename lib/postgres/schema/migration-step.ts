@@ -175,8 +175,7 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
     select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
      where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
     set local lock_timeout = ${LOCK_TIMEOUT_MS};
-    -- A node of a cluster warns of each function that other nodes do not have yet.
-    set local client_min_messages = error;
+    set local client_min_messages = warning;
     set local search_path = ''`)
 }
 

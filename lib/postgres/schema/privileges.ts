@@ -23,13 +23,10 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/**
- * For every part: errors are explained by the state of the migrations, and a distributed database carries out statements on the node
- * of their organization.
- */
+/** For every part: errors are explained by the state of the migrations. */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] } },
-  functions: ['ask_shard', 'ask_shard_in_transaction', 'is_distributed'],
+  functions: [],
 }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
@@ -58,7 +55,7 @@ const IDEMPOTENCY: Lists = {
       update: ['fingerprint', 'record_id', 'reply', 'expires_at'],
     },
   },
-  functions: ['reserve_key'],
+  functions: [],
 }
 
 const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
@@ -98,11 +95,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'copy_key',
     'take_tokens',
     'held_tokens',
-    'make_buckets',
     'life_of',
-    'insert_business',
-    'insert_client',
-    'insert_lead',
   ],
 })
 
@@ -159,15 +152,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'copy_key',
     'copy_to_client',
     'renew_copy',
-    'insert_business',
-    'insert_client',
     'insert_converted_client',
-    'insert_lead',
-    'insert_invoice',
-    'insert_payment',
-    'insert_proposal',
-    'insert_project',
-    'current_xid',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -241,12 +226,9 @@ const SETTINGS = merge(BASE, {
     'is_recorded',
     'is_change_made',
     'record_test',
-    'insert_audit_entry',
     'count_in_audit_entry',
-    'limit_organization',
     'insert_reopened_deliveries',
     'reopen_deliveries',
-    'insert_cancelled_delivery',
   ],
 })
 
@@ -276,7 +258,52 @@ const IMPORTING: Lists = {
   ],
 }
 
-const WORKER = merge(BASE, PUBLISHING, {
+/** Functions that nothing calls any more, except that `purge_part` asks the third: the list goes with them. */
+const LEAVING: Lists = {
+  tables: {},
+  functions: [
+    'ask_shard',
+    'ask_shard_in_transaction',
+    'is_distributed',
+    'hold_shard',
+    'tables_of_node',
+    'find_due_deliveries',
+    'claim_organization',
+    'reclaim_leases_of',
+    'promote_retries_of',
+    'read_deliveries_of',
+    'read_claims_of',
+    'release_claim_of',
+    'release_claims_of',
+    'write_results_of',
+    'notice_secrets_of',
+    'notice_keys',
+    'purge_events_on_nodes',
+    'purge_events_of',
+    'purge_keys_on_nodes',
+    'purge_endpoints_on_nodes',
+    'continue_purge_on_nodes',
+    'purge_days_on_nodes',
+    'find_open_delivery_on_nodes',
+    'find_open_delivery_of_node',
+    'count_queue_of_node',
+    'current_xid',
+    'reserve_key',
+    'insert_business',
+    'insert_client',
+    'insert_lead',
+    'insert_invoice',
+    'insert_payment',
+    'insert_proposal',
+    'insert_project',
+    'insert_audit_entry',
+    'limit_organization',
+    'insert_cancelled_delivery',
+    'make_buckets',
+  ],
+}
+
+const WORKER = merge(BASE, PUBLISHING, LEAVING, {
   tables: {
     open_deliveries: {
       select: true,
@@ -344,28 +371,6 @@ const WORKER = merge(BASE, PUBLISHING, {
     'judge_endpoint',
     'report_results',
     'recall_attempt_results',
-    // Of a distributed database.
-    'hold_shard',
-    'tables_of_node',
-    'find_due_deliveries',
-    'claim_organization',
-    'reclaim_leases_of',
-    'promote_retries_of',
-    'read_deliveries_of',
-    'read_claims_of',
-    'release_claim_of',
-    'release_claims_of',
-    'write_results_of',
-    'notice_secrets_of',
-    'notice_keys',
-    'purge_events_on_nodes',
-    'purge_events_of',
-    'purge_keys_on_nodes',
-    'purge_endpoints_on_nodes',
-    'continue_purge_on_nodes',
-    'purge_days_on_nodes',
-    'find_open_delivery_on_nodes',
-    'find_open_delivery_of_node',
     'continue_purge',
     'purge_part',
     'purge_events',
@@ -384,7 +389,6 @@ const WORKER = merge(BASE, PUBLISHING, {
     'day_grace_ms',
     'day_width',
     'count_queue',
-    'count_queue_of_node',
     'render_template',
     'new_id',
     'invoice_representation',

@@ -5,8 +5,15 @@ import { defineStatement, type Statement } from './statement.ts'
 
 /** Makes the buckets of a key and of its organization, full. */
 export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 'made'> = defineStatement({
-  answer: { made: 'made.count::text' },
-  from: 'from business_api.make_buckets(@organizationId::text, @keyId::text) as made (count)',
+  steps: [
+    `made as (
+      insert into business_api.rate_buckets (organization_id, bucket, full_at)
+      values (@organizationId::text, @keyId::text, 0), (@organizationId::text, 'organization', 0)
+      on conflict do nothing
+      returning 1
+    )`,
+  ],
+  answer: { made: '(select pg_catalog.count(*) from made)::text' },
 })
 
 /** The returned tokens that count as tokens of the earlier period. */

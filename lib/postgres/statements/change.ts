@@ -47,7 +47,10 @@ export interface ChangeParts {
   readonly isDone?: string
   /** False for a table without a list of changes. Default true. */
   readonly isSynced?: boolean
-  /** A step of one row that calls a function with the change: PostgreSQL runs only the selects that are read. Default none. */
+  /**
+   * A further step that writes. Events are published only if the step has a row: so a step that calls a function is read, because
+   * PostgreSQL runs only the selects that are read. Default none.
+   */
   readonly alongside?: { readonly name: string; readonly step: string }
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
   readonly events?: string
@@ -80,7 +83,7 @@ export function defineChange<Values = unknown>({
   return defineWrite((reserve: Reserve) => ({
     steps: [
       `before as (
-        select *, @writeId::text = any (latest_changes) as is_repeat${isSynced ? `, ${XID} as xid` : ''} from ${table}
+        select *, @writeId::text = any (latest_changes) as is_repeat from ${table}
         where organization_id = @organizationId::text and id = @recordId::text
         for update
       )`,
@@ -89,7 +92,7 @@ export function defineChange<Values = unknown>({
       reserve(reservation),
       `written as (
         update ${table} record
-           set ${set}, ${isSynced ? 'changed_xid = before.xid, updated_at = default, ' : ''}${WITH_THIS_CHANGE}
+           set ${set}, ${isSynced ? `${CHANGED_NOW}, ` : ''}${WITH_THIS_CHANGE}
           from before, after, reserved
          where record.organization_id = @organizationId::text and record.id = after.id and not ${isDone}
       )`,
@@ -108,20 +111,13 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/**
- * The id of the transaction, for `changed_xid`: every update of a listed record sets it, so that clients that sync learn of the change. A
- * function, because a distributed database would take the default from the node that was asked, not from the one with the record.
- */
-const XID = 'business_api.current_xid()'
+/** The assignments by which clients that sync learn of a change: every update of a listed record makes them. */
+const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
 /** So many changes of one record may come between an attempt and the next one of the same change. */
 const LATEST_CHANGES = 10
 
-// Not an array slice: in SET, a distributed PostgreSQL refuses it.
-const WITH_THIS_CHANGE = `
-  latest_changes = array[@writeId::text] || pg_catalog.trim_array(
-    before.latest_changes, greatest(0, pg_catalog.cardinality(before.latest_changes) - ${LATEST_CHANGES - 1})
-  )`
+const WITH_THIS_CHANGE = `latest_changes = (array[@writeId::text] || before.latest_changes)[:${LATEST_CHANGES}]`
 
 /** A condition: the record's state allows the change. */
 export function isAllowed(state: string): string {

@@ -36,7 +36,7 @@ export interface NumberedStatements<Values> {
  * Builds the statements of a creation that has a number.
  *
  * @param step the name of the step that writes the record
- * @param insert that step, from the row `numbered`: its number is null for a record that was there before
+ * @param insert that step, from the row `numbered`: returns the number; no row for a record that was there before
  */
 export function defineNumbered<Values>(
   table: Table,
@@ -62,7 +62,7 @@ export function defineNumbered<Values>(
         )`,
         insert,
         published(
-          `${step} where ${step}.number is not null`,
+          step,
           `business_api.render_events(
             @events::text::jsonb, pg_catalog.json_build_object('number', ${step}.number)
           )`,

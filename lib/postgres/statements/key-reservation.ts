@@ -3,8 +3,7 @@ import type { Creation, KeyReservation } from '../../writes/creation.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { defineStatement, type Statement, type StatementParts } from './statement.ts'
 
-// The steps that the statements of all writes have in common. A step that inserts is the call of a function: a distributed database
-// sends a statement to one shard as a whole unless the statement has an insertion in `with`.
+// The steps that the statements of all writes have in common.
 
 /** The creation or change that reserves an idempotency key. */
 export interface KeyHolder {
@@ -125,14 +124,6 @@ export const LATE_MS = 4000
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
-/**
- * A condition that always holds, and names a table into which a function of the statement inserts. While the table is locked, the
- * statement waits before the beginning, and is then too late. Without the condition the function would wait.
- */
-export function waitsFor(table: string): string {
-  return `not exists (select 1 from ${table} where organization_id = @organizationId::text and false)`
-}
-
 const goOn: Reserve = ({ condition = 'true' } = {}) =>
   `reserved as (select 1 as one where ${condition} and ${IS_IN_TIME})`
 
@@ -141,20 +132,19 @@ const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`
 
-/**
- * The organization as an argument of a function that inserts. On a distributed database the collation of the arguments reaches the
- * insertion: in a transaction of the host's a node refuses an insertion with the collation of a column.
- */
-export const ORGANIZATION_ARGUMENT = '@organizationId::text collate pg_catalog."default"'
+const IS_EXPIRED = 'entry.expires_at <= pg_catalog.now()'
 
-// In `case`, because the key must not be reserved before the conditions hold.
 const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
-  select 1 as one
-  where case
-    when ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
-    then business_api.reserve_key(
-      ${ORGANIZATION_ARGUMENT}, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
-      @windowMs::float8
-    )
-  end = 1
+  insert into business_api.idempotency_keys as entry
+    (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+  select
+    @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
+    pg_catalog.now() + @windowMs::float8 * interval '1 millisecond'
+  where ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
+  on conflict (organization_id, operation, key) do update set
+    fingerprint = excluded.fingerprint, record_id = excluded.record_id,
+    reply = case when ${IS_EXPIRED} then excluded.reply else entry.reply end,
+    expires_at = case when ${IS_EXPIRED} then excluded.expires_at else entry.expires_at end
+  where ${IS_EXPIRED} or entry.record_id = excluded.record_id
+  returning 1 as one
 )`
