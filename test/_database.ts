@@ -1,9 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import postgres from 'postgres'
 import { startPostgres } from '../examples/demo/postgres.ts'
 import { migrate } from '../lib/postgres/schema/migrate.ts'
+import { readMigrationTexts } from '../lib/postgres/schema/migration-texts.ts'
 
 // Real databases for tests, on the server of DATABASE_URL. Without DATABASE_URL the first call starts a server that ends with
 // this process.
@@ -19,8 +18,6 @@ export interface TestDatabase {
 
 /** A time zone other than UTC and not of whole hours, so that code that relies on the server's setting fails at once. */
 export const TEST_SERVER_FLAGS: readonly string[] = ['-c', 'timezone=Asia/Kolkata']
-
-const ROOT = join(import.meta.dirname, '..')
 
 // "template" in ASCII: one process at a time makes the template database.
 const TEMPLATE_LOCK_KEY = '8387795576798901349'
@@ -94,7 +91,7 @@ function testDatabase(server: string, name: string): TestDatabase {
 
 /** Makes the template for the present state of sql/ unless the template exists; returns the name. */
 async function prepareTemplate(sql: postgres.Sql, server: string): Promise<string> {
-  const template = `business_api_template_${await schemaHash()}`
+  const template = `business_api_template_${schemaHash()}`
   await sql`select pg_advisory_lock(${TEMPLATE_LOCK_KEY}::bigint)`
   const [existing] = await sql`select 1 from pg_database where datname = ${template}`
   if (existing === undefined) await buildTemplate(sql, server, template)
@@ -113,15 +110,8 @@ async function buildTemplate(sql: postgres.Sql, server: string, template: string
   await sql`alter database ${sql(template)} with allow_connections false`
 }
 
-async function schemaHash(): Promise<string> {
-  const directory = join(ROOT, 'sql')
-  const files = (await readdir(directory)).sort().map((name) => join(directory, name))
-  const hash = createHash('sha256')
-  const code = ['migrate.ts', 'migration-step.ts', 'migrations.ts'].map((name) =>
-    join(ROOT, 'lib/postgres/schema', name),
-  )
-  for (const file of [...files, ...code]) hash.update(await readFile(file))
-  return hash.digest('hex').slice(0, 12)
+function schemaHash(): string {
+  return createHash('sha256').update(JSON.stringify(readMigrationTexts())).digest('hex').slice(0, 16)
 }
 
 function urlOf(server: string, name: string): string {

@@ -1,7 +1,7 @@
 import type { ISql } from 'postgres'
 import { idPrefixAt } from '../lib/base/ids.ts'
 
-// Days of events and deliveries behind the store's back: see sql/0027-event-days.sql.
+// Days of events and deliveries behind the store's back: see sql/34-days.sql.
 
 const DAY_MS = 86_400_000
 

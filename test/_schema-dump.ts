@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto'
 import type { Sql, TransactionSql } from 'postgres'
 
 /**
- * The schema `business_api` as SQL text to read and compare: tables, indexes, triggers and functions, each kind in the order of
- * names. Made from the catalogs and not by pg_dump, because pg_dump differs between versions of PostgreSQL and is missing from
+ * The schema `business_api` as SQL text to read and compare: tables, indexes and triggers, and a hash for each function, each kind in
+ * the order of names. Made from the catalogs and not by pg_dump, because pg_dump differs between versions of PostgreSQL and is missing from
  * the npm package of the tests' server. Privileges are left out, because privileges name the roles of a server. Partitions too,
  * because partitions come and go with the data.
  *
@@ -94,12 +95,17 @@ async function triggers(tx: TransactionSql): Promise<string[]> {
   return rows.map(({ definition }) => `${definition};`)
 }
 
+/** Each function as one line: its name, its arguments, and a hash of its definition with all settings. */
 async function functions(tx: TransactionSql): Promise<string[]> {
-  const rows = await tx<{ definition: string }[]>`
-    select pg_get_functiondef(oid) as definition
+  const rows = await tx<{ signature: string; definition: string }[]>`
+    select oid::regprocedure::text as signature, pg_get_functiondef(oid) as definition
       from pg_proc
      where pronamespace = 'business_api'::regnamespace
      order by proname collate "C", pg_get_function_identity_arguments(oid) collate "C"
   `
-  return rows.map(({ definition }) => `${definition.trimEnd()};`)
+  return [rows.map(({ signature, definition }) => `-- ${hash(definition)} ${signature}`).join('\n')]
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }

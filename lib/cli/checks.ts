@@ -67,6 +67,8 @@ export function checkMigrations(schema: SchemaState): Finding {
   const { current, latest, pending, newer, renamed } = schema
   const [first] = renamed
   if (first) return { level: 'fail', message: describeRenamed(first), advice: RENAMED_ADVICE }
+  const gap = gapOf(schema)
+  if (gap.length > 0) return { level: 'fail', message: describeGap(gap), advice: GAP_ADVICE }
   if (newer.length > 0) {
     const isBreaking = newer.some(({ breaking }) => breaking)
     return {
@@ -77,8 +79,6 @@ export function checkMigrations(schema: SchemaState): Finding {
     }
   }
   if (pending.length === 0) return { level: 'ok', message: `all ${latest} are applied` }
-  const gap = gapOf(schema)
-  if (gap.length > 0) return { level: 'fail', message: describeGap(gap), advice: GAP_ADVICE }
   return { level: 'fail', message: describePending(schema), advice: 'run: business-api-kit migrate' }
 }
 

@@ -10,7 +10,7 @@ const TABLES: Readonly<Record<BackfillType, string>> = {
   'proposal.created': 'business_api.proposals',
 }
 
-/** Creates the slice of backfills in PostgreSQL: see sql/0020-backfills.sql. */
+/** Creates the slice of backfills in PostgreSQL: see sql/36-backfills.sql. */
 export function createBackfillStore(database: Database): BackfillStore {
   return {
     async backfill({ organizationId, endpointId, type, template, after, limit, entry }) {

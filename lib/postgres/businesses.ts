@@ -30,7 +30,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
     )`,
   ],
   representation: REPRESENTATION,
-  // `copied` and the copies change together: see "Copies of businesses" in sql/0002-clients.sql. A repeat changes neither, because the
+  // `copied` and the copies change together: see "Copies of businesses" in sql/11-clients.sql. A repeat changes neither, because the
   // business may have been changed by SQL since.
   set: `
     name = after.name, category = after.category, city = after.city, email = after.email, phone = after.phone,

@@ -13,7 +13,7 @@ import { continuePurge, purge } from './retention.ts'
 
 /**
  * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema, each a single call for all
- * organizations: see sql/0031.
+ * organizations: see sql/40-claims.sql and sql/42-results.sql.
  */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {

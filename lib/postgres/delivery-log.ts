@@ -119,7 +119,7 @@ export async function getDelivery(
 
 /**
  * Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover` and
- * sql/0038-counts-and-recoveries.sql.
+ * sql/39-recoveries.sql.
  */
 export async function recoverDeliveries(
   database: Database,

@@ -17,7 +17,7 @@ const INSPECTED_MAX = 5000
 
 /**
  * Creates the slice of the event log in PostgreSQL: lists are ranges of events_log_idx, and an event is found by its id in one day. See
- * sql/0034-logs-by-day.sql.
+ * sql/37-event-log.sql.
  */
 export function createEventLogStore(database: Database): EventLogStore {
   return {

@@ -8,7 +8,7 @@ import type {
 import type { RecordDatabase } from './connection/database.ts'
 import { meaningOf } from './statements/write.ts'
 
-// The work of an import is a function of the schema: see sql/0021-imports.sql.
+// The work of an import is a function of the schema: see sql/18-imports.sql.
 
 /** Creates the slice of imports in PostgreSQL. */
 export function createImportStore(database: RecordDatabase): ImportStore {

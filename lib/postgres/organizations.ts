@@ -1,7 +1,7 @@
 import type { OrganizationStore, PartResult } from '../access/organizations.ts'
 import type { Database } from './connection/database.ts'
 
-// The work is a function of the schema: see sql/0022-organizations.sql.
+// The work is a function of the schema: see sql/52-organizations.sql.
 
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {

@@ -1,7 +1,7 @@
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
 import type { Database } from './connection/database.ts'
 
-/** Counts the queue: see `DeliveryStore.countQueue`. A function of the schema: see sql/0023-queue-counts.sql. */
+/** Counts the queue: see `DeliveryStore.countQueue`. A function of the schema: see sql/43-queue-counts.sql. */
 export async function countQueue(database: Database, target: QueueTarget | null): Promise<QueueCounts> {
   const [counts] = await database.row(
     (sql, answerTag) => sql`

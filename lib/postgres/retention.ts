@@ -6,7 +6,7 @@ import type {
 } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 
-// The parts of a purge are functions of the schema: see sql/0019, sql/0032 and sql/0035.
+// The parts of a purge are functions of the schema: see sql/50-retention.sql and sql/51-dropped-days.sql.
 
 /** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export async function purge(

@@ -61,6 +61,8 @@ export async function startDatabase(): Promise<BenchDatabase> {
 export interface Keys {
   /** Of an organization with 2,000 clients and an endpoint, with limits that refuse nothing. */
   readonly raised: string
+  /** Of an organization with 2,000 clients and an endpoint, with limits as hosts have them: 5,000 a second, burst 50,000. */
+  readonly limited: string
   /** Of 1,000 organizations with 60 clients each, at the default limits. */
   readonly many: readonly string[]
   /** Of an organization at the default limits, for floods. */
@@ -68,6 +70,7 @@ export interface Keys {
 }
 
 const RAISED = { perSecond: 1e6, burst: 1e9 }
+const LIMITED = { perSecond: 5000, burst: 50_000 }
 const CLIENTS = 2000
 const ORGANIZATIONS = 1000
 const CLIENTS_OF_EACH = 60
@@ -81,7 +84,11 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
     const settings = createDeveloperSettings(store)
     const raised = await makeKey(settings, 'org_bench', RAISED)
     await settings.rateLimits.set('org_bench', RAISED)
-    await addEndpoint(store, 'org_bench', 'http://127.0.0.1:9/')
+    const limited = await makeKey(settings, 'org_limited', LIMITED)
+    await settings.rateLimits.set('org_limited', LIMITED)
+    for (const organizationId of ['org_bench', 'org_limited']) {
+      await addEndpoint(store, organizationId, 'http://127.0.0.1:9/')
+    }
     const ids = createIds()
     const input = {
       name: 'Atlas Ceramics',
@@ -92,8 +99,10 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
     for (let made = 0; made < CLIENTS; made += 20) {
       const creations = Array.from({ length: 20 }, () => newClient(input, { ids, now: Date.now() }))
       await Promise.all(
-        creations.map(({ record }) =>
-          store.clients.create({ organizationId: 'org_bench', record, events: [], idempotency: null }),
+        creations.flatMap(({ record }) =>
+          ['org_bench', 'org_limited'].map((organizationId) =>
+            store.clients.create({ organizationId, record, events: [], idempotency: null }),
+          ),
         ),
       )
     }
@@ -105,7 +114,7 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
     await copyClients(sql)
     await sql.unsafe(await readFile(new URL('peer.sql', import.meta.url), 'utf8')).simple()
     await sql`vacuum analyze`
-    return { raised, many, flooding: await makeKey(settings, 'org_flood') }
+    return { raised, limited, many, flooding: await makeKey(settings, 'org_flood') }
   } finally {
     await store.close()
     await sql`alter database postgres reset synchronous_commit`

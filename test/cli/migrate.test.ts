@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { migrate } from '../../lib/postgres/schema/migrate.ts'
+import { describePending } from '../../lib/cli/database.ts'
+import { migrate, migrateFrom } from '../../lib/postgres/schema/migrate.ts'
+import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
+import {
+  compareMigrations,
+  readMigrations,
+  writeMigrationScript,
+} from '../../lib/postgres/schema/migrations.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 
-const FILES = (await readdir(join(import.meta.dirname, '../../sql'))).sort()
+const FILES = Object.keys(readMigrationTexts())
 
 let database: TestDatabase
 let sql: Sql
@@ -20,6 +25,9 @@ beforeEach(async () => {
 })
 
 afterEach(() => database.drop())
+
+/** The migrations of the next version. */
+const NEXT = { ...readMigrationTexts(), '0002-next.sql': 'create table business_api.next ();' }
 
 /** A migration of a future version. */
 async function applyNewer(breaking: boolean): Promise<void> {
@@ -75,21 +83,23 @@ describe('migrate', () => {
 
   test('--print gives the missing migrations only', async () => {
     await run('migrate')
-    await sql`delete from business_api.migrations where id = ${FILES.length}`
-    const script = textOf(await run('migrate', '--print'))
-    assert.ok(script.startsWith(`-- ${FILES.at(-1)}\n\nbegin;\n`))
+    assert.equal(textOf(await run('migrate', '--print')), '')
+    const script = writeMigrationScript((await readMigrations(NEXT)).slice(1), false)
+    assert.ok(script.startsWith('-- 0002-next.sql\n\nbegin;\n'))
     assert.doesNotMatch(script, /0001-|create schema/)
+    await sql.unsafe(script)
+    assert.deepEqual((await migrateFrom(sql, NEXT)).applied, [])
   })
 
-  test('fails in one line where a migration cannot be applied, and keeps the migrations before', async () => {
+  test('fails in one line where a migration cannot be applied, and leaves no trace of it', async () => {
     await sql`create schema business_api`
     await sql`create table business_api.clients ()`
     assertFailed(
       await run('migrate'),
       1,
-      /Cannot apply migration '0002-clients.sql': relation "clients" already exists/,
+      /Cannot apply migration '0001-baseline.sql': relation "clients" already exists/,
     )
-    assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 1)
+    assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })
 
   test('--timeout ends the wait for another process, and names the session', async () => {
@@ -103,8 +113,8 @@ describe('migrate', () => {
 
   test('--print applies no migration after a failed migration', async () => {
     await sql`create schema business_api`
-    await sql`create table business_api.clients ()`
-    const script = textOf(await cli(['migrate', '--print']))
+    await sql`create table business_api.next ()`
+    const script = writeMigrationScript(await readMigrations({ ...NEXT, '0003-later.sql': 'select 1' }), true)
     // As psql does without ON_ERROR_STOP: a failed statement does not end the script.
     for (const part of script.split(/(?<=^commit;)$/m)) {
       await sql.unsafe(part).catch(() => sql.unsafe('rollback'))
@@ -116,21 +126,21 @@ describe('migrate', () => {
 
 test('a migration that is missing between others is reported, and nothing is applied', async () => {
   await run('migrate')
-  await sql`delete from business_api.migrations where id in (5, 7)`
+  await sql`update business_api.migrations set id = 2, name = '0002-to-come.sql'`
   for (const command of ['migrate', 'migrate --dry-run', 'migrate --print', 'keys list --organization O']) {
     assertFailed(
       await run(...command.split(' ')),
       1,
-      /Cannot use this database: 0005-proposals.sql, 0007-document-numbers.sql have no rows in business_api.migrations/,
+      /Cannot use this database: 0001-baseline.sql has no row in business_api.migrations/,
     )
   }
-  await assert.rejects(migrate(sql), /0005-proposals.sql, 0007-document-numbers.sql have no rows/)
+  await assert.rejects(migrate(sql), /0001-baseline.sql has no row/)
 })
 
 describe('a database whose migrations are numbered differently', () => {
   beforeEach(async () => {
     await run('migrate')
-    await sql`update business_api.migrations set name = '0003-invoices.sql' where id = 3`
+    await sql`update business_api.migrations set name = '0001-businesses.sql'`
   })
 
   for (const command of [
@@ -144,14 +154,14 @@ describe('a database whose migrations are numbered differently', () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
-        /Cannot use this database: migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version; use the version /,
+        /Cannot use this database: migration 1 is '0001-businesses.sql' in the database and '0001-baseline.sql' in this version; use the version /,
       )
     })
   }
 
   test('is described by status, without reading anything else', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
-    const renamed = [{ id: 3, applied: '0003-invoices.sql', known: '0003-leads.sql' }]
+    const renamed = [{ id: 1, applied: '0001-businesses.sql', known: '0001-baseline.sql' }]
     assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
     assert.deepEqual(rest, {
       backlog: null,
@@ -162,7 +172,7 @@ describe('a database whose migrations are numbered differently', () => {
     })
     assert.match(
       textOf(await run('status')),
-      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version\n$/,
+      /^Schema {2}\d+; migration 1 is '0001-businesses.sql' in the database and '0001-baseline.sql' in this version\n$/,
     )
   })
 })
@@ -185,14 +195,13 @@ describe('a database that is not migrated', () => {
     })
   }
 
-  test('is refused by name where it is only behind', async () => {
-    await run('migrate')
-    await sql`delete from business_api.migrations where id = ${FILES.length}`
-    assertFailed(
-      await run('keys', 'list', '--organization', 'O'),
-      1,
-      /the migration 00\d\d-[a-z-]+\.sql is pending/,
-    )
+  test('is described by the names of the pending migrations where it is only behind', async () => {
+    const [baseline, ...later] = await readMigrations({ ...NEXT, '0003-later.sql': 'select 1' })
+    assert.ok(baseline)
+    const behind = compareMigrations([baseline], [baseline, ...later])
+    assert.equal(describePending(behind), 'the migrations 0002-next.sql, 0003-later.sql are pending')
+    const almost = compareMigrations([baseline], [baseline, ...later.slice(0, 1)])
+    assert.equal(describePending(almost), 'the migration 0002-next.sql is pending')
   })
 
   test('is described by status', async () => {

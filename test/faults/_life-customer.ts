@@ -8,7 +8,6 @@ import { createPlatform, type ImportRecord } from '../../lib/platform.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender, type Notice } from '../../lib/webhooks.ts'
-import { OLD_RECORDS, OLD_YEAR } from './_life-baseline.ts'
 import { startReceiver } from './_life-receiver.ts'
 import { insist } from './_life-volume.ts'
 
@@ -44,8 +43,6 @@ interface LedgerInvoice {
 /** The customer of a long life. */
 export interface Customer {
   readonly organizationId: string
-  /** Reads the records from before the upgrade, as they were written. */
-  readOldRecords(): Promise<void>
   /** The work of a day. */
   live(day: number): Promise<void>
   /** Attempts all due deliveries and does the loop's maintenance. */
@@ -108,24 +105,6 @@ export async function createCustomer(
   }
 
   /** The records from before the upgrade read as they were written. */
-  async function readOldRecords(): Promise<void> {
-    const headers = { authorization: `Bearer ${key.key}` }
-    for (const path of ['clients', 'leads', 'invoices']) {
-      const { status, body } = await ask(`/${path}`, { headers })
-      assert.equal(status, 200, body)
-      const { data } = JSON.parse(body)
-      assert.equal(data.length, OLD_RECORDS, path)
-      if (path !== 'clients') continue
-      const names = data.map(({ business }: { business: { name: string } }) => business.name)
-      assert.deepEqual(names, ['Before 3 "quoted"', 'Before 2 "quoted"', 'Before 1 "quoted"'])
-    }
-    for (let n = 1; n <= OLD_RECORDS; n++) {
-      clients.add(`cli_before-${n}`)
-      const [id, number] = [`inv_before-${n}`, `INV-${OLD_YEAR}-000${n}`]
-      invoices.set(id, { id, number, decimals: 3, total: 1_250_125n, paid: 1_250_125n, status: 'paid' })
-    }
-  }
-
   async function post(
     name: string,
     idempotencyKey: string,
@@ -243,8 +222,6 @@ export async function createCustomer(
 
   return {
     organizationId,
-    readOldRecords,
-
     async live(day) {
       for (const { work } of due.filter((item) => item.day <= day)) await work()
       due.splice(0, due.length, ...due.filter((item) => item.day > day))

@@ -3,13 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type {
-  AttemptResult,
-  ClaimedDelivery,
-  ClaimRequest,
-  Claims,
-  ResultReport,
-} from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult, ClaimedDelivery, ClaimRequest, Claims } from '../../lib/webhooks/deliveries.ts'
 import type { Ledger, LedgerEndpoint } from './_life-ledger.ts'
 
 // The deliveries of a long life that go through the verbs of a store: published, claimed and recorded in big batches.
@@ -21,20 +15,6 @@ const RETRY_DELAYS_MS = [30_000, 60_000, 120_000, 240_000]
 export const WAITS_MS: readonly number[] = RETRY_DELAYS_MS.map((delayMs) => delayMs + 1000)
 const LEASE_MS = 30_000
 const BATCH = 500
-
-/** The verbs of a store that the volume needs. */
-export interface Hands {
-  claim(request: ClaimRequest): Promise<Claims>
-  writeResults(results: readonly AttemptResult[]): Promise<ResultReport>
-}
-
-/** The verbs of today's store. */
-export function presentHands({ deliveries }: BusinessApiStore): Hands {
-  return {
-    claim: (request) => deliveries.claim(request),
-    writeResults: (results) => deliveries.writeResults(results, FAILURE_LIMIT),
-  }
-}
 
 /** Statements that were sent again. */
 export const retried = { count: 0 }
@@ -87,7 +67,7 @@ export async function publishBatch(
 
 /** What a drain needs. */
 export interface Volume {
-  readonly hands: Hands
+  readonly store: BusinessApiStore
   readonly ledger: Ledger
   /** Organizations that a loop serves. */
   readonly without: readonly string[]
@@ -116,7 +96,7 @@ function requestOf({ without }: Volume, changes: Partial<ClaimRequest>): ClaimRe
 /** Claims deliveries and dies: the attempts count as interrupted. */
 export async function dieWithClaims(volume: Volume): Promise<number> {
   const { deliveries } = await insist((isRepeat) =>
-    volume.hands.claim(requestOf(volume, { limit: 50, isRepeat })),
+    volume.store.deliveries.claim(requestOf(volume, { limit: 50, isRepeat })),
   )
   return deliveries.length
 }
@@ -127,7 +107,9 @@ export async function drain(volume: Volume, workers = 3): Promise<void> {
     let cursor: Claims['next'] = null
     for (;;) {
       const request = requestOf(volume, { cursor })
-      const claims: Claims = await insist((isRepeat) => volume.hands.claim({ ...request, isRepeat }))
+      const claims: Claims = await insist((isRepeat) =>
+        volume.store.deliveries.claim({ ...request, isRepeat }),
+      )
       cursor = claims.next
       for (const { eventId, endpointId } of claims.deadLetters)
         volume.ledger.conclude(eventId, endpointId, 'dead_lettered')
@@ -139,12 +121,12 @@ export async function drain(volume: Volume, workers = 3): Promise<void> {
 }
 
 async function attemptAll(
-  { hands, ledger }: Volume,
+  { store, ledger }: Volume,
   deliveries: readonly ClaimedDelivery[],
   token: string,
 ): Promise<void> {
   const results = deliveries.map((delivery) => attempt(ledger, delivery, token))
-  const { lost, endpoints } = await insist(() => hands.writeResults(results))
+  const { lost, endpoints } = await insist(() => store.deliveries.writeResults(results, FAILURE_LIMIT))
   for (const { endpointId, state } of endpoints) if (state === 'disabled') ledger.close(endpointId, state)
   const lostIds = new Set(lost.map(({ deliveryId }) => deliveryId))
   for (const [index, { id, eventId, endpointId }] of deliveries.entries())

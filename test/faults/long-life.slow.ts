@@ -1,18 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
 import { cliOn, SECRET_KEY } from '../cli/_cli.ts'
-import {
-  baselineHands,
-  baselineSettingsStore,
-  makeBaseline,
-  OLD_YEAR,
-  purgeBaseline,
-  writeRecords,
-} from './_life-baseline.ts'
 import { type MovedServer, startMovedServer } from './_life-clock.ts'
 import { type Customer, createCustomer } from './_life-customer.ts'
 import { auditDeliveries, type Behaviour, Ledger } from './_life-ledger.ts'
@@ -29,9 +20,7 @@ import {
 import {
   dieWithClaims,
   drain,
-  type Hands,
   insist,
-  presentHands,
   publishBatch,
   retried,
   TRACEPARENT,
@@ -39,9 +28,9 @@ import {
   WAITS_MS,
 } from './_life-volume.ts'
 
-// A busy installation over a long time, in a short time: the clocks are moved, a day at a time. It begins with the baseline schema,
-// is upgraded with data, and meets everything that installations meet: endpoints that come and go, rest, fail and recover;
-// rotations; imports; a deletion; ended connections and crashes. Then everything is compared with the ledger.
+// A busy installation over a long time, in a short time: the clocks are moved, a day at a time. It meets everything that
+// installations meet: endpoints that come and go, are paused, fail and recover; rotations; imports; a deletion; ended connections and
+// crashes. Then everything is compared with the ledger.
 //
 //   LIFE_DAYS=730 LIFE_DELIVERIES=10000000 tsx test/_with-postgres.ts node --import tsx --test test/faults/long-life.slow.ts
 
@@ -52,7 +41,6 @@ const RETENTION_DAYS = Math.min(30, Math.max(3, Math.round(DAYS / 6)))
 const RETENTION_MS = RETENTION_DAYS * DAY_MS
 /** Events are purged by the day, and a day is kept until all of it is old. */
 const OLD_DAYS = RETENTION_DAYS + 3
-const UPGRADE_DAY = Math.max(2, Math.round(DAYS / 5))
 const DELETION_DAY = Math.round(DAYS * 0.6)
 const LONG_PAUSE = { from: Math.round(DAYS * 0.35), days: Math.round(RETENTION_DAYS * 1.5) }
 /** Of an average event. */
@@ -62,18 +50,24 @@ const ORGANIZATIONS = ['org_a', 'org_b', 'org_c', 'org_d', 'org_leaving'] as con
 const CUSTOMER = 'org_customer'
 const EVENTS_A_DAY = Math.ceil(DELIVERIES / DAYS / ENDPOINTS_PER_EVENT / ORGANIZATIONS.length)
 /** A late evening of October, so that every life meets a turn of the year. */
-const STARTS_AT = Date.UTC(OLD_YEAR, 9, 25, 22, 15)
+const STARTS_AT = Date.UTC(2030, 9, 25, 22, 15)
 
 let server: MovedServer
 let store: PostgresStore
 let settings: DeveloperSettings
-let customer: Customer | undefined
+let customer: Customer
 const ledger = new Ledger()
 
 before(async () => {
   server = await startMovedServer(STARTS_AT)
+  await migrate(server.url, { logger: false })
   store = openStore()
-  settings = openSettings(baselineSettingsStore(store, server.sql))
+  settings = createDeveloperSettings(store, {
+    allowHttp: true,
+    allowPrivateNetworks: true,
+    secretKeys: [SECRET_KEY],
+  })
+  customer = await createCustomer(store, CUSTOMER, { secretKeys: [SECRET_KEY], retentionMs: RETENTION_MS })
 })
 
 after(async () => {
@@ -88,55 +82,34 @@ function openStore(): PostgresStore {
   return createPostgresStore(url.href, { maxConnections: 8 })
 }
 
-function openSettings(on: BusinessApiStore): DeveloperSettings {
-  return createDeveloperSettings(on, {
-    allowHttp: true,
-    allowPrivateNetworks: true,
-    secretKeys: [SECRET_KEY],
-  })
-}
-
 test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should, and nothing else`, async (t) => {
   const begunAt = performance.now()
-  await makeBaseline(server.sql)
-  await writeRecords(server.sql, CUSTOMER)
+  await assertMoved()
   for (const organizationId of ORGANIZATIONS) {
     await register(organizationId, 'answering')
     await register(organizationId, 'answering', ['project.completed'])
     await register(organizationId, 'flaky')
   }
 
-  let hands: Hands = baselineHands(server.sql)
   const partitions = new Set<string>()
   const counts = { terminated: 0, crashes: 0, died: 0 }
   let middle: Sizes = {}
   for (let day = 1; day <= DAYS; day++) {
-    if (day === UPGRADE_DAY) {
-      await Promise.all([upgrade(), publishDay(day, 'during-upgrade')])
-      hands = presentHands(store)
-      customer = await createCustomer(store, CUSTOMER, {
-        secretKeys: [SECRET_KEY],
-        retentionMs: RETENTION_MS,
-      })
-      await assertMoved()
-      await customer.readOldRecords()
-    }
-    const volume = { hands, ledger, without: [CUSTOMER] }
-    if (day > UPGRADE_DAY) await changeEndpoints(day)
+    const volume = { store, ledger, without: [CUSTOMER] }
+    if (day > 1) await changeEndpoints(day)
     if (day === DELETION_DAY) await deleteOrganization('org_leaving')
     await publishDay(day, 'daily')
     if (day % 7 === 3) counts.died += await dieWithClaims(volume)
     const troubles = makeTrouble(day, counts)
     const before = { repeated: ledger.repeated, crashes: counts.crashes }
-    await Promise.all([drain(volume), customer?.live(day), troubles])
+    await Promise.all([drain(volume), customer.live(day), troubles])
     for (const waitMs of WAITS_MS) {
       await server.move(waitMs)
       await drain(volume)
-      await customer?.runLoop()
+      await customer.runLoop()
     }
     if (counts.crashes === before.crashes)
       assert.equal(ledger.repeated, before.repeated, 'nothing arrives twice without a crash')
-    if (customer === undefined) await purgeBaseline(server.sql, RETENTION_MS)
     for (const name of await listPartitions(server.sql)) partitions.add(name)
     await server.move(DAY_MS - sum(WAITS_MS))
     if (day % 5 === 0) await vacuum(server.sql)
@@ -151,8 +124,7 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
   }
 
   // The last day.
-  assert.ok(customer, 'the upgrade came before the end')
-  const volume = { hands, ledger, without: [CUSTOMER] }
+  const volume = { store, ledger, without: [CUSTOMER] }
   for (let run = 0; run < 3; run++) {
     await drain(volume)
     await customer.runLoop()
@@ -179,16 +151,7 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
   assertFlat(middle, end)
 })
 
-// --- Before and at the upgrade ---
-
-/** Another process, as a deployment has it. */
-async function upgrade(): Promise<void> {
-  const { applied } = await migrate(server.url, { logger: false })
-  assert.ok(applied.length > 0, 'nothing to upgrade')
-  await store.close()
-  store = openStore()
-  settings = openSettings(store)
-}
+// --- The clock ---
 
 /** Every path of time goes through the moved clock. */
 async function assertMoved(): Promise<void> {
@@ -201,7 +164,7 @@ async function assertMoved(): Promise<void> {
     select 'event' as what, created_at as at from business_api.events where organization_id = 'org_clock'
     union all select 'audit', changed_at from business_api.audit_entries where organization_id = 'org_clock'
     union all select 'use', last_used_at from business_api.api_keys where organization_id = 'org_clock'
-    union all select 'upgrade', max(applied_at) from business_api.migrations
+    union all select 'migration', max(applied_at) from business_api.migrations
     union all select 'now', now()
     union all select 'statement', statement_timestamp()
     union all select 'clock', clock_timestamp()
@@ -222,13 +185,12 @@ function organizations(): readonly string[] {
 }
 
 async function publishDay(day: number, which: string): Promise<void> {
-  const isTraced = customer !== undefined
   for (const organizationId of organizations()) {
     const events = Array.from({ length: EVENTS_A_DAY }, (_, n): VolumeEvent => {
       const id = `${which}-${day}-${n}-${n % 10}`
       const type = n % 2 === 0 ? 'project.completed' : 'support.ticket_created'
       const data = { projectId: `proj_${n}`, name: `Project ${n} of day ${day}`, text: 'x'.repeat(100) }
-      if (!isTraced || n % 50 !== 7) return { id: `${organizationId}-${id}`, type, data }
+      if (n % 50 !== 7) return { id: `${organizationId}-${id}`, type, data }
       return { id: `${organizationId}-${id}-traced`, type, data, traceparent: TRACEPARENT }
     })
     for (let from = 0; from < events.length; from += 500)
@@ -311,7 +273,7 @@ async function rest(day: number): Promise<void> {
 
 /** The fourth organization has an endpoint that fails for days, is disabled, repaired and recovered; the first one has a gone endpoint. */
 async function failAndRecover(day: number): Promise<void> {
-  if (day % 20 === 4 || (day === UPGRADE_DAY + 1 && DAYS < 40)) await register('org_d', 'failing')
+  if (day % 20 === 4) await register('org_d', 'failing')
   if (day % 25 === 8) await register('org_a', 'gone')
   for (const endpoint of [...ledger.endpoints.values()].filter(({ state }) => state === 'disabled')) {
     const { organizationId, id } = endpoint

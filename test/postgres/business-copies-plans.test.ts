@@ -174,7 +174,7 @@ async function* readings(role: string | null) {
         await tx`
           select set_config('plan_cache_mode', ${mode}, true),
             set_config('business_api.organization', ${organizationId}, true)`
-        const [row] = await tx`select business_api.life_of(${organizationId}, 'business_api.clients') as life`
+        const [row] = await tx`select business_api.table_identity('business_api.clients') as life`
         if (role !== null) await tx.unsafe(`set local role ${role}`)
         const values: Readonly<Record<string, Value>> = {
           organizationId,

@@ -177,7 +177,7 @@ describe('Days are made', () => {
         end $$;
         create domain pg_temp.text as pg_catalog.text check (pg_temp.run(value));
         create domain pg_temp.timestamptz as pg_catalog.timestamptz check (pg_temp.run(value))`)
-      await publisher`select business_api.make_days(), business_api.first_day_end()`
+      await publisher`select business_api.make_days()`
       await publisher.end()
     })
 

@@ -107,7 +107,7 @@ describe('deliveries in PostgreSQL', () => {
         )
         insert into business_api.open_deliveries
           (organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, is_backing_off)
-        select ${organizationId}, left(id, 19) || lpad(number::text, 5, '0'), ${`evt_${organizationId}`}, 'project.completed',
+        select ${organizationId}, left(id, 25) || lpad(number::text, 5, '0'), ${`evt_${organizationId}`}, 'project.completed',
           ${`we_${organizationId}`}, now() - ${hours} * interval '1 hour', created_at, 1, true
         from published, generate_series(1, ${count}::int) as number`
     }

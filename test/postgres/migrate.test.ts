@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { BusinessApiError, SCHEMA_TOO_NEW } from '../../lib/base/errors.ts'
 import { migrate, migrateFrom } from '../../lib/postgres/schema/migrate.ts'
+import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
@@ -21,7 +20,7 @@ afterEach(() => database.drop())
 
 describe('migrate()', () => {
   test('applies the migrations of the package to an empty database, and nothing the second time', async () => {
-    const files = (await readdir(join(import.meta.dirname, '..', '..', 'sql'))).sort()
+    const files = Object.keys(readMigrationTexts())
     assert.deepEqual(await migrate(sql), { applied: files, current: files.length })
     assert.deepEqual(await migrate(sql), { applied: [], current: files.length })
   })
@@ -40,7 +39,7 @@ describe('migrate()', () => {
   test('called eight times at once on an empty database, applies each migration once', async () => {
     const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
     const reports = await Promise.all(pools.map((pool) => migrate(pool)))
-    const files = (await readdir(join(import.meta.dirname, '..', '..', 'sql'))).sort()
+    const files = Object.keys(readMigrationTexts())
     assert.deepEqual(reports.flatMap(({ applied }) => applied).sort(), files)
     assert.deepEqual(
       reports.map(({ current }) => current),

@@ -1,23 +1,42 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
+import { BASELINE, readDefinition, readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..', '..')
 const EMBED = join(ROOT, 'lib/postgres/schema/embed-migrations.mjs')
 
-test('the sources have the migrations of sql/, byte for byte', async () => {
-  const texts = readMigrationTexts()
-  const files = (await readdir(join(ROOT, 'sql'))).sort()
+test('the sources have the definition as the baseline, and the migrations of sql/migrations/, byte for byte', async () => {
+  const files = (await readdir(join(ROOT, 'sql'))).filter((name) => name.endsWith('.sql')).sort()
   assert.ok(files.length > 0)
-  assert.deepEqual(Object.keys(texts).sort(), files)
-  for (const file of files) assert.equal(texts[file], await readFile(join(ROOT, 'sql', file), 'utf8'))
+  assert.deepEqual(Object.keys(readDefinition()), files)
+  const texts = await Promise.all(files.map((file) => readFile(join(ROOT, 'sql', file), 'utf8')))
+  const { [BASELINE]: baseline, ...migrations } = readMigrationTexts()
+  assert.equal(baseline, texts.join('\n'))
+  assert.deepEqual(migrations, {})
+})
+
+test('the migrations of sql/migrations/ follow the baseline in the order of their numbers', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'business-api-sql-'))
+  t.after(() => rm(directory, { recursive: true }))
+  await mkdir(join(directory, 'migrations'))
+  await writeFile(join(directory, '20-b.sql'), 'b')
+  await writeFile(join(directory, '10-a.sql'), 'a')
+  await writeFile(join(directory, 'migrations/0003-d.sql'), 'd')
+  await writeFile(join(directory, 'migrations/0002-c.sql'), 'c')
+  await writeFile(join(directory, 'migrations/README.md'), 'no migration')
+  const texts = readMigrationTexts(directory)
+  assert.deepEqual(Object.entries(texts), [
+    [BASELINE, 'a\nb'],
+    ['0002-c.sql', 'c'],
+    ['0003-d.sql', 'd'],
+  ])
 })
 
 test('a build holds the same migrations in a module that reads no file', async (t) => {
@@ -31,10 +50,8 @@ test('a build holds the same migrations in a module that reads no file', async (
   assert.deepEqual(built.readMigrationTexts(), readMigrationTexts())
 })
 
-describe('the migrations of the package', () => {
-  const texts = Object.entries(readMigrationTexts())
-
-  for (const [name, text] of texts) {
+describe('the migrations of the package after the baseline', () => {
+  for (const [name, text] of Object.entries(readMigrationTexts()).slice(1)) {
     test(`${name} states its locks`, () => {
       const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
       assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')

@@ -147,7 +147,7 @@ describe('countQueue()', () => {
     assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)
   })
 
-  test('a node counts the deliveries of paused endpoints as far as those of others', async () => {
+  test('the deliveries of paused endpoints are counted as far as those of others', async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
     const [busy, paused] = [
       ['org_a', 'we_busy'],
@@ -158,7 +158,7 @@ describe('countQueue()', () => {
     await addDeliveries(busy, [1, 4], 'pending')
     await addDeliveries(paused, [1, 5], 'pending')
     const [row] = await sql<{ counts: string }[]>`
-      select business_api.count_queue_of_node(null, null, 5) as counts`
+      select business_api.count_queue(null, null, 5) as counts`
     const { due, paused: waiting } = JSON.parse(row?.counts ?? 'null')
     assert.deepEqual({ due, waiting }, { due: 4, waiting: 5 })
   })

@@ -7,8 +7,8 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { dumpSchema } from '../_schema-dump.ts'
 
 const SCHEMA_FILE = join(import.meta.dirname, '..', 'schema.sql')
-const SCHEMA_HEAD = `-- The schema as the migrations leave it, for reading and for review: written by the test
--- test/postgres/schema.test.ts with UPDATE_SCHEMA=1, and compared by it.
+const SCHEMA_HEAD = `-- The schema as the migrations leave it, for review: written by test/postgres/schema.test.ts with UPDATE_SCHEMA=1, and compared by
+-- it. sql/ has the definitions with their comments.
 
 `
 

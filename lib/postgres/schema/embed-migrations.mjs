@@ -3,20 +3,32 @@
 //
 //   node lib/postgres/schema/embed-migrations.mjs [DIRECTORY]     default dist
 
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
+const MIGRATIONS = join(ROOT, 'sql', 'migrations')
 const [directory = join(ROOT, 'dist')] = process.argv.slice(2)
 
-const names = (await readdir(join(ROOT, 'sql'))).filter((name) => name.endsWith('.sql')).sort()
-const entries = names.map(async (name) => {
-  const text = await readFile(join(ROOT, 'sql', name), 'utf8')
-  return `  ${JSON.stringify(name)}: ${JSON.stringify(text)},\n`
-})
+async function readSqlFiles(folder) {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')]))
+}
+
+// As readMigrationTexts() in migration-texts.ts; a test compares the two.
+const definition = await readSqlFiles(join(ROOT, 'sql'))
+const later = existsSync(MIGRATIONS) ? await readSqlFiles(MIGRATIONS) : []
+const texts = {
+  '0001-baseline.sql': definition.map(([, text]) => text).join('\n'),
+  ...Object.fromEntries(later),
+}
+const entries = Object.entries(texts).map(
+  ([name, text]) => `  ${JSON.stringify(name)}: ${JSON.stringify(text)},\n`,
+)
 const source = `// The files of sql/ as they were when the package was built.
 const TEXTS = {
-${(await Promise.all(entries)).join('')}}
+${entries.join('')}}
 
 export function readMigrationTexts() {
   return TEXTS

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 38,
+  migration: 1,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -280,197 +280,137 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
-    'function ask_shard(organization_id text, statement text, given text)': '569f8624a60b',
-    'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '724f19f74ec3',
+      '0b7819dde3f9',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      'afb5529e0ed1',
+      '052928400ac3',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'f9abd1bb8b6e',
-    'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
-      '95f428f051d5',
+      'c1363ccdef76',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '859ce91eecf1',
-    'function continue_purge_on_nodes(retention_ms double precision, part_limit integer, share double precision)':
-      'e984aefb786a',
     'function copy_key(organization_id text, business_id text)': '2f64b721f426',
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
-      '6ef3a128b25b',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '5262a4219ac0',
-    'function count_queue_of_node(organization_id text, endpoint_id text, count_max integer)': 'c2ebbd250c9c',
-    'function current_xid()': '7d629eedf1fd',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '3a525ec9e4ec',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      'bd0ea42236c0',
-    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'e096683aac9b',
+      'c1d767db45e5',
+    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '9299842d220a',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
-      '23e7dd8a7d1c',
+      '6fb1104976a9',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
-      '591ee5907bd0',
-    'function ensure_day(at_time timestamp with time zone)': '342ff6cf94b1',
-    'function event_types()': '25f5c8d1a501',
-    'function find_due_deliveries(token text, after_organization text, after_endpoint text, endpoint_limit integer, count_limit integer)':
-      '90a00eb6d403',
-    'function find_events(organization_id text, ids text[])': 'd2f13b737810',
-    'function find_open_delivery(begins text, ends text)': '47927688c37d',
-    'function find_open_delivery_of_node(begins text, ends text)': '85ff3a5f7b6d',
-    'function find_open_delivery_on_nodes(begins text, ends text)': '67b46dbc9f10',
-    'function first_day_end()': 'b2562fbe1143',
+      '1b92ef714365',
+    'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
+    'function event_types()': '0babe9e09636',
+    'function find_events(organization_id text, ids text[])': 'd14beec47940',
+    'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '8bc823302de4',
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
       '2fcefd888776',
+    'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      '0ab2de0857e4',
-    'function format_number(series text, count bigint)': '7c1f0e0b3abc',
+      'f83938a5e0d4',
+    'function format_number(series text, count bigint)': 'd8203ebcdb61',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
-      '2d9ccb63de78',
-    'function hold_shard(organization_id text)': '335ffed472cf',
+      '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '8bbebcf38fad',
+    'function import_records(organization_id text, records jsonb)': 'c21a97948fcd',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
-    'function insert_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb)':
-      '41fa6f17c0ab',
-    'function insert_business(organization_id text, id text, name text, category text, city text, email text, phone text)':
-      '58af7dfa037f',
-    'function insert_cancelled_delivery(organization_id text, id text, event_id text, type text, endpoint_id text, created_at timestamp with time zone, attempts integer, is_backfill boolean)':
-      'fe8a6f7adde5',
-    'function insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business_copy text)':
-      '965006db7e19',
     'function insert_converted_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       'd02182f9cb2b',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '0e6507759599',
-    'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
-      'd2e6041ecc6f',
-    'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
-      '91fd304182fa',
-    'function insert_payment(organization_id text, id text, invoice_id text, amount numeric, received_at timestamp with time zone)':
-      '4a14c34de298',
-    'function insert_project(organization_id text, id text, name text, status text, billing_type text, value numeric)':
-      'a55b72ef343f',
-    'function insert_proposal(organization_id text, id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text, minor_units integer)':
-      '4bd200df3fe5',
-    'function insert_reopened_deliveries(organization_id text, reopened jsonb)': '5c1e6b25b3e6',
+    'function insert_events(organization_id text, events jsonb)': '3f008f87fa90',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
-    'function is_distributed()': 'bd80cb3ce600',
     'function is_outdated(representation text, copied text)': '33d064d9c2e6',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function kept_deliveries()': 'f296bddbf06a',
-    'function last_attempts(organization_id text, delivery_ids text[])': 'd08782d16cc5',
+    'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': '56be450abde9',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
-    'function life_of(organization_id text, table_name text)': 'b22978864645',
-    'function limit_organization(organization_id text, per_second double precision, burst integer)':
-      'd7538b1a3bc6',
     'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
-      '73bd40bf5fe6',
+      '02d28a46b2ec',
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
-      '934c3253e14c',
+      '00a79033d41c',
     'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '026dbe404498',
+      'ee097d2a3edc',
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      'a92b0e752269',
+      '2ccccbad6037',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      '413fd61831ec',
+      '0512ef64d95e',
     'function literals_of(key jsonb)': 'a60f6abe1127',
-    'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '55da417ae8e1',
+      '2c16d3d30168',
     'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
-    'function notice_keys(token text, within_ms double precision, key_limit integer)': '76b18568f692',
-    'function notice_secrets_of(organization_id text, token text, within_ms double precision, ids jsonb)':
-      'cbb348002931',
     'function pick_deliveries(organization_id text, endpoint_id text, is_backfill boolean, is_rest boolean, budget integer, OUT ids text[], OUT events text[], OUT places tid[])':
       '188a1d879edd',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
-    'function promote_due_retries(at_time timestamp with time zone)': '789d76396abf',
-    'function promote_retries_of(organization_id text, at_time timestamp with time zone)': 'bd64552fb0fc',
+    'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
-    'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '1c4113200cb1',
+      '270b79618e7e',
     'function purge_days(retention_ms double precision, part_limit integer)': '5532c991f21a',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': '7144e17cf97b',
-    'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      'c565c18e93e8',
-    'function purge_events_of(organization_id text, event_ids text[], prefixes text[])': 'f9044331a70e',
-    'function purge_events_on_nodes(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      'bd9438aca1ce',
+      '1899a2fc2851',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
-      '51407e11a035',
-    'function purge_keys_on_nodes(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
-      '922c49c01367',
-    'function purge_lag(retention_ms double precision, walk jsonb)': '74555938aa08',
+      'fec4a6a9843f',
+    'function purge_lag(retention_ms double precision, walk jsonb)': 'bef6a53dfbd1',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      '874a4370cdda',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd1c9a545524b',
-    'function read_claims(claims jsonb)': 'b443b2ec5007',
-    'function read_claims_of(organization_id text, claims jsonb)': 'c97738a0fa6a',
-    'function read_deliveries(organizations text[], ids text[])': 'a056ff6bea7d',
-    'function read_deliveries_of(organization_id text, ids text[])': '622c2b1f29e3',
-    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '2f7714736515',
-    'function reclaim_expired_leases(max_attempts integer)': '2d1ddc9568a2',
+      '7fe3ef2122ea',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '2236cb5199e3',
+    'function read_claims(claims jsonb)': '7f5e81d8164c',
+    'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
+    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5e0ea4f69a7b',
+    'function reclaim_expired_leases(max_attempts integer)': '8816c1d545bb',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
       'fede3d5b375f',
-    'function reclaim_leases_of(organization_id text, max_attempts integer)': '640d30bba93c',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_claim_of(organization_id text, token text, kept jsonb)': '5af8548428a0',
-    'function release_claims_of(organization_id text, claims jsonb)': '153d64871aa9',
-    'function release_deliveries(claims jsonb)': 'a9ba5a6ce248',
+    'function release_deliveries(claims jsonb)': '584d9df861da',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function renew_copy(organization_id text, business_id text)': 'ee115dedb728',
     'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
-      '78ee7f7443c8',
+      '3f0ce45cdd87',
     'function report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '7559e4ad0bf9',
-    'function reserve_key(organization_id text, operation text, key text, fingerprint text, record_id text, reply text, window_ms double precision)':
-      'd9728e421b1a',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function skip_pending(organization_id text, endpoint_id text)': '0d5f9df00d66',
+    'function skip_pending(organization_id text, endpoint_id text)': '26e92aa684c8',
+    'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
-    'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      '07c430f5945a',
-    'function unlisted_days()': '44152f510e8b',
+      '9c5816c10c05',
+    'function unlisted_days()': '5b36ba3efc0d',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      'bdc7bd3d9fa6',
-    'function write_results_of(organization_id text, results jsonb, failure_limit integer, failing_ms double precision)':
-      '92afe71361c8',
+      '4d6c7c310bbf',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

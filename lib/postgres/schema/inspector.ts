@@ -60,7 +60,7 @@ export interface PurgePreview {
   readonly isPartial: boolean
 }
 
-/** The days of events: see sql/0027-event-days.sql. */
+/** The days of events: see sql/34-days.sql. */
 export interface DaysState {
   /** Milliseconds from now for which there is a day for every event; 0 without a day for now. */
   readonly aheadMs: number

@@ -17,7 +17,7 @@ export interface Privileges {
   /** The purpose of the part, for readers of the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /** Functions that the part executes, including functions that other functions call; with the types if several have the name. */
+  /** Functions that the part executes, including functions that other functions call. */
   readonly functions: readonly string[]
 }
 
@@ -30,7 +30,7 @@ const BASE: Lists = {
 }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
-const DAYS: readonly string[] = ['days_end', 'make_days', 'make_days_ahead', 'first_day_end']
+const DAYS: readonly string[] = ['days_end', 'make_days', 'make_days_ahead']
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
@@ -95,7 +95,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'copy_key',
     'take_tokens',
     'held_tokens',
-    'life_of',
+    'table_identity',
   ],
 })
 
@@ -226,8 +226,6 @@ const SETTINGS = merge(BASE, {
     'is_recorded',
     'is_change_made',
     'record_test',
-    'count_in_audit_entry',
-    'insert_reopened_deliveries',
     'reopen_deliveries',
   ],
 })
@@ -235,7 +233,7 @@ const SETTINGS = merge(BASE, {
 /** For the import of records. */
 const IMPORTING: Lists = {
   tables: {
-    // `copied`, for the copy of a new client: sql/0002-clients.sql.
+    // `copied`, for the copy of a new client: sql/11-clients.sql.
     businesses: { select: true, insert: true, update: ['copied'] },
     clients: { select: true, insert: true },
     leads: { select: true, insert: true },
@@ -258,52 +256,7 @@ const IMPORTING: Lists = {
   ],
 }
 
-/** Functions that nothing calls any more, except that `purge_part` asks the third: the list goes with them. */
-const LEAVING: Lists = {
-  tables: {},
-  functions: [
-    'ask_shard',
-    'ask_shard_in_transaction',
-    'is_distributed',
-    'hold_shard',
-    'tables_of_node',
-    'find_due_deliveries',
-    'claim_organization',
-    'reclaim_leases_of',
-    'promote_retries_of',
-    'read_deliveries_of',
-    'read_claims_of',
-    'release_claim_of',
-    'release_claims_of',
-    'write_results_of',
-    'notice_secrets_of',
-    'notice_keys',
-    'purge_events_on_nodes',
-    'purge_events_of',
-    'purge_keys_on_nodes',
-    'purge_endpoints_on_nodes',
-    'continue_purge_on_nodes',
-    'purge_days_on_nodes',
-    'find_open_delivery_on_nodes',
-    'find_open_delivery_of_node',
-    'count_queue_of_node',
-    'current_xid',
-    'reserve_key',
-    'insert_business',
-    'insert_client',
-    'insert_lead',
-    'insert_invoice',
-    'insert_payment',
-    'insert_proposal',
-    'insert_project',
-    'insert_audit_entry',
-    'limit_organization',
-    'insert_cancelled_delivery',
-    'make_buckets',
-  ],
-}
-
-const WORKER = merge(BASE, PUBLISHING, LEAVING, {
+const WORKER = merge(BASE, PUBLISHING, {
   tables: {
     open_deliveries: {
       select: true,
@@ -479,12 +432,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
     purpose: 'business_api.publish_event, from any language',
     ...merge(PUBLISHING, {
       tables: {},
-      functions: [
-        'publish_event(text, text, jsonb, text)',
-        'publish_event(text, text, jsonb, text, text)',
-        'event_types',
-        'new_id',
-      ],
+      functions: ['publish_event', 'event_types', 'new_id'],
     }),
   },
   administrator: {

@@ -1,6 +1,7 @@
 import type { Fragment, ISql } from 'postgres'
 import { BusinessApiError, SCHEMA_MISSING, SCHEMA_OUTDATED } from '../../base/errors.ts'
 import type { Statement } from '../connection/pool.ts'
+import type { MigrationTexts } from './migration-texts.ts'
 import {
   type AppliedMigration,
   compareMigrations,
@@ -37,15 +38,16 @@ const STATE_MS = 1000
  * Creates the explanation of errors by the state of the schema. Statements that fail together read the state once.
  *
  * @param send a function that does not explain its own errors
+ * @param migrations default: the migrations of this package
  */
-export function createSchemaFaults(send: SendRow): ExplainError {
+export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): ExplainError {
   let state: Promise<SchemaState> | undefined
   let readAt = Number.NEGATIVE_INFINITY
 
   function readState(): Promise<SchemaState> {
     if (state === undefined || performance.now() - readAt > STATE_MS) {
       readAt = performance.now()
-      state = readSchemaState(send)
+      state = readSchemaState(send, migrations)
     }
     return state
   }
@@ -85,8 +87,8 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
 }
 
 /** Reads the state of the migrations, in two statements: PostgreSQL refuses a statement that names a missing table. */
-export async function readSchemaState(send: SendRow): Promise<SchemaState> {
-  return compareMigrations(await readApplied(send), await readMigrations())
+export async function readSchemaState(send: SendRow, migrations?: MigrationTexts): Promise<SchemaState> {
+  return compareMigrations(await readApplied(send), await readMigrations(migrations))
 }
 
 async function readApplied(send: SendRow): Promise<AppliedMigration[]> {

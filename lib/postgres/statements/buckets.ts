@@ -34,7 +34,7 @@ export interface GivenBack extends OwnLimits {
 
 /**
  * Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. The
- * buckets do not become full by it, because the request that took the tokens has left room for them (`take_tokens`, sql/0025-tokens.sql).
+ * buckets do not become full by it, because the request that took the tokens has left room for them (`take_tokens`, sql/21-rate-limits.sql).
  */
 export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
   steps: [

@@ -131,7 +131,7 @@ function pageOf(parts: PageParts): string {
         ) is not null then ${continued}
       end as next,
       case when ${isOurs} then 'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' end as position
-    from (select business_api.life_of(@organizationId::text, '${table}') as database, ${snapshot}) as snapshot
+    from (select business_api.table_identity('${table}') as database, ${snapshot}) as snapshot
     cross join lateral (
       select
         ${joinRepresentations(shown, 'changed.representation')} as page,

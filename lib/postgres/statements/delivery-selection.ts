@@ -97,7 +97,7 @@ function finishedStatesOf({ filter }: DeliverySelection): readonly DeliveryState
   return FINAL_STATES.filter((state) => filter.states?.includes(state) ?? true)
 }
 
-/** Builds the table of the open deliveries: see sql/0015-deliveries.sql. */
+/** Builds the table of the open deliveries: see sql/38-delivery-log.sql. */
 function listOpen(sql: Sql, { organizationId, filter, limit, before = null }: DeliverySelection): Fragment {
   const { endpointId = null, type = null, states, since = null, until = null } = filter
   const [hasPending = '', hasInFlight = ''] = OPEN_STATES.map((state) =>
@@ -113,7 +113,7 @@ function listOpen(sql: Sql, { organizationId, filter, limit, before = null }: De
     )`
 }
 
-/** Builds the table of the finished deliveries: see sql/0034-logs-by-day.sql. */
+/** Builds the table of the finished deliveries: see sql/38-delivery-log.sql. */
 function listFinished(
   sql: Sql,
   { organizationId, filter, limit, order, before = null, isRecoverable = false }: DeliverySelection,

@@ -18,6 +18,18 @@ export const lists: Part = async ({ options, database, keys, collector, say }) =
       path: '/api/v1/clients?limit=1',
       keys: [keys.raised],
     },
+    'list of 50, one key at 5,000/s': {
+      connections,
+      method: 'GET',
+      path: '/api/v1/clients',
+      keys: [keys.limited],
+    },
+    'list of 1, one key at 5,000/s': {
+      connections,
+      method: 'GET',
+      path: '/api/v1/clients?limit=1',
+      keys: [keys.limited],
+    },
   }
   const [load, servers] = [await startLoad(), await startServers(database.url)]
   for (const server of servers) {

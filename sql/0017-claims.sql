@@ -1,3 +1,0 @@
--- Claims: delivery loops take deliveries, and give deliveries back. 0016-due-deliveries.sql says why each function limits the
--- planner. The functions stand in 0031-deliveries-by-day.sql.
--- Locks: none.

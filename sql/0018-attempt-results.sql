@@ -1,3 +1,0 @@
--- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
--- The functions stand in 0031-deliveries-by-day.sql.
--- Locks: none.

@@ -1,2 +1,0 @@
--- The import of records that exist already, with ids and dates of the host's own.
--- Locks: nothing in use; every object is new.

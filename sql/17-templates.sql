@@ -1,0 +1,42 @@
+-- Templates: texts into which the statement that writes a record puts values that only the store knows.
+
+-- Replaces the placeholders of a JSON text by values of the record, or of `more`: see lib/writes/placeholders.ts. A placeholder
+-- is a JSON string that begins with NUL; no stored text can contain NUL, so no other string can be mistaken for a placeholder. A
+-- placeholder without a value is an error, because the placeholder would reach subscribers.
+create function business_api.render_template(template text, record json, more json default '{}') returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  rendered text := template;
+  value record;
+begin
+  for value in
+    select f.key, f.value::text as text from json_each(more) f
+    union all select '', record::text
+    union all select f.key, f.value::text from json_each(record) f
+  loop
+    -- E'…' means the same under both values of standard_conforming_strings, which a host's transaction may have set.
+    rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
+  end loop;
+  if strpos(rendered, E'"\\u0000') > 0 then
+    raise exception 'Cannot render a template because a placeholder in it has no value';
+  end if;
+  return rendered;
+end
+$$;
+
+-- Renders the bodies of events.
+create function business_api.render_events(events jsonb, record json, more json default '{}') returns jsonb
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(
+    jsonb_agg(
+      jsonb_set(e.event, '{body}', to_jsonb(business_api.render_template(e.event ->> 'body', record, more)))
+      order by e.position
+    ),
+    '[]'
+  )
+  from jsonb_array_elements(events) with ordinality as e (event, position)
+$$;

@@ -1,0 +1,358 @@
+-- Imports: records that exist already, with ids and dates that the host chose.
+
+-- Imports a batch: see ImportStore.write in lib/resources/imports.ts. `records` has an array of records for each kind, and each
+-- record has its place in the batch, `row`. Returns, as JSON, either `refused`, an array of rows with reasons, or `known`, an
+-- object with true for each row that the organization has, and false for each row that the organization has with other values.
+--
+-- A function instead of a single statement, because the inserts must see the state after the wait for the series.
+create function business_api.import_records(organization_id text, records jsonb) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  known jsonb;
+  businesses jsonb := (
+    select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'business') as g
+  );
+  invoices jsonb := (
+    select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'invoice') as g
+  );
+  payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
+  kept_businesses jsonb;
+  -- The copies for new clients, by the ids of the businesses.
+  copies jsonb;
+  taken text[];
+  kept_invoices jsonb;
+  refused jsonb;
+  expected bigint;
+  inserted bigint;
+  written bigint := 0;
+begin
+  -- Locked in the order of the names, before anything is read: a number that another transaction is giving out is then visible.
+  insert into business_api.number_series as s (organization_id, series, last)
+  select $1, g.series, 0
+    from jsonb_to_recordset((records -> 'invoice') || (records -> 'proposal')) as g (series text)
+   where g.series is not null
+   group by g.series
+   order by g.series
+  on conflict (organization_id, series) do update set last = s.last;
+
+  -- Locked for the same reason: the payments of an invoice are added up.
+  perform 1 from business_api.invoices i
+    where i.organization_id = $1
+      and i.id = any (array(select g ->> 'invoiceId' from jsonb_array_elements(records -> 'payment') as g))
+    order by i.id for update;
+
+  select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'business')
+             as g (row integer, id text, name text, category text, city text, email text, phone text)
+      cross join lateral (
+        select b.representation = business_api.business_representation(
+                 g.id, g.name, g.category, g.city, g.email, g.phone
+               ) as is_same
+          from business_api.businesses b where b.organization_id = $1 and b.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'client')
+             as g (
+               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+               "convertedAt" timestamptz
+             )
+      cross join lateral (
+        select c.business_id = g."businessId" and c.representation = business_api.client_representation(
+                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+               ) as is_same
+          from business_api.clients c where c.organization_id = $1 and c.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'lead')
+             as g (
+               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+               "expectedValue" numeric, "createdAt" timestamptz
+             )
+      cross join lateral (
+        select l.business_id = g."businessId" and l.representation = business_api.lead_representation(
+                 g.id, g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+               ) as is_same
+          from business_api.leads l where l.organization_id = $1 and l.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'proposal')
+             as g (
+               row integer, id text, number text, title text, status text, version integer, total numeric,
+               "monthlyTotal" numeric, currency text, "signedBy" text, "signedAt" timestamptz
+             )
+      cross join lateral (
+        select p.signed_by is not distinct from g."signedBy" and p.signed_at is not distinct from g."signedAt"
+               and p.representation = business_api.proposal_representation(
+                 g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency
+               ) as is_same
+          from business_api.proposals p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'invoice')
+             as g (
+               row integer, id text, number text, status text, currency text, "minorUnits" integer,
+               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+             )
+      cross join lateral (
+        select i.representation = business_api.invoice_representation(
+                 g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+               ) as is_same
+          from business_api.invoices i where i.organization_id = $1 and i.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'payment')
+             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+      cross join lateral (
+        select p.invoice_id = g."invoiceId" and p.amount = g.amount and p.received_at = g."receivedAt" as is_same
+          from business_api.payments p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'project')
+             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+      cross join lateral (
+        select p.representation = business_api.project_representation(
+                 g.id, g.name, g.status, g."billingType", g.value
+               ) as is_same
+          from business_api.projects p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+  ) as k;
+
+  -- A new payment of an invoice that differs is left out with the invoice.
+  select known || coalesce(jsonb_object_agg(g.row, false), '{}') into known
+    from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text)
+   where not known ? g.row::text and known ->> (invoices #>> array[g."invoiceId", 'row']) = 'false';
+
+  select coalesce(jsonb_object_agg(g.id, true), '{}') into kept_businesses
+    from (
+      select distinct r."businessId" as id
+        from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as r ("businessId" text)
+    ) as g
+    cross join lateral (
+      select 1 as one from business_api.businesses b where b.organization_id = $1 and b.id = g.id
+       limit 1
+    ) as kept;
+  select coalesce(jsonb_object_agg(g.id, jsonb_build_object(
+           'minorUnits', kept.minor_units, 'amountPaid', kept.amount_paid, 'paid', kept.paid
+         )), '{}')
+    into kept_invoices
+    from (
+      select distinct r."invoiceId" as id from jsonb_to_recordset(records -> 'payment') as r ("invoiceId" text)
+    ) as g
+    cross join lateral (
+      select i.minor_units, i.amount_paid, (
+               select sum(other.amount) from business_api.payments other
+                where other.organization_id = $1 and other.invoice_id = i.id and not other.id = any (payment_ids)
+             ) as paid
+        from business_api.invoices i where i.organization_id = $1 and i.id = g.id
+       limit 1
+    ) as kept;
+
+  -- Another transaction may have written the same records since: each condition leaves the ids of the batch out.
+  select jsonb_agg(jsonb_build_object('row', r.row, 'reason', r.reason) order by r.row) into refused from (
+    select all_reasons.row, min(all_reasons.reason) as reason from (
+      select g.row, 'no_business' as reason
+        from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as g (row integer, "businessId" text)
+       where not known ? g.row::text and not kept_businesses ? g."businessId" and not businesses ? g."businessId"
+      union all
+      select g.row, 'business_taken'
+        from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
+        cross join lateral (
+          select c.id from business_api.clients c where c.organization_id = $1 and c.business_id = g."businessId"
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select g.row, 'number_taken'
+        from jsonb_to_recordset(records -> 'proposal') as g (row integer, id text, number text)
+        cross join lateral (
+          select p.id from business_api.proposals p where p.organization_id = $1 and p.number = g.number
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select g.row, 'number_taken'
+        from jsonb_to_recordset(records -> 'invoice') as g (row integer, id text, number text)
+        cross join lateral (
+          select i.id from business_api.invoices i where i.organization_id = $1 and i.number = g.number
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select p.row, case
+               when p.minor_units is null then 'no_invoice'
+               when p.amount <> round(p.amount, p.minor_units) then 'too_fine'
+               else 'overpaid'
+             end
+        from (
+          select g.row, g.amount,
+                 coalesce(
+                   (kept_invoices #>> array[g."invoiceId", 'minorUnits'])::integer,
+                   (invoices #>> array[g."invoiceId", 'minorUnits'])::integer
+                 ) as minor_units,
+                 coalesce(
+                   (kept_invoices #>> array[g."invoiceId", 'amountPaid'])::numeric,
+                   (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric
+                 ) as amount_paid,
+                 coalesce((kept_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
+                   over (partition by g."invoiceId") as paid
+            from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric)
+        ) as p
+       where not known ? p.row::text
+         and (p.minor_units is null or p.amount <> round(p.amount, p.minor_units) or p.paid > p.amount_paid)
+    ) as all_reasons
+    group by all_reasons.row
+  ) as r;
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+
+  with added as (
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
+    select $1, g.id, g.name, g.category, g.city, g.email, g.phone,
+           business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone)
+      from jsonb_to_recordset(records -> 'business')
+             as g (row integer, id text, name text, category text, city text, email text, phone text)
+     where not known ? g.row::text
+    on conflict do nothing
+    returning id, copied
+  )
+  select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
+  written := written + inserted;
+
+  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 11-clients.sql.
+  -- The client of a business that another transaction has locked gets no copy, so an import does not wait for SQL of the host.
+  taken := array(
+    select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
+     where not known ? g.row::text and kept_businesses ? g."businessId"
+  );
+  taken := array(
+    select b.id from business_api.businesses b
+     where b.organization_id = $1 and b.id = any (taken)
+       for no key update skip locked
+  );
+  with held as (
+    update business_api.businesses b set copied = b.representation
+     where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
+    returning b.id, b.copied
+  )
+  select copies || coalesce(jsonb_object_agg(h.id, h.copied), '{}') into copies from held h;
+
+  insert into business_api.clients
+    (
+      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
+    )
+  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
+         copies ->> g."businessId", business_api.copy_key($1, g."businessId")
+    from jsonb_to_recordset(records -> 'client')
+           as g (
+             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+             "convertedAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.leads
+    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+    from jsonb_to_recordset(records -> 'lead')
+           as g (
+             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+             "expectedValue" numeric, "createdAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.proposals
+    (
+      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
+    )
+  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
+         g."signedBy", g."signedAt"
+    from jsonb_to_recordset(records -> 'proposal')
+           as g (
+             row integer, id text, number text, title text, status text, version integer, total numeric,
+             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.invoices
+    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+    from jsonb_to_recordset(records -> 'invoice')
+           as g (
+             row integer, id text, number text, status text, currency text, "minorUnits" integer,
+             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
+    from jsonb_to_recordset(records -> 'payment')
+           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+    cross join lateral (
+      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
+       limit 1
+    ) as i
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+  select $1, g.id, g.name, g.status, g."billingType", g.value
+    from jsonb_to_recordset(records -> 'project')
+           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  select count(*) into expected
+    from jsonb_each(records) as kind, jsonb_array_elements(kind.value) as g
+   where not known ? (g ->> 'row');
+  if written <> expected then
+    -- Another transaction wrote one of the ids or numbers first: the batch is sent again, and then sees the record.
+    raise exception 'Cannot import the records because another transaction wrote one of them first'
+      using errcode = 'serialization_failure';
+  end if;
+
+  update business_api.number_series s set last = greatest(s.last, g.count)
+    from (
+      select m.series, max(m.count) as count
+        from jsonb_to_recordset((records -> 'invoice') || (records -> 'proposal')) as m (row integer, series text, count bigint)
+       where m.series is not null and not known ? m.row::text
+       group by m.series
+    ) as g
+   where s.organization_id = $1 and s.series = g.series;
+  return jsonb_build_object('known', known);
+end
+$$;
+select business_api.forbid_plans('import_records');

@@ -1,0 +1,80 @@
+-- Webhook endpoints with signing secrets, health, and the notices about both.
+create table business_api.webhook_endpoints (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  url text not null,
+  types text[],
+  state text not null,
+  created_at timestamptz not null,
+  description text not null default '',
+  -- The organization's own headers: the names, and names with values, sealed like the signing secret; null without headers.
+  header_names text[] not null default '{}',
+  sealed_headers text,
+  -- True: the headers of Standard Webhooks are sent too.
+  standard_webhooks boolean not null default false,
+  -- Sealed by the application (AES-256-GCM); null once the endpoint is removed.
+  sealed_secret text,
+  previous_sealed_secret text,
+  previous_secret_expires_at timestamptz,
+  disabled_reason text,
+  failures integer not null default 0,
+  failing_since timestamptz,
+  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost answer.
+  noticed_attempt text collate "C",
+  -- The expiry of the previous secret in the latest notice, and the token of the call that claimed the notice. A new expiry gets a
+  -- new notice.
+  secret_expiry_noticed timestamptz,
+  secret_expiry_noticed_by text collate "C",
+  constraint webhook_endpoints_pkey primary key (organization_id, id),
+  constraint webhook_endpoints_state_check check (state in ('enabled', 'paused', 'disabled', 'removed'))
+) with (fillfactor = 50);
+
+create index webhook_endpoints_previous_secret_expires_at_idx
+  on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
+
+-- Removed endpoints, for the purge: the row of a removed endpoint is deleted after the endpoint's last delivery.
+create index webhook_endpoints_removed_idx
+  on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
+
+-- Inserts an endpoint: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint with the id, even if removed,
+-- and true if this call inserted the endpoint; no row if the organization has reached the limit.
+create function business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
+returns table (is_new boolean, endpoint business_api.webhook_endpoints)
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  types text[];
+  header_names text[] := array(select jsonb_array_elements_text(new_endpoint -> 'headerNames'));
+begin
+  perform business_api.take_settings_turn($1);
+  is_new := false;
+  select e.* into endpoint from business_api.webhook_endpoints e
+   where e.organization_id = $1 and e.id = new_endpoint ->> 'id';
+  if not found then
+    if (
+      select count(*) from business_api.webhook_endpoints e where e.organization_id = $1 and e.state <> 'removed'
+    ) >= endpoint_limit then
+      return;
+    end if;
+    is_new := true;
+    if new_endpoint ->> 'types' is not null then
+      types := array(select jsonb_array_elements_text(new_endpoint -> 'types'));
+    end if;
+    insert into business_api.webhook_endpoints as e
+      (
+        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, state, sealed_secret,
+        created_at
+      )
+    values (
+      $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
+      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false), 'enabled',
+      new_endpoint ->> 'sealedSecret',
+      (new_endpoint ->> 'createdAt')::timestamptz
+    )
+    returning e.* into endpoint;
+  end if;
+  return next;
+end
+$$;

@@ -1,0 +1,71 @@
+-- The outbox: an event is written in the transaction of the change that the event reports, with one delivery for each endpoint
+-- that wants the type (fan-out). The transaction sends no NOTIFY, which would serialize the commits of the whole database.
+
+-- Partitioned by day (34-days.sql): by the delivery_prefix, which begins with the time of publishing, and not by the id, which the
+-- host may choose.
+create table business_api.events (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  type text not null,
+  created_at timestamptz not null,
+  body text not null,
+  -- The only endpoint of an event of a backfill; null for every other event, which goes to each endpoint that wants the type.
+  only_endpoint_id text collate "C",
+  -- The ids of the event's deliveries begin with this text (see delivery_digits): so the deliveries are a range of a primary key,
+  -- and need no index by event.
+  delivery_prefix text collate "C" not null,
+  -- The trace in which the event was written, for the attempts: a W3C traceparent, 55 characters; null without a trace. The
+  -- tracestate (up to 512 bytes of other parties) is not stored: a link from an attempt's span needs only the ids and flags.
+  traceparent text,
+  constraint events_pkey primary key (organization_id, id, delivery_prefix)
+) partition by range (delivery_prefix);
+
+-- The purge walks along this index, part by part (50-retention.sql). New events go to the end of the index, which adds 1 % to
+-- the writes of publishing. A block range index has no order in which a walk could continue, and reads unsummarized ranges whole.
+create index events_created_at_idx on business_api.events (created_at, organization_id, id);
+
+-- The event log of an organization, by time: the host may choose ids, so the ids have no order. A backfill finds the events of a
+-- second along this index too. Adds an entry of about 80 bytes to the writes of publishing.
+create index events_log_idx on business_api.events (organization_id, created_at, id);
+
+-- The ids of events that may be published twice: ids that the host chose, and ids of a statement that may be sent again. An event
+-- with such an id is inserted together with this row, or not at all. The row is deleted with the event, or after the event's day.
+create table business_api.event_ids (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  delivery_prefix text collate "C" not null,
+  constraint event_ids_pkey primary key (organization_id, id)
+-- The purge deletes a few rows at a time, for ever: under the default settings a fifth of the table would be dead rows.
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+
+-- The ids of a day, of all organizations.
+create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
+
+-- The maximum size of an event's body in bytes: a single row for the whole database, which `migrate` changes. At least 64 KiB, so
+-- every event of the API and the platform fits.
+create table business_api.event_limits (
+  organization_id text collate "C" not null default '',
+  max_body_bytes integer not null,
+  constraint event_limits_pkey primary key (organization_id),
+  constraint event_limits_organization_id_check check (organization_id = ''),
+  constraint event_limits_max_body_bytes_check check (max_body_bytes between 65536 and 4194304)
+);
+insert into business_api.event_limits (max_body_bytes) values (262144);
+
+-- The types of the catalogue (lib/resources/event-catalogue.ts), so that publishing a misspelt type is an error.
+create function business_api.event_types() returns text[]
+language sql immutable
+as $$
+  select array[
+    'client.created',
+    'lead.created', 'lead.stage_changed',
+    'proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected',
+    'invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received',
+    'project.completed',
+    'support.ticket_created', 'support.ticket_status_changed',
+    'business.created',
+    'marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused',
+    'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
+    'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
+  ]
+$$;

@@ -1,0 +1,44 @@
+-- The log of attempts, partitioned by day like the deliveries (34-days.sql). Without a foreign key to deliveries, because each attempt
+-- would lock the delivery's row, and so write the row once more.
+create table business_api.delivery_attempts (
+  organization_id text collate "C" not null,
+  delivery_id text collate "C" not null,
+  number integer not null,
+  started_at timestamptz not null,
+  duration_ms real not null,
+  dns_ms real,
+  connect_ms real,
+  tls_ms real,
+  first_byte_ms real,
+  status integer,
+  error text,
+  body_excerpt text not null,
+  constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
+) partition by range (delivery_id);
+
+-- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
+-- deliveries.
+create function business_api.last_attempts(organization_id text, delivery_ids text[])
+returns table (delivery_id text, status integer, error text)
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  first_id text;
+  last_id text;
+begin
+  select min(wanted.id collate "C"), max(wanted.id collate "C") into first_id, last_id from unnest($2) as wanted (id);
+  return query
+    select wanted.id, last.status, last.error
+      from unnest($2) as wanted (id)
+      cross join lateral (
+        select a.status, a.error from business_api.delivery_attempts a
+         where a.organization_id = $1 and a.delivery_id = wanted.id and a.delivery_id >= first_id and a.delivery_id <= last_id
+         order by a.number desc
+         limit 1
+      ) as last;
+end
+$$;
+select business_api.forbid_plans('last_attempts');

@@ -1,0 +1,166 @@
+-- Backfills: an event for each record that existed before an endpoint did, to that endpoint only. The work is done in bounded
+-- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
+-- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
+
+-- Reads the next records with an event of a type, in the order of the ids: the representation of each, and its business.
+create function business_api.backfill_records(organization_id text, type text, after_id text, record_limit integer)
+returns table (id text, business_id text, representation text)
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+  if $2 = 'business.created' then
+    return query
+      select r.id, r.id, r.representation from business_api.businesses r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  elsif $2 = 'client.created' then
+    return query
+      select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
+        from (
+          select c.id, c.business_id, c.representation from business_api.clients c
+           where c.organization_id = $1 and c.id > $3 order by c.id limit $4
+        ) as r
+        join business_api.businesses b on b.organization_id = $1 and b.id = r.business_id;
+  elsif $2 = 'lead.created' then
+    return query
+      select r.id, r.business_id, r.representation from business_api.leads r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  elsif $2 = 'proposal.created' then
+    return query
+      select r.id, null::text, r.representation from business_api.proposals r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  else
+    raise exception 'Cannot backfill % because no record has such an event', $2 using errcode = 'invalid_parameter_value';
+  end if;
+end
+$$;
+select business_api.forbid_plans('backfill_records');
+
+-- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. Returns, as JSON, the outcome; null
+-- if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
+-- is still to be made. The events of the seconds in which the records of the part were created are searched for such a delivery;
+-- records from before the endpoint are not, because they cannot have any.
+create function business_api.backfill_part(
+  organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb
+) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  at_time timestamptz := date_trunc('milliseconds', clock_timestamp());
+  created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+  digits text := business_api.delivery_digits(at_time);
+  endpoint record;
+  -- The records of the part, and those of which the endpoint was told.
+  batch jsonb;
+  announced text[];
+  -- The ids of new events, each with the beginning of the ids of deliveries.
+  taken jsonb := '{}';
+  taken_id text;
+  taken_prefix text;
+  batch_events jsonb;
+  made integer;
+begin
+  select e.state, e.types, e.created_at into endpoint from business_api.webhook_endpoints e
+   where e.organization_id = $1 and e.id = $2 and e.state <> 'removed';
+  if not found then
+    return null;
+  end if;
+  if endpoint.state <> 'enabled' then
+    return json_build_object('outcome', 'not_enabled')::text;
+  end if;
+  if $3 <> all (endpoint.types) then
+    return json_build_object('outcome', 'not_wanted')::text;
+  end if;
+
+  if not exists (
+    select 1 from business_api.event_days d
+     where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+  ) then
+    perform business_api.make_days();
+  end if;
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
+           'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
+           'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
+         ) order by r.id collate "C"), '[]')
+    into batch
+    from business_api.backfill_records($1, $3, $5, $6) as r;
+
+  with second as materialized (
+    -- A second before and after, because the clock of a process may step back between the id and the event.
+    select distinct b.second + near.seconds as begins
+      from jsonb_to_recordset(batch) as b (second bigint), generate_series(-1, 1) as near (seconds)
+     where b.second >= extract(epoch from endpoint.created_at) - 60
+  )
+  -- A publisher in SQL writes a space behind the colon.
+  select array_agg(distinct named.id) filter (where named.id is not null) into announced
+    from second
+    join lateral (
+      select e.id, e.body, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
+         and e.created_at < to_timestamp(second.begins + 1)
+         and e.type = $3 and e.only_endpoint_id is null
+    ) as event on true
+    join lateral (
+      select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+       where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
+       limit 1
+    ) as delivery on true
+    -- Null for an event that names no record, as a host may publish.
+    cross join lateral substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as named (id);
+
+  for taken_id, taken_prefix in
+    insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
+    select $1, b.event_id, digits || upper(lpad(to_hex(b.number), 5, '0'))
+      from (
+        select wanted."eventId" as event_id, row_number() over () as number
+          from jsonb_to_recordset(batch) as wanted (id text, "eventId" text)
+         where wanted.id <> all (coalesce(announced, '{}'))
+      ) as b
+    on conflict do nothing
+    returning i.id, i.delivery_prefix
+  loop
+    taken := taken || jsonb_build_object(taken_id, taken_prefix);
+  end loop;
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', b."eventId", 'prefix', taken ->> b."eventId",
+           'body', business_api.render_template($4, b.representation::json, json_build_object(
+             'eventId', b."eventId", 'eventCreatedAt', created_text, 'businessId', b."businessId"
+           ))
+         )), '[]')
+    into batch_events
+    from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
+   where taken ? b."eventId";
+  insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
+  select $1, e.id, $3, at_time, e.body, $2, e.prefix
+    from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
+  insert into business_api.open_deliveries
+    (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
+  select $1, e.prefix || '00001', e.id, $3, $2, at_time, at_time, true
+    from jsonb_to_recordset(batch_events) as e (id text, prefix text);
+  get diagnostics made = row_count;
+
+  if made > 0 then
+    insert into business_api.audit_entries as audit
+      (organization_id, id, changed_at, actor, action, subject_id, details)
+    values (
+      $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
+      (entry -> 'details') || jsonb_build_object('events', made)
+    )
+    on conflict (organization_id, id) do update set
+      details = audit.details || (
+        '{"events":' || ((audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint)::text || '}'
+      )::jsonb;
+  end if;
+  return json_build_object(
+    'outcome', 'done', 'examined', jsonb_array_length(batch), 'events', made,
+    'next', case when jsonb_array_length(batch) = record_limit then batch -> -1 ->> 'id' end
+  )::text;
+end
+$$;
+select business_api.forbid_plans('backfill_part');

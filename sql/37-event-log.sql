@@ -1,0 +1,179 @@
+-- The event log. An event is found by its id in the day that the id or event_ids tells, and a page of the log is planned once in a
+-- session.
+
+-- Finds events by their ids, in no certain order. An id of the library begins with the time of publishing, and event_ids has the days
+-- of other ids; only an id that neither leads to an event is looked for in every day: an unknown id, or the id of a process whose
+-- clock is wrong. Each statement is planned for the bounds at hand, because plans for all days take ten times as long to make as to
+-- run.
+create function business_api.find_events(organization_id text, ids text[]) returns setof business_api.events
+language plpgsql stable rows 8
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  missing text[] := array(select distinct wanted.id from unnest($2) as wanted (id));
+  sought text[];
+  first_prefix text;
+  last_prefix text;
+  event business_api.events;
+begin
+  for step in 1 .. 3 loop
+    exit when cardinality(missing) = 0;
+    if step = 1 then
+      select array_agg(m.id), min(m.id collate "C"), max(m.id collate "C") into sought, first_prefix, last_prefix
+        from unnest(missing) as m (id) where m.id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$';
+      -- The clock of a process may differ, and the statement may have been sent again.
+      first_prefix := business_api.day_bound(business_api.id_time(first_prefix) - interval '5 minutes');
+      last_prefix := business_api.day_bound(business_api.id_time(last_prefix) + interval '5 minutes');
+    elsif step = 2 then
+      select array_agg(known.id), min(known.delivery_prefix collate "C"), max(known.delivery_prefix collate "C")
+        into sought, first_prefix, last_prefix
+        from unnest(missing) as m (id)
+        cross join lateral (
+          select i.id, i.delivery_prefix from business_api.event_ids i
+           where i.organization_id = $1 and i.id = m.id
+           limit 1
+        ) as known;
+    else
+      sought := missing;
+      first_prefix := '';
+      last_prefix := '~';
+    end if;
+    continue when sought is null;
+    for event in
+      select found.*
+        from unnest(sought) as wanted (id)
+        cross join lateral (
+          select e.* from business_api.events e
+           where e.organization_id = $1 and e.id = wanted.id
+             and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_prefix
+           order by e.delivery_prefix limit 1
+        ) as found
+    loop
+      missing := array_remove(missing, event.id);
+      return next event;
+    end loop;
+  end loop;
+end
+$$;
+select business_api.forbid_plans('find_events');
+
+-- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type`, `since`, `until` and
+-- `before_id` may be null. At most inspected_limit events are read, one by one until the page is full. All days are read as one, because
+-- a host's clock decides created_at, and so the place of an event in the log: an event of any day may be the next. Each day costs a
+-- descent of its index; to plan for all days takes longer, and happens once in a session. The comparisons of rows leave the planner
+-- events_log_idx.
+create function business_api.list_events(
+  organization_id text,
+  type text,
+  since timestamptz,
+  until timestamptz,
+  before_id text,
+  page_limit integer,
+  inspected_limit integer
+) returns text
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  -- Events before this place.
+  end_at timestamptz := coalesce($4, 'infinity');
+  end_id text := '';
+  before_at timestamptz;
+  inspected integer := 0;
+  event record;
+  next_id text;
+  ids text[] := '{}';
+  types text[] := '{}';
+  times timestamptz[] := '{}';
+  only_endpoint_ids text[] := '{}';
+  delivery_prefixes text[] := '{}';
+begin
+  if $5 is not null then
+    select e.created_at into before_at from business_api.find_events($1, array[$5]) as e;
+    if not found then
+      return '{"events":[],"next":null}';
+    end if;
+    if before_at < end_at then
+      end_at := before_at;
+      end_id := $5;
+    end if;
+  end if;
+
+  for event in
+    select e.id, e.type, e.created_at, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+     where e.organization_id = $1 and e.created_at >= coalesce($3, '-infinity')
+       and (e.organization_id, e.created_at, e.id) < ($1, end_at, end_id)
+     order by e.created_at desc, e.id desc
+     limit $7
+  loop
+    inspected := inspected + 1;
+    if $2 is null or event.type = $2 then
+      if cardinality(ids) = $6 then
+        next_id := ids[$6];
+        exit;
+      end if;
+      ids := ids || event.id;
+      types := types || event.type;
+      times := times || event.created_at;
+      only_endpoint_ids := only_endpoint_ids || event.only_endpoint_id;
+      delivery_prefixes := delivery_prefixes || event.delivery_prefix;
+    end if;
+  end loop;
+  if next_id is null and inspected = $7 then
+    next_id := event.id;
+  end if;
+
+  return (
+    with counted as materialized (
+      select states.event_id, json_object_agg(states.state, states.deliveries) as deliveries
+        from (
+          select d.event_id, d.state, count(*) as deliveries
+            from business_api.deliveries_of_events($1, ids, delivery_prefixes) as d
+           group by d.event_id, d.state
+        ) as states
+       group by states.event_id
+    )
+    select json_build_object('events', coalesce(json_agg(json_build_object(
+             'id', listed.id, 'type', listed.type,
+             'createdAt', to_char(listed.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'onlyEndpointId', listed.only_endpoint_id, 'deliveries', coalesce(counted.deliveries, '{}')
+           ) order by listed.place), '[]'), 'next', next_id)::text
+      from unnest(ids, types, times, only_endpoint_ids) with ordinality
+             as listed (id, type, created_at, only_endpoint_id, place)
+      left join counted on counted.event_id = listed.id
+  );
+end
+$$;
+select business_api.forbid_plans('list_events', 'enable_sort');
+
+-- Lists the events of an organization from a moment on as JSON: see EventLogStore.listSince in lib/webhooks/event-log.ts. `after_at` and
+-- `after_id` may be null. All days are read as one: see list_events.
+create function business_api.list_events_since(
+  organization_id text, since timestamptz, row_limit integer, after_at timestamptz, after_id text
+) returns text
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+             -- Microseconds: a place that was cut to milliseconds would come before events that were read already.
+             'at', to_char(event.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+             'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
+           ) order by event.created_at, event.id), '[]')::text
+      from (
+        select e.id, e.type, e.created_at, e.only_endpoint_id from business_api.events e
+         where e.organization_id = $1 and e.created_at >= $2
+           and (e.organization_id, e.created_at, e.id) > ($1, coalesce($4, $2), coalesce($5, ''))
+         order by e.created_at, e.id
+         limit $3
+      ) as event
+  );
+end
+$$;
+select business_api.forbid_plans('list_events_since', 'enable_sort');

@@ -1,0 +1,78 @@
+-- Recoveries: finished deliveries are sent again.
+
+-- Starts a new round for finished deliveries of an organization: see recoverDeliveries in lib/postgres/delivery-log.ts. Of the given
+-- ids those are taken that match the rest; each of endpoint_id, event_id, type, states, since and until may be null. A call that is
+-- sent again takes the subject of the entry only once. Returns a JSON array of ids.
+create function business_api.reopen_deliveries(
+  organization_id text,
+  ids text[],
+  endpoint_id text,
+  event_id text,
+  type text,
+  states text[],
+  since timestamptz,
+  until timestamptz,
+  delivery_limit integer,
+  entry jsonb
+) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  locked text[];
+  is_repeat boolean;
+  taken text[];
+begin
+  -- A recovery at the same time waits here for the other, and then finds the deliveries gone.
+  select coalesce(array_agg(f.id), '{}') into locked
+    from (
+      select d.id from business_api.finished_deliveries d
+       where d.organization_id = $1 and d.id = any ($2)
+         and ($3 is null or d.endpoint_id = $3) and ($4 is null or d.event_id = $4) and ($5 is null or d.type = $5)
+         and ($6 is null or d.state = any ($6))
+         and ($7 is null or d.created_at >= $7) and ($8 is null or d.created_at < $8)
+         and exists (
+           select 1 from business_api.webhook_endpoints e
+            where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
+         )
+       order by d.id
+       limit $9
+         for update of d
+    ) as f;
+  -- After the wait, because an earlier try of this call may have ended meanwhile.
+  is_repeat := business_api.is_recorded($1, entry ->> 'id');
+  if is_repeat then
+    locked := array_remove(locked, entry ->> 'subjectId');
+  end if;
+  with gone as (
+    delete from business_api.finished_deliveries d
+     where d.organization_id = $1 and d.id = any (locked)
+    returning d.*
+  ), reopened as (
+    insert into business_api.open_deliveries
+      (organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, attempts_before, is_backfill)
+    select $1, g.id, g.event_id, g.type, g.endpoint_id, now(), g.created_at, g.attempts, g.attempts, g.is_backfill from gone g
+    returning id
+  )
+  select coalesce(array_agg(r.id), '{}') into taken from reopened r;
+  if taken <> '{}' then
+    -- Several calls make a recovery together, and one entry counts all of them.
+    insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
+    values (
+      $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
+      (entry -> 'details') || jsonb_build_object('recovered', cardinality(taken))
+    )
+    on conflict (organization_id, id) do update set
+      details = audit.details || jsonb_build_object(
+        'recovered', (audit.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
+      );
+  end if;
+  if is_repeat and entry ->> 'subjectId' = any ($2) then
+    taken := taken || (entry ->> 'subjectId');
+  end if;
+  return (select coalesce(json_agg(t.id order by t.id collate "C"), '[]') from unnest(taken) as t (id))::text;
+end
+$$;
+select business_api.forbid_plans('reopen_deliveries');

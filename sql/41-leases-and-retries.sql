@@ -1,0 +1,170 @@
+-- Deliveries that become claimable again (due retries, deliveries of dead processes), and those that never will. The writes find rows
+-- by primary key and claim token alone: with the condition of a partial index, the planner might read that index from end to end. A
+-- delivery has a token for as long as the claim is in force.
+
+-- Adds due retries to the deliveries that claims walk over.
+create function business_api.promote_due_retries(at_time timestamptz) returns void
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  due record;
+begin
+  for due in
+    select d.organization_id, d.id from business_api.open_deliveries d
+     where d.is_backing_off and d.due_at <= $1
+     order by d.due_at
+     limit 500
+       for update skip locked
+  loop
+    update business_api.open_deliveries d set is_backing_off = false
+     where d.organization_id = due.organization_id and d.id = due.id;
+  end loop;
+end
+$$;
+select business_api.forbid_plans('promote_due_retries');
+
+-- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
+-- the subscriber. Returns the delivery if the call dead-letters it, or an empty array.
+--
+-- Somebody may have dropped or detached tables of the delivery's day. An error here would keep all claims from all deliveries: the
+-- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
+-- are both gone is deleted.
+create function business_api.reclaim_lease(
+  organization_id text, id text, at_time timestamptz, max_attempts integer
+) returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  expired record;
+  day_name text;
+  is_whole boolean := true;
+  broken text;
+begin
+  select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+  -- By its key: see claim_deliveries.
+  perform 1 from business_api.events e
+    where e.organization_id = $1 and e.id = expired.event_id
+      and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
+    order by e.delivery_prefix limit 1;
+  if not found then
+    select d.name into day_name from business_api.event_days d
+     where d.organization_id = '' and d.begins <= $2 and d.ends > $2 and d.dropped_at is null;
+    -- Without any day, row level security hides the days.
+    if not found and exists (select 1 from business_api.event_days d where d.organization_id = '') then
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      return '[]';
+    end if;
+    -- A table that was made again lacks the event for good: the delivery ends after its last attempt.
+    is_whole := coalesce(
+      pg_partition_root(to_regclass('business_api.events_' || day_name)) = 'business_api.events'::regclass, false
+    );
+  end if;
+  if is_whole then
+    begin
+      insert into business_api.delivery_attempts
+        (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+      values (
+        $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
+        'interrupted', ''
+      )
+      on conflict do nothing;
+      if expired.attempts - expired.attempts_before < $4 then
+        update business_api.open_deliveries d
+           set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
+         where d.organization_id = $1 and d.id = $2;
+        return '[]';
+      end if;
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+        expired.attempts, expired.is_backfill
+      );
+      return jsonb_build_array(jsonb_build_object(
+        'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
+        'type', expired.type, 'reason', 'interrupted'
+      ));
+    exception
+      when check_violation then
+        -- A missing partition has no name.
+        get stacked diagnostics broken = constraint_name;
+        if broken <> '' then
+          raise;
+        end if;
+    end;
+  end if;
+  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease.
+  update business_api.open_deliveries d
+     set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes'
+   where d.organization_id = $1 and d.id = $2;
+  return '[]';
+end
+$$;
+
+-- Frees the claimed deliveries of dead processes. Returns, as JSON, the deliveries that were dead-lettered by the call.
+create function business_api.reclaim_expired_leases(max_attempts integer) returns json
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  expired record;
+  dead_letters jsonb := '[]';
+begin
+  for expired in
+    select d.organization_id, d.id from business_api.open_deliveries d
+     where d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  loop
+    dead_letters := dead_letters || business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
+  end loop;
+  return dead_letters::json;
+end
+$$;
+select business_api.forbid_plans('reclaim_expired_leases');
+
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint, and up to 500 of backfills; later claims skip the rest.
+-- Two selections, because each kind has an index of its own.
+create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  pending text[] := array(
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+     limit 500
+       for update skip locked
+  );
+  pending_backfills text[] := array(
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and d.is_backfill
+     limit 500
+       for update skip locked
+  );
+begin
+  with gone as (
+    delete from business_api.open_deliveries d
+     where d.organization_id = $1 and d.id = any (pending || pending_backfills)
+    returning d.*
+  )
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+  select $1, g.id, g.event_id, g.type, g.endpoint_id, 'skipped', 'endpoint_disabled', g.created_at, clock_timestamp(), g.attempts,
+         g.is_backfill
+    from gone g;
+end
+$$;
+select business_api.forbid_plans('skip_pending');

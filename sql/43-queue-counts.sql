@@ -1,0 +1,274 @@
+-- The counts of the queue of deliveries, for metrics and for operators.
+
+-- Counts the unfinished deliveries and the dead letters: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
+-- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. The walk descends the indexes
+-- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. Where the walk meets more
+-- than 200 endpoints (30 to 60 microseconds each), one scan of three times count_max deliveries counts the
+-- queue if the queue is no longer; only for a longer queue of many endpoints the walk goes on, to 1,000 endpoints, and a count is
+-- the greater of what the scan and the walk have found.
+-- The order of each statement names the index, because another index would be read from end to end.
+create function business_api.count_queue(organization_id text, endpoint_id text, count_max integer) returns text
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- One more than count_max says that there are more.
+  counted_max integer := count_max + 1;
+  -- Of the scans of the queue and of the dead letters.
+  scanned_max integer := 3 * count_max;
+  visits integer := 0;
+  scanned bigint;
+  scanned_due bigint := 0;
+  scanned_paused bigint := 0;
+  scanned_oldest timestamptz;
+  scanned_dead_letters bigint := 0;
+  here_organization text := coalesce($1, '');
+  here_endpoint text := '';
+  endpoint_state text;
+  found_due bigint;
+  found_late bigint;
+  found_backing_off bigint;
+  found_paused bigint;
+  found_oldest timestamptz;
+  late_oldest timestamptz;
+  due bigint := 0;
+  oldest_due timestamptz;
+  backing_off bigint := 0;
+  paused bigint := 0;
+  in_flight bigint := 0;
+  dead_letters bigint := 0;
+begin
+  while visits < 1000 loop
+    if visits = 200 and $1 is null then
+      select count(*),
+             count(*) filter (where f.endpoint_state = 'enabled' and f.due_at <= at_time),
+             count(*) filter (where f.endpoint_state = 'paused'),
+             min(f.due_at) filter (where f.endpoint_state = 'enabled' and f.due_at <= at_time and not f.is_backfill)
+        into scanned, scanned_due, scanned_paused, scanned_oldest
+        from (
+          select first.due_at, first.is_backfill, e.state as endpoint_state
+            from (
+              (
+                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
+                 limit scanned_max
+              )
+              union all
+              (
+                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
+                 limit scanned_max
+              )
+            ) as first
+            left join business_api.webhook_endpoints e
+              on e.organization_id = first.organization_id and e.id = first.endpoint_id
+        ) as f;
+      exit when scanned < scanned_max;
+    end if;
+    visits := visits + 1;
+    if $1 is null then
+      select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
+        from (
+          (
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+             order by d.organization_id, d.endpoint_id
+             limit 1
+          )
+          union all
+          (
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
+               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+             order by d.organization_id, d.endpoint_id
+             limit 1
+          )
+        ) as next
+        left join business_api.webhook_endpoints e on e.organization_id = next.organization_id and e.id = next.endpoint_id
+       order by next.organization_id, next.endpoint_id
+       limit 1;
+    else
+      select e.id, e.state into here_endpoint, endpoint_state
+        from business_api.webhook_endpoints e
+       where e.organization_id = $1 and e.id > here_endpoint and ($2 is null or e.id = $2)
+       order by e.id
+       limit 1;
+    end if;
+    exit when not found;
+
+    if endpoint_state = 'enabled' then
+      -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred. Both are also read
+      -- when nothing more is to be counted.
+      select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
+        from (
+          (
+            select d.due_at, false as is_backfill from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and not d.is_retry
+             order by d.id limit greatest(1, counted_max - due)
+          )
+          union all
+          (
+            select d.due_at, false from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry
+             order by d.id limit greatest(100, counted_max - due)
+          )
+          union all
+          (
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and not d.is_retry
+             order by d.id limit counted_max - due
+          )
+          union all
+          (
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry
+             order by d.id limit counted_max - due
+          )
+        ) as f;
+      due := least(counted_max, due + found_due);
+      oldest_due := least(oldest_due, found_oldest);
+    elsif endpoint_state = 'paused' and paused < counted_max then
+      select count(*) into found_paused
+        from (
+          (
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             order by d.is_retry, d.id limit counted_max - paused
+          )
+          union all
+          (
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             order by d.is_retry, d.id limit counted_max - paused
+          )
+        ) as f;
+      paused := least(counted_max, paused + found_paused);
+    end if;
+
+    if $1 is not null then
+      if endpoint_state in ('enabled', 'paused') then
+        select count(*) filter (where f.due_at > at_time),
+               count(*) filter (where f.due_at <= at_time),
+               min(f.due_at) filter (where f.due_at <= at_time and not f.is_backfill)
+          into found_backing_off, found_late, late_oldest
+          from (
+            select d.is_backfill, d.due_at from business_api.open_deliveries d
+             where d.organization_id = $1 and d.endpoint_id = here_endpoint and d.is_backing_off
+             order by d.id limit counted_max
+          ) as f;
+        backing_off := least(counted_max, backing_off + found_backing_off);
+        if endpoint_state = 'enabled' then
+          due := least(counted_max, due + found_late);
+          oldest_due := least(oldest_due, late_oldest);
+        else
+          paused := least(counted_max, paused + found_late);
+        end if;
+      end if;
+      select least(counted_max, dead_letters + count(*)) into dead_letters
+        from (
+          select 1 from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
+             and d.endpoint_id = here_endpoint
+           order by d.id limit counted_max - dead_letters
+        ) as f;
+    end if;
+  end loop;
+
+  if $1 is null then
+    due := least(counted_max, greatest(due, scanned_due));
+    paused := least(counted_max, greatest(paused, scanned_paused));
+    oldest_due := least(oldest_due, scanned_oldest);
+    select count(*) filter (where f.endpoint_state in ('enabled', 'paused')) into backing_off
+      from (
+        select e.state as endpoint_state
+          from (
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at > at_time
+             order by d.due_at limit counted_max
+          ) as waiting
+          left join business_api.webhook_endpoints e
+            on e.organization_id = waiting.organization_id and e.id = waiting.endpoint_id
+      ) as f;
+    -- Retries become pending with the next claim (promote_due_retries): while no loop runs, due retries still count as backing off.
+    select count(*) filter (where f.endpoint_state = 'enabled'),
+           count(*) filter (where f.endpoint_state = 'paused'),
+           min(f.due_at) filter (where f.endpoint_state = 'enabled' and not f.is_backfill)
+      into found_due, found_paused, found_oldest
+      from (
+        select e.state as endpoint_state, late.due_at, late.is_backfill
+          from (
+            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at <= at_time
+             order by d.due_at limit counted_max
+          ) as late
+          join business_api.webhook_endpoints e on e.organization_id = late.organization_id and e.id = late.endpoint_id
+      ) as f;
+    due := least(counted_max, due + found_due);
+    paused := least(counted_max, paused + found_paused);
+    oldest_due := least(oldest_due, found_oldest);
+
+    -- From organization to organization, because skipped deliveries stand between the dead letters; and the same scan.
+    visits := 0;
+    here_organization := '';
+    while visits < 1000 and dead_letters < counted_max loop
+      if visits = 200 then
+        select count(*), count(*) filter (where f.state = 'dead_lettered') into scanned, scanned_dead_letters
+          from (
+            select d.state from business_api.finished_deliveries d
+             where d.state in ('dead_lettered', 'skipped')
+             order by d.organization_id, d.state, d.endpoint_id, d.id
+             limit scanned_max
+          ) as f;
+        exit when scanned < scanned_max;
+      end if;
+      visits := visits + 1;
+      select d.organization_id into here_organization from business_api.finished_deliveries d
+       where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
+       order by d.organization_id, d.state, d.endpoint_id, d.id
+       limit 1;
+      exit when not found;
+      select least(counted_max, dead_letters + count(*)) into dead_letters
+        from (
+          select 1 from business_api.finished_deliveries d
+           where d.organization_id = here_organization
+             and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
+           order by d.endpoint_id, d.id limit counted_max - dead_letters
+        ) as f;
+    end loop;
+    dead_letters := least(counted_max, greatest(dead_letters, scanned_dead_letters));
+  end if;
+
+  select count(*) into in_flight
+    from (
+      select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+       where d.lease_until is not null
+       order by d.lease_until limit counted_max
+    ) as f
+   where ($1 is null or f.organization_id = $1) and ($2 is null or f.endpoint_id = $2);
+
+  return json_build_object(
+    'due', due,
+    'oldestDueMs', greatest(0, coalesce(extract(epoch from at_time - oldest_due) * 1000, 0)),
+    'backingOff', backing_off,
+    'paused', paused,
+    'inFlight', in_flight,
+    'deadLetters', dead_letters
+  )::text;
+end
+$$;
+select business_api.forbid_plans('count_queue', 'enable_sort');

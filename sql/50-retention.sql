@@ -1,0 +1,357 @@
+-- Retention: old rows are purged in bounded parts, and each part continues after the previous part. A part costs the same with a
+-- million deliveries and with ten million. The functions that
+-- purge are planned anew for each part, which costs little beside the part: a plan from a time when the tables were empty may
+-- read all deliveries of an organization for each event.
+
+-- The progress of the purge that all delivery loops share: a single row for the whole database. A part of the purge locks the
+-- row, so that one process at a time purges.
+create table business_api.purge_progress (
+  organization_id text collate "C" not null default '',
+  -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
+  retention_ms double precision not null default 2592000000,
+  -- The place of the purge in events_created_at_idx, and in the expiries of idempotency keys. The walk starts over only if the
+  -- place is beyond the old events: the clock was ahead, or the retention is longer now.
+  walk jsonb not null default '{}',
+  -- The place of a second purge, which begins with the oldest event each hour: for events that the first purge had to keep, for
+  -- events published with an old created_at, and for removed endpoints. Null while no second purge is under way.
+  revisit jsonb,
+  revisited_at timestamptz not null default '-infinity',
+  -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
+  rests_until timestamptz not null default '-infinity',
+  -- Time of the latest successful part; null before the first.
+  purged_at timestamptz,
+  constraint purge_progress_pkey primary key (organization_id),
+  constraint purge_progress_organization_id_check check (organization_id = '')
+);
+
+insert into business_api.purge_progress default values;
+
+-- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with an open delivery stay. A
+-- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
+-- event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
+-- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
+-- loses events.
+create function business_api.purge_events(
+  old_before timestamptz, place jsonb, event_limit integer, entry jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
+  after_organization text := coalesce(place ->> 'organizationId', '');
+  after_id text := coalesce(place ->> 'id', '');
+  -- More candidates than events to purge: a few events that stay must not make a part smaller, and many must not end a small
+  -- part.
+  candidate_limit integer := greatest(event_limit + 100, 1000);
+  -- Deliveries are limited too, because an event may have many endpoints and a part must not take long.
+  delivery_limit bigint := event_limit * 10;
+  purged jsonb;
+  next_place jsonb;
+  candidates integer;
+  inspections integer;
+begin
+  with candidate as materialized (
+    select e.organization_id, e.id, e.created_at, e.delivery_prefix from business_api.events e
+     where e.created_at < old_before
+       and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
+     order by e.created_at, e.organization_id, e.id
+     limit candidate_limit
+  ), counted as materialized (
+    select c.*, finished.total, open.is_any as is_unsent,
+           row_number() over in_order as number,
+           count(*) filter (where not open.is_any) over in_order as events_so_far,
+           sum(finished.total) filter (where not open.is_any) over in_order as deliveries_so_far
+      from candidate c, lateral (
+        select count(*) as total from business_api.finished_deliveries d
+         where d.organization_id = c.organization_id
+           and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+      ) as finished, lateral (
+        select exists (
+          select 1 from business_api.open_deliveries d
+           where d.organization_id = c.organization_id
+             and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+        ) as is_any
+      ) as open
+    window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
+  ), inspected as materialized (
+    select c.* from counted c
+     where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
+  ), old_event as materialized (
+    select e.organization_id, e.id, e.delivery_prefix, i.total
+      from inspected i
+      join business_api.events e
+        on e.organization_id = i.organization_id and e.id = i.id and e.delivery_prefix = i.delivery_prefix
+     where not i.is_unsent
+       for update of e skip locked
+  ), finished_delivery as materialized (
+    select d.organization_id, d.id, d.event_id, o.delivery_prefix, o.total
+      from old_event o
+      join business_api.finished_deliveries d
+        on d.organization_id = o.organization_id
+       and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
+       for update of d skip locked
+  ), counted_again as materialized (
+    -- Counted over the rows, and not joined to the events: a join of two lists would compare every pair.
+    select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
+  ), purgeable as materialized (
+    select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
+    union all
+    select o.organization_id, o.id, o.delivery_prefix from old_event o where o.total = 0
+  ), purged_delivery as (
+    delete from business_api.finished_deliveries d using counted_again f
+     where f.is_whole and d.organization_id = f.organization_id and d.id = f.id
+    returning d.organization_id, d.id
+  ), purged_attempt as (
+    delete from business_api.delivery_attempts a using purged_delivery p
+     where a.organization_id = p.organization_id and a.delivery_id = p.id
+  ), purged_id as (
+    delete from business_api.event_ids i using purgeable p
+     where i.organization_id = p.organization_id and i.id = p.id and i.delivery_prefix = p.delivery_prefix
+  ), purged_event as (
+    delete from business_api.events e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id and e.delivery_prefix = p.delivery_prefix
+    returning e.organization_id
+  )
+  select (
+           select coalesce(jsonb_object_agg(o.organization_id, o.events), '{}')
+             from (select p.organization_id, count(*) as events from purged_event p group by p.organization_id) as o
+         ),
+         (
+           select jsonb_build_object('createdAt', i.created_at, 'organizationId', i.organization_id, 'id', i.id)
+             from inspected i order by i.number desc limit 1
+         ),
+         (select count(*) from candidate),
+         (select count(*) from inspected)
+    into purged, next_place, candidates, inspections;
+
+  if entry is not null then
+    insert into business_api.audit_entries as audit
+      (organization_id, id, changed_at, actor, action, subject_id, details)
+    select o.key, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', o.key,
+           (entry -> 'details') || jsonb_build_object('events', o.value::bigint)
+      from jsonb_each_text(purged) as o
+    on conflict (organization_id, id) do update set
+      details = audit.details || jsonb_build_object(
+        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
+      );
+  end if;
+  return jsonb_build_object(
+    'events', (select coalesce(sum(o.value::bigint), 0) from jsonb_each_text(purged) as o),
+    'place', coalesce(next_place, place),
+    'isDone', candidates < candidate_limit and inspections = candidates
+  );
+end
+$$;
+select business_api.forbid_plans('purge_events');
+
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
+-- deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
+create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  inspections integer;
+  next_place jsonb;
+begin
+  with removed as materialized (
+    select e.organization_id, e.id from business_api.webhook_endpoints e
+     where e.state = 'removed'
+       and (e.organization_id, e.id) > (coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', ''))
+     order by e.organization_id, e.id
+     limit endpoint_limit
+  ), in_flight as materialized (
+    select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
+  ), purgeable as materialized (
+    -- Before the join with the rows to delete, which was planned as a loop around these searches.
+    select r.organization_id, r.id from removed r
+     where not exists (
+         select 1
+           from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
+           cross join lateral (
+             select 1 from business_api.finished_deliveries d
+              where d.organization_id = r.organization_id and d.endpoint_id = r.id
+                and d.state = final.state and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+              limit 1
+           ) as finished
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.is_backing_off
+       )
+       and not exists (
+         select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
+       )
+  ), purged as (
+    delete from business_api.webhook_endpoints e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id and e.state = 'removed'
+  )
+  select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
+                    order by r.organization_id desc, r.id desc))[1]
+    into inspections, next_place
+    from removed r;
+  return case when inspections = endpoint_limit then next_place end;
+end
+$$;
+select business_api.forbid_plans('purge_removed_endpoints');
+
+-- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is the place
+-- after the previous parts. Returns, as JSON, the counts, the `walk` of the next part, and isDone: true after the last part.
+create function business_api.purge_part(
+  retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  old_before timestamptz := now() - retention_ms * interval '1 millisecond';
+  events jsonb := business_api.purge_events(old_before, walk -> 'event', part_limit, entry);
+  expired_from timestamptz := coalesce((walk ->> 'expiry')::timestamptz, '-infinity');
+  keys record;
+  endpoint jsonb;
+  is_done boolean := (events ->> 'isDone')::boolean;
+begin
+  select k.purged, k.latest into keys from business_api.purge_idempotency_keys(expired_from, part_limit) as k;
+  if is_done and has_endpoints then
+    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
+  end if;
+  return jsonb_build_object(
+    'events', events -> 'events',
+    'idempotencyKeys', keys.purged,
+    'walk', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
+    'isDone', is_done and keys.purged < part_limit and endpoint is null
+  );
+end
+$$;
+
+-- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
+-- An event is in time while its day may still be dropped. A day that cannot be dropped counts too.
+create function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  place jsonb := walk -> 'event';
+  oldest timestamptz;
+begin
+  select e.created_at into oldest from business_api.events e
+   where (e.created_at, e.organization_id, e.id) > (
+           coalesce((place ->> 'createdAt')::timestamptz, '-infinity'),
+           coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', '')
+         )
+   order by e.created_at, e.organization_id, e.id
+   limit 1;
+  return greatest(
+    business_api.late_day_ms(retention_ms),
+    coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0)
+  );
+end
+$$;
+select business_api.forbid_plans('purge_lag');
+
+-- Does the next part of the shared purge: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part drops a day, and
+-- then nothing else, or deletes rows. Only events that are too old for their day to be still ahead are deleted row by row.
+create function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_variable
+declare
+  begun_at timestamptz := clock_timestamp();
+  progress business_api.purge_progress;
+  -- Age at which events are deleted row by row.
+  old_ms double precision := retention_ms + business_api.day_grace_ms(retention_ms);
+  day jsonb := '{}';
+  part jsonb;
+  second jsonb;
+  is_done boolean;
+begin
+  select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
+  if not found and exists (select 1 from business_api.purge_progress) then
+    -- Another process holds the row and purges.
+    return jsonb_build_object(
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', json_build_array()
+    );
+  end if;
+  -- A clock that was set back must not stop the purge.
+  if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
+    return jsonb_build_object(
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
+    );
+  end if;
+
+  begin
+    day := business_api.purge_days(retention_ms, part_limit);
+  exception
+    -- Row level security that is forced on the schema's owner: an open delivery might be hidden.
+    when insufficient_privilege then day := '{}';
+  end;
+  if day -> 'days' = '1' then
+    update business_api.purge_progress p
+       set retention_ms = retention_ms, purged_at = clock_timestamp(),
+           rests_until = clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+     where p.organization_id = '';
+    return jsonb_build_object(
+      'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', coalesce(day -> 'kept', '[]')
+    );
+  end if;
+
+  -- A clock that was ahead must not leave the walk beyond events that become old later.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
+  -- If row level security hides the row, each part begins with the oldest event.
+  part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
+    progress.revisit := '{}';
+    progress.revisited_at := begun_at;
+  end if;
+  if is_done and progress.revisit is not null then
+    second := business_api.purge_part(old_ms, progress.revisit, part_limit, true, null);
+    is_done := (second ->> 'isDone')::boolean;
+    progress.revisit := case when not is_done then second -> 'walk' end;
+  end if;
+
+  update business_api.purge_progress p
+     set retention_ms = retention_ms, walk = part -> 'walk',
+         revisit = progress.revisit, revisited_at = progress.revisited_at,
+         purged_at = clock_timestamp(),
+         rests_until = case
+           when is_done then '-infinity'
+           else clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+         end
+   where p.organization_id = '';
+  return jsonb_build_object(
+    'events', (part ->> 'events')::bigint + coalesce((second ->> 'events')::bigint, 0),
+    'days', 0,
+    'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
+    'isDone', is_done,
+    'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
+    'kept', coalesce(day -> 'kept', '[]')
+  );
+end
+$$;

@@ -1,0 +1,101 @@
+-- The deletion of an organization.
+
+-- Writes the values of a key, a JSON array, as literals for a statement.
+create function business_api.literals_of(key jsonb) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select string_agg(quote_literal(part.value), ', ' order by part.place)
+    from jsonb_array_elements_text(key) with ordinality as part (value, place)
+$$;
+
+-- Deletes a part of everything that belongs to an organization: see OrganizationStore.deletePart in lib/access/organizations.ts.
+-- API keys and endpoints end with the first part, so that no request and no publishing adds anything, and are deleted last. A
+-- delivery in flight is deleted too, and its result, which is fenced by the claim's token, finds nothing. `after` is null for the
+-- first part, then a JSON array: the place of the table in the list, and the key of the row that was deleted last. Each walk reads
+-- along a primary key from there on, because the keys of deleted rows stay in the index until the next vacuum. Returns, as JSON,
+-- the number of deleted rows of each table, and the next `after`; null ends the walk, also where a write that was under way has
+-- added a row that refers to the rows of the part: the next walk deletes that row first.
+--
+-- Generic plans, for the checks of foreign keys: an organization that the statistics do not know was searched for references along
+-- any index of the organization, past all rows that were deleted before (measured: 1.5 s for 1000 businesses, now 0.04 s).
+create function business_api.delete_organization_part(organization_id text, part_limit integer, after jsonb) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  targets text[];
+  place integer := coalesce((after ->> 0)::integer, 1);
+  columns text;
+  lower_bound text := '';
+  last_key jsonb;
+  deleted bigint := 0;
+  at_time timestamptz := clock_timestamp();
+begin
+  if after is null then
+    update business_api.api_keys k set revoked_at = at_time
+     where k.organization_id = $1 and (k.revoked_at is null or k.revoked_at > at_time);
+    update business_api.webhook_endpoints e
+       set state = 'removed', sealed_secret = null, previous_sealed_secret = null, previous_secret_expires_at = null,
+           sealed_headers = null
+     where e.organization_id = $1 and e.state <> 'removed';
+  end if;
+
+  -- Referring tables come before the tables that they refer to.
+  targets := array[
+    ['delivery_attempts', 'delivery_id, number'],
+    ['open_deliveries', 'id'],
+    ['finished_deliveries', 'id'],
+    ['events', 'id'],
+    ['event_ids', 'id'],
+    ['idempotency_keys', 'operation, key'],
+    ['payments', 'id'],
+    ['invoices', 'id'],
+    ['leads', 'id'],
+    ['clients', 'id'],
+    ['businesses', 'id'],
+    ['proposals', 'id'],
+    ['projects', 'id'],
+    ['number_series', 'series'],
+    ['audit_entries', 'id'],
+    ['webhook_endpoints', 'id'],
+    ['organization_limits', 'organization_id'],
+    ['rate_buckets', 'bucket'],
+    ['settings_turns', 'organization_id'],
+    ['api_keys', 'id']
+  ];
+  columns := targets[place][2];
+  if after ->> 1 is not null then
+    lower_bound := format('and (%s) > (%s)', columns, business_api.literals_of(after -> 1));
+  end if;
+  -- A range of the primary key instead of a join: under statistics from before the organization grew, a join with the rows of
+  -- the part was planned as a loop over all rows of the organization (measured: 193 s for 1000 of 400,000 attempts, now 10 ms).
+  execute format(
+    'select jsonb_build_array(%2$s) from (
+       select %2$s from business_api.%1$I where organization_id = $1 %3$s order by %2$s limit $2
+     ) as part
+     order by %4$s limit 1',
+    targets[place][1], columns, lower_bound, replace(columns, ',', ' desc,') || ' desc'
+  ) using $1, part_limit into last_key;
+  if last_key is not null then
+    execute format(
+      'delete from business_api.%1$I where organization_id = $1 %3$s and (%2$s) <= (%4$s)',
+      targets[place][1], columns, lower_bound, business_api.literals_of(last_key)
+    ) using $1;
+    get diagnostics deleted = row_count;
+  end if;
+  return jsonb_build_object(
+    'counts', case when deleted > 0 then jsonb_build_object(targets[place][1], deleted) else '{}' end,
+    'next', case
+      when deleted >= part_limit then jsonb_build_array(place, last_key)
+      when place < array_length(targets, 1) then jsonb_build_array(place + 1, null)
+    end
+  );
+exception
+  when foreign_key_violation then
+    return '{"counts": {}, "next": null}'::jsonb;
+end
+$$;
+select business_api.forbid_plans('delete_organization_part');

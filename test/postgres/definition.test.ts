@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
+import {
+  BASELINE,
+  type MigrationTexts,
+  readDefinition,
+  readMigrationTexts,
+} from '../../lib/postgres/schema/migration-texts.ts'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+
+// The definition of the database: sql/ has one file for each noun, and each object in one place. Whoever migrates from version to
+// version gets the same schema as whoever starts with the newest definition.
+
+let databases: TestDatabase[] = []
+
+before(() => {
+  databases = []
+})
+
+after(() => Promise.all(databases.map((database) => database.drop())))
+
+async function open(): Promise<Sql> {
+  const database = await createEmptyDatabase()
+  databases.push(database)
+  return database.sql({ max: 1 })
+}
+
+/** Reads every object of the schema with its definition, privileges and, for a table, the columns in order. */
+async function readObjects(sql: Sql): Promise<Record<string, string>> {
+  const rows = await sql<{ name: string; definition: string }[]>`
+    select * from (
+      select 'table ' || relname as name,
+             concat_ws(' ', relkind, relpersistence, relacl, reloptions, relrowsecurity, pg_get_partkeydef(oid), (
+               select string_agg(concat_ws(
+                        ' ', attname, format_type(atttypid, atttypmod), attcollation::regcollation, attnotnull, attidentity,
+                        attgenerated, pg_get_expr(adbin, adrelid)
+                      ), ', ' order by attnum)
+                 from pg_attribute
+                 left join pg_attrdef on adrelid = attrelid and adnum = attnum
+                where attrelid = pg_class.oid and attnum > 0 and not attisdropped
+             )) as definition
+        from pg_class
+       where relnamespace = 'business_api'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S') and not relispartition
+      union all
+      select 'index ' || relname, pg_get_indexdef(oid) from pg_class
+       where relnamespace = 'business_api'::regnamespace and relkind in ('i', 'I') and not relispartition
+      union all
+      select 'constraint ' || conrelid::regclass || ' ' || conname, pg_get_constraintdef(pg_constraint.oid) from pg_constraint
+        join pg_class on pg_class.oid = conrelid
+       where connamespace = 'business_api'::regnamespace and not relispartition and contype <> 'n'
+      union all
+      select 'function ' || oid::regprocedure, concat_ws(' ', pg_get_functiondef(oid), proacl) from pg_proc
+       where pronamespace = 'business_api'::regnamespace
+      union all
+      select 'type ' || typname, typtype::text from pg_type
+       where typnamespace = 'business_api'::regnamespace and typtype in ('d', 'e', 'r')
+      union all
+      select 'trigger ' || tgrelid::regclass || ' ' || tgname, pg_get_triggerdef(oid) from pg_trigger
+       where not tgisinternal
+    ) as object
+     where name not in ('table migrations', 'index migrations_pkey') and name not like 'constraint business_api.migrations %'`
+  return Object.fromEntries(rows.map(({ name, definition }) => [name, definition]))
+}
+
+async function install(sql: Sql, definition: MigrationTexts): Promise<void> {
+  await sql`create schema business_api`
+  for (const text of Object.values(definition)) await sql.unsafe(text)
+}
+
+describe('the definition of the database', () => {
+  test('has each object in one place, and no file without an object', async () => {
+    const sql = await open()
+    await sql`create schema business_api`
+    let known: Record<string, string> = {}
+    for (const [name, text] of Object.entries(readDefinition())) {
+      await sql.unsafe(text)
+      const objects = await readObjects(sql)
+      const twice = Object.keys(known).filter((object) => objects[object] !== known[object])
+      assert.deepEqual(twice, [], `${name} defines or changes an object of an earlier file`)
+      const added = Object.keys(objects).filter((object) => known[object] === undefined)
+      assert.ok(added.length > 0, `${name} defines nothing`)
+      known = objects
+    }
+  })
+
+  test('has nothing that a later statement of the same file replaces', () => {
+    const names = Object.entries(readDefinition()).flatMap(([file, text]) =>
+      [
+        ...text.matchAll(
+          /^create (or replace )?(?:unique |unlogged )*(?:function|table|index|view|type)(?: concurrently)? (?:business_api\.)?(\w+)/gm,
+        ),
+      ].map(([, replaces, name]) => {
+        assert.equal(replaces, undefined, `${file} replaces ${name}`)
+        return String(name)
+      }),
+    )
+    assert.deepEqual(
+      names.filter((name, place) => names.indexOf(name) !== place),
+      [],
+    )
+  })
+})
+
+describe('the baseline and the migrations', () => {
+  test('make the schema of the definition', async () => {
+    const [migrated, defined] = [await open(), await open()]
+    await migrateFrom(migrated, readMigrationTexts())
+    await install(defined, readDefinition())
+    assert.deepEqual(await readObjects(migrated), await readObjects(defined))
+  })
+
+  const MIGRATION = `-- Projects have a deadline.
+-- Locks: business_api.projects, for an instant.
+alter table business_api.projects add column deadline timestamptz;
+create function business_api.is_late(deadline timestamptz) returns boolean
+language sql stable
+as $$ select deadline < now() $$;
+revoke execute on function business_api.is_late from public;
+`
+
+  /** The definition after a release that adds a column and a function, each edited in its place. */
+  function nextDefinition(column: string): MigrationTexts {
+    const definition = readDefinition()
+    const file = '15-projects.sql'
+    const edited = definition[file]?.replace(/(create table [\s\S]*?\) stored,)/, `$1\n  ${column},`)
+    assert.notEqual(edited, definition[file])
+    return {
+      ...definition,
+      [file]: edited ?? '',
+      '99-lateness.sql': MIGRATION.slice(MIGRATION.indexOf('create function')),
+    }
+  }
+
+  test('and a made-up next migration make the schema of the edited definition', async () => {
+    const [migrated, defined, other] = [await open(), await open(), await open()]
+    await migrateFrom(migrated, { ...readMigrationTexts(), '0002-deadlines.sql': MIGRATION })
+    await install(defined, nextDefinition('deadline timestamptz'))
+    await install(other, nextDefinition('deadline date'))
+    assert.deepEqual(await readObjects(migrated), await readObjects(defined))
+    assert.notDeepEqual(await readObjects(migrated), await readObjects(other), 'the comparison sees a type')
+  })
+
+  test(`begin with ${BASELINE}`, () => {
+    assert.equal(Object.keys(readMigrationTexts())[0], BASELINE)
+  })
+})
