@@ -22,11 +22,14 @@ create table business_api.open_deliveries (
   -- Attempts of all rounds, counted by the claim; and attempts before the present round.
   attempts integer not null default 0,
   attempts_before integer not null default 0,
-  is_retry boolean not null generated always as (attempts > attempts_before) stored,
   -- True for a retry that is not due: the claims' index leaves the delivery out until promote_due_retries.
   is_backing_off boolean not null default false,
-  -- True for a delivery of a backfill, which stands behind all other deliveries of the organization.
+  -- True for a delivery of a backfill, which comes after all other deliveries of the endpoint.
   is_backfill boolean not null default false,
+  -- The order in which an endpoint's deliveries are claimed: 0 first attempts, 1 retries, 2 backfills.
+  priority smallint not null generated always as (
+    case when is_backfill then 2 when attempts > attempts_before then 1 else 0 end
+  ) stored,
   -- All three are null while the delivery is pending.
   claim_token text,
   claimed_at timestamptz,
@@ -37,17 +40,11 @@ create table business_api.open_deliveries (
 -- (heap-only), because the conditions of the indexes name the claim.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Claims walk along this index: endpoint by endpoint, first attempts before retries, the oldest first. In the order of the ids,
--- not of due_at, the index serves the delivery log too.
+-- Claims walk along this index: endpoint by endpoint, by priority, the oldest first. In the order of the ids, not of due_at, the index
+-- serves the delivery log too.
 create index open_deliveries_due_idx
-  on business_api.open_deliveries (organization_id, endpoint_id, is_retry, id)
-  where claim_token is null and not is_backing_off and not is_backfill;
-
--- The same for backfills, which claims look at last. Every other delivery leaves this index alone.
-create index open_deliveries_backfill_idx
-  on business_api.open_deliveries (organization_id, endpoint_id, is_retry, id)
-  where claim_token is null and not is_backing_off and is_backfill;
-
+  on business_api.open_deliveries (organization_id, endpoint_id, priority, id)
+  where claim_token is null and not is_backing_off;
 -- Retries that are not due: in the order in which they become due, and for the delivery log of an endpoint.
 create index open_deliveries_backing_off_idx on business_api.open_deliveries (due_at) where is_backing_off;
 

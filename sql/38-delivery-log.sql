@@ -31,25 +31,14 @@ begin
   if $4 then
     return query
       select due.*
-        from (values (false), (true)) as kind (is_retry)
+        from (values (0), (1), (2)) as kind (priority)
         cross join lateral (
           select d.* from business_api.open_deliveries d
            where d.organization_id = $1 and d.endpoint_id = $2
-             and d.claim_token is null and not d.is_backing_off and not d.is_backfill
-             and (d.is_retry, d.id) >= (kind.is_retry, $8) and (d.is_retry, d.id) < (kind.is_retry, $9)
+             and d.claim_token is null and not d.is_backing_off
+             and (d.priority, d.id) >= (kind.priority, $8) and (d.priority, d.id) < (kind.priority, $9)
              and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
-           order by d.is_retry desc, d.id desc limit $10
-        ) as due;
-    return query
-      select due.*
-        from (values (false), (true)) as kind (is_retry)
-        cross join lateral (
-          select d.* from business_api.open_deliveries d
-           where d.organization_id = $1 and d.endpoint_id = $2
-             and d.claim_token is null and not d.is_backing_off and d.is_backfill
-             and (d.is_retry, d.id) >= (kind.is_retry, $8) and (d.is_retry, d.id) < (kind.is_retry, $9)
-             and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
-           order by d.is_retry desc, d.id desc limit $10
+           order by d.priority desc, d.id desc limit $10
         ) as due;
     return query
       select d.* from business_api.open_deliveries d

@@ -5,17 +5,9 @@
 -- used again before the call ends.
 
 -- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. A paused endpoint keeps its
--- deliveries; those of a disabled or removed endpoint are skipped. Backfills are left if the organization has another delivery to be
--- sent, unless every endpoint was inspected (`is_rest`).
+-- deliveries; those of a disabled or removed endpoint are skipped.
 create function business_api.pick_deliveries(
-  organization_id text,
-  endpoint_id text,
-  is_backfill boolean,
-  is_rest boolean,
-  budget integer,
-  out ids text[],
-  out events text[],
-  out places tid[]
+  organization_id text, endpoint_id text, budget integer, out ids text[], out events text[], out places tid[]
 )
 language plpgsql volatile
 set search_path = ''
@@ -32,41 +24,21 @@ begin
     perform business_api.skip_pending($1, $2);
     return;
   end if;
-  if $5 <= 0 then
-    return;
-  elsif not $3 then
+  if $3 > 0 then
     select coalesce(array_agg(f.id), '{}'), array_agg(f.event_id), array_agg(f.place) into ids, events, places
       from (
         select d.id, d.event_id, d.ctid as place from business_api.open_deliveries d
-         where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-           and d.organization_id = $1 and d.endpoint_id = $2
-         order by d.is_retry, d.id limit $5 for update skip locked
-      ) as f;
-  elsif $4 or not exists (
-    select 1 from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.state = 'enabled' and exists (
-       select 1 from business_api.open_deliveries d
-        where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-          and d.organization_id = $1 and d.endpoint_id = e.id
-     )
-  ) then
-    select coalesce(array_agg(f.id), '{}'), array_agg(f.event_id), array_agg(f.place) into ids, events, places
-      from (
-        select d.id, d.event_id, d.ctid as place from business_api.open_deliveries d
-         where d.claim_token is null and not d.is_backing_off and d.is_backfill
-           and d.organization_id = $1 and d.endpoint_id = $2
-         order by d.is_retry, d.id limit $5 for update skip locked
+         where d.claim_token is null and not d.is_backing_off and d.organization_id = $1 and d.endpoint_id = $2
+         order by d.priority, d.id limit $3 for update skip locked
       ) as f;
   end if;
 end
 $$;
 
--- Walks over the endpoints with due deliveries, or with due backfills, from a place on, and takes deliveries within the capacity that
+-- Walks over the endpoints with due deliveries, from a place on, and takes deliveries within the capacity that
 -- the claim has left. Each step is one descent of an index, so that a walk costs the same with a thousand pending deliveries and with
 -- a million. Returns the place of the last endpoint, and whether every endpoint was inspected.
 create function business_api.walk_due_deliveries(
-  is_backfill boolean,
-  is_rest boolean,
   pick_limit integer,
   endpoint_limit integer,
   after_organization text,
@@ -105,22 +77,12 @@ begin
   here_endpoint := coalesce(after_endpoint, '');
   is_complete := false;
   while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
-    -- Each kind has an index of its own.
-    if is_backfill then
-      select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-        from business_api.open_deliveries d
-       where d.claim_token is null and not d.is_backing_off and d.is_backfill
-         and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-       order by d.organization_id, d.endpoint_id
-       limit 1;
-    else
-      select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-        from business_api.open_deliveries d
-       where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-         and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-       order by d.organization_id, d.endpoint_id
-       limit 1;
-    end if;
+    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+      from business_api.open_deliveries d
+     where d.claim_token is null and not d.is_backing_off
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     order by d.organization_id, d.endpoint_id
+     limit 1;
     if not found then
       is_complete := has_wrapped;
       exit when has_wrapped;
@@ -138,7 +100,7 @@ begin
     here_endpoint := next_endpoint;
     endpoints_read := endpoints_read + 1;
 
-    select * into found_deliveries from business_api.pick_deliveries(here_organization, here_endpoint, is_backfill, is_rest, least(
+    select * into found_deliveries from business_api.pick_deliveries(here_organization, here_endpoint, least(
       pick_limit - cardinality(ids),
       coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
         - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
@@ -175,7 +137,7 @@ as $$
 $$;
 
 -- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim walks over the pending deliveries from
--- endpoint to endpoint (round robin), and over those of backfills last. PostgreSQL knows the sizes of bodies without reading the
+-- endpoint to endpoint (round robin). PostgreSQL knows the sizes of bodies without reading the
 -- bodies. Claims do not wait for the disk: a claim that a crash undoes is made again.
 create function business_api.claim_deliveries(
   token text,
@@ -207,7 +169,6 @@ declare
   repeated integer := 0;
   claimed integer := 0;
   picked record;
-  backfill record;
   -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
@@ -242,7 +203,7 @@ begin
   end if;
 
   select * into picked from business_api.walk_due_deliveries(
-    false, true, claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
+    claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
     endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
   );
   organizations := organizations || picked.organizations;
@@ -254,26 +215,6 @@ begin
   here_organization := picked.here_organization;
   here_endpoint := picked.here_endpoint;
   is_complete := picked.is_complete;
-
-  if claimed < claim_limit and exists (
-    select 1 from business_api.open_deliveries d where d.claim_token is null and not d.is_backing_off and d.is_backfill
-  ) then
-    select * into backfill from business_api.walk_due_deliveries(
-      true, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
-      endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
-    );
-    organizations := organizations || backfill.organizations;
-    ids := ids || backfill.ids;
-    endpoints := endpoints || backfill.endpoints;
-    events := events || backfill.events;
-    places := places || backfill.places;
-    claimed := cardinality(ids);
-    if is_complete and not backfill.is_complete then
-      is_complete := false;
-      here_organization := backfill.here_organization;
-      here_endpoint := backfill.here_endpoint;
-    end if;
-  end if;
 
   select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
     from unnest(ids) as claim (id);

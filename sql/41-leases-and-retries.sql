@@ -131,8 +131,7 @@ end
 $$;
 select business_api.forbid_plans('reclaim_expired_leases');
 
--- Skips up to 500 pending deliveries of a disabled or removed endpoint, and up to 500 of backfills; later claims skip the rest.
--- Two selections, because each kind has an index of its own.
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint; later claims skip the rest.
 create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -143,21 +142,14 @@ declare
   pending text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
-       and d.claim_token is null and not d.is_backing_off and not d.is_backfill
-     limit 500
-       for update skip locked
-  );
-  pending_backfills text[] := array(
-    select d.id from business_api.open_deliveries d
-     where d.organization_id = $1 and d.endpoint_id = $2
-       and d.claim_token is null and not d.is_backing_off and d.is_backfill
+       and d.claim_token is null and not d.is_backing_off
      limit 500
        for update skip locked
   );
 begin
   with gone as (
     delete from business_api.open_deliveries d
-     where d.organization_id = $1 and d.id = any (pending || pending_backfills)
+     where d.organization_id = $1 and d.id = any (pending)
     returning d.*
   )
   insert into business_api.finished_deliveries

@@ -50,19 +50,10 @@ begin
         from (
           select first.due_at, first.is_backfill, e.state as endpoint_state
             from (
-              (
-                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.open_deliveries d
-                 where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
-                 limit scanned_max
-              )
-              union all
-              (
-                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.open_deliveries d
-                 where d.claim_token is null and not d.is_backing_off and d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
-                 limit scanned_max
-              )
+              select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.open_deliveries d
+               where d.claim_token is null and not d.is_backing_off
+               order by d.organization_id, d.endpoint_id, d.priority, d.id
+               limit scanned_max
             ) as first
             left join business_api.webhook_endpoints e
               on e.organization_id = first.organization_id and e.id = first.endpoint_id
@@ -73,25 +64,13 @@ begin
     if $1 is null then
       select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
         from (
-          (
-            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-             order by d.organization_id, d.endpoint_id
-             limit 1
-          )
-          union all
-          (
-            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and d.is_backfill
-               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-             order by d.organization_id, d.endpoint_id
-             limit 1
-          )
+          select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off
+             and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+           order by d.organization_id, d.endpoint_id
+           limit 1
         ) as next
-        left join business_api.webhook_endpoints e on e.organization_id = next.organization_id and e.id = next.endpoint_id
-       order by next.organization_id, next.endpoint_id
-       limit 1;
+        left join business_api.webhook_endpoints e on e.organization_id = next.organization_id and e.id = next.endpoint_id;
     else
       select e.id, e.state into here_endpoint, endpoint_state
         from business_api.webhook_endpoints e
@@ -105,57 +84,22 @@ begin
       -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred. Both are also read
       -- when nothing more is to be counted.
       select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
-        from (
-          (
-            select d.due_at, false as is_backfill from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry
-             order by d.id limit greatest(1, counted_max - due)
-          )
-          union all
-          (
-            select d.due_at, false from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry
-             order by d.id limit greatest(100, counted_max - due)
-          )
-          union all
-          (
-            select d.due_at, true from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry
-             order by d.id limit counted_max - due
-          )
-          union all
-          (
-            select d.due_at, true from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry
-             order by d.id limit counted_max - due
-          )
+        from (values (0, 1), (1, 100), (2, 0)) as kind (priority, least_read)
+        cross join lateral (
+          select d.due_at, d.is_backfill from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint and d.priority = kind.priority
+           order by d.id limit greatest(kind.least_read, counted_max - due)
         ) as f;
       due := least(counted_max, due + found_due);
       oldest_due := least(oldest_due, found_oldest);
     elsif endpoint_state = 'paused' and paused < counted_max then
       select count(*) into found_paused
         from (
-          (
-            select 1 from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.id limit counted_max - paused
-          )
-          union all
-          (
-            select 1 from business_api.open_deliveries d
-             where d.claim_token is null and not d.is_backing_off and d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.id limit counted_max - paused
-          )
+          select 1 from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+           order by d.priority, d.id limit counted_max - paused
         ) as f;
       paused := least(counted_max, paused + found_paused);
     end if;

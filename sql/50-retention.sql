@@ -181,12 +181,7 @@ begin
        and not exists (
          select 1 from business_api.open_deliveries d
           where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.claim_token is null and not d.is_backing_off and not d.is_backfill
-       )
-       and not exists (
-         select 1 from business_api.open_deliveries d
-          where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.claim_token is null and not d.is_backing_off and d.is_backfill
+            and d.claim_token is null and not d.is_backing_off
        )
        and not exists (
          select 1 from business_api.open_deliveries d

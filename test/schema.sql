@@ -220,9 +220,14 @@ create table business_api.open_deliveries (
   created_at timestamp with time zone default now() not null,
   attempts integer default 0 not null,
   attempts_before integer default 0 not null,
-  is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
   is_backing_off boolean default false not null,
   is_backfill boolean default false not null,
+  priority smallint generated always as (
+CASE
+    WHEN is_backfill THEN 2
+    WHEN (attempts > attempts_before) THEN 1
+    ELSE 0
+END) stored not null,
   claim_token text,
   claimed_at timestamp with time zone,
   lease_until timestamp with time zone,
@@ -396,13 +401,11 @@ CREATE INDEX leads_organization_id_stage_id_idx ON business_api.leads USING btre
 
 CREATE INDEX leads_organization_id_updated_at_id_idx ON business_api.leads USING btree (organization_id, updated_at, id);
 
-CREATE INDEX open_deliveries_backfill_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, is_retry, id) WHERE ((claim_token IS NULL) AND (NOT is_backing_off) AND is_backfill);
-
 CREATE INDEX open_deliveries_backing_off_idx ON business_api.open_deliveries USING btree (due_at) WHERE is_backing_off;
 
 CREATE INDEX open_deliveries_backing_off_log_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, id) WHERE is_backing_off;
 
-CREATE INDEX open_deliveries_due_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, is_retry, id) WHERE ((claim_token IS NULL) AND (NOT is_backing_off) AND (NOT is_backfill));
+CREATE INDEX open_deliveries_due_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, priority, id) WHERE ((claim_token IS NULL) AND (NOT is_backing_off));
 
 CREATE INDEX open_deliveries_lease_until_idx ON business_api.open_deliveries USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
@@ -427,13 +430,13 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6042304b26ce business_api.backfill_part(text,text,text,text,text,integer,jsonb)
 -- 81ec2f16bcb6 business_api.backfill_records(text,text,text,integer)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- f30c99ebd6bf business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- 286b5dfef0b3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- d2205693b4b0 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone)
 -- 36b8fd36106f business_api.continue_purge(double precision,integer,double precision)
 -- dbabf1d18e81 business_api.copy_key(text,text)
 -- 022ca857fe7f business_api.copy_to_client(text,text,text)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
--- 88d41d20ac40 business_api.count_queue(text,text,integer)
+-- 0afe09f7b1f5 business_api.count_queue(text,text,integer)
 -- 999b636d4f15 business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
@@ -474,14 +477,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
 -- 4b5350a5ee5d business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
 -- 6ab9311a36e1 business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 005082c0c664 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
+-- 4e7373719f56 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- d2ba1147689f business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 20afa0ae9bbc business_api.next_number(text,text,text,text)
--- 97274f84356b business_api.pick_deliveries(text,text,boolean,boolean,integer)
+-- bca1945d5000 business_api.pick_deliveries(text,text,integer)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
@@ -491,7 +494,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- c3e3dae25182 business_api.purge_lag(double precision,jsonb)
 -- de67420a28c9 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
--- b1fe86cbb10e business_api.purge_removed_endpoints(jsonb,integer)
+-- c25a3e43311c business_api.purge_removed_endpoints(jsonb,integer)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 6bf06e60ccca business_api.read_deliveries(text[],text[])
 -- 9ef5529a3384 business_api.recall_attempt_results(jsonb,text[],integer)
@@ -505,11 +508,11 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
 -- cff46d3d1b31 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
--- d04a1ee08814 business_api.skip_pending(text,text)
+-- 45a395123034 business_api.skip_pending(text,text)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- f3c5c486f130 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
 -- 4f7fd0491a60 business_api.unlisted_days()
--- 25f7903cc0f6 business_api.walk_due_deliveries(boolean,boolean,integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
+-- 46955497b6d8 business_api.walk_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
 -- 3ebdbf7921e2 business_api.write_attempt_results(jsonb,integer,double precision)

@@ -47,48 +47,18 @@ function findDue(
   request: ClaimRequest,
   now: number,
 ): { readonly found: readonly KeptDelivery[]; readonly next: EndpointRef | null } {
-  const first = walk(memory, repeated, request, { isBackfill: false }, now)
-  const claimed = [...repeated, ...first.found]
-  const isRest = first.next === null
-  const second = walk(memory, claimed, request, { isBackfill: true, isRest }, now)
-  return { found: [...first.found, ...second.found], next: first.next ?? second.next }
-}
-
-/** The deliveries that a walk over the endpoints takes: those of backfills come in a second walk. */
-interface Walk {
-  readonly isBackfill: boolean
-  /** False: not every endpoint was inspected before, so organizations with other deliveries to be sent are left out. */
-  readonly isRest?: boolean
-}
-
-function walk(
-  memory: Memory,
-  before: readonly KeptDelivery[],
-  request: ClaimRequest,
-  { isBackfill, isRest = true }: Walk,
-  now: number,
-): { readonly found: readonly KeptDelivery[]; readonly next: EndpointRef | null } {
   const found: KeptDelivery[] = []
   let last = request.cursor ?? START
   let inspected = 0
-  for (const endpoint of endpointsAfter(memory, last, isBackfill)) {
-    const claimed = [...before, ...found]
+  for (const endpoint of endpointsAfter(memory, last)) {
+    const claimed = [...repeated, ...found]
     if (inspected === request.scanLimit || claimed.length >= request.limit) return { found, next: last }
     inspected++
     last = refOf(endpoint)
-    if (isClosed(endpoint)) skipSome(memory, endpoint, isBackfill, now)
-    else if (endpoint.state === 'enabled' && (isRest || !hasOthers(memory, endpoint)))
-      found.push(...dueOf(endpoint, claimed, request, isBackfill, now))
+    if (isClosed(endpoint)) skipSome(memory, endpoint, now)
+    else if (endpoint.state === 'enabled') found.push(...dueOf(endpoint, claimed, request, now))
   }
   return { found, next: null }
-}
-
-/** True if an enabled endpoint of the same organization has a delivery to be sent that belongs to no backfill. */
-function hasOthers(memory: Memory, { organizationId }: KeptEndpoint): boolean {
-  return [...memory.organization(organizationId).endpoints.values()].some(
-    ({ state, isRemoved, pending }) =>
-      state === 'enabled' && !isRemoved && [...pending].some((delivery) => !delivery.isBackfill),
-  )
 }
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */
@@ -126,10 +96,10 @@ function findClaimed(memory: Memory, token: string): KeptDelivery[] {
 }
 
 /** Lists the endpoints with pending deliveries: first the endpoints after the cursor, then the endpoints up to the cursor. */
-function endpointsAfter(memory: Memory, cursor: EndpointRef, isBackfill: boolean): readonly KeptEndpoint[] {
+function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly KeptEndpoint[] {
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
-    .filter(({ pending }) => [...pending].some((delivery) => delivery.isBackfill === isBackfill))
+    .filter(({ pending }) => pending.size > 0)
     .sort((one, other) => compare(refOf(one), refOf(other)))
   const first = endpoints.findIndex((endpoint) => compare(refOf(endpoint), cursor) > 0)
   return first < 0 ? endpoints : [...endpoints.slice(first), ...endpoints.slice(0, first)]
@@ -163,9 +133,8 @@ function isClosed({ isRemoved, state }: KeptEndpoint): boolean {
   return isRemoved || state === 'disabled'
 }
 
-function skipSome(memory: Memory, { pending }: KeptEndpoint, isBackfill: boolean, now: number): void {
-  const some = [...pending].filter((delivery) => delivery.isBackfill === isBackfill)
-  for (const delivery of some.slice(0, SKIPPED_AT_ONCE)) {
+function skipSome(memory: Memory, { pending }: KeptEndpoint, now: number): void {
+  for (const delivery of [...pending].slice(0, SKIPPED_AT_ONCE)) {
     memory.move(delivery, { state: 'skipped', reason: ENDPOINT_DISABLED, finishedAt: now })
   }
 }
@@ -175,11 +144,10 @@ function dueOf(
   endpoint: KeptEndpoint,
   claimed: readonly KeptDelivery[],
   request: ClaimRequest,
-  isBackfill: boolean,
   now: number,
 ): readonly KeptDelivery[] {
   return [...endpoint.pending]
-    .filter((delivery) => delivery.dueAt <= now && delivery.isBackfill === isBackfill)
+    .filter((delivery) => delivery.dueAt <= now)
     .sort(byTurn)
     .slice(0, capacityFor(endpoint, claimed, request))
 }
@@ -192,13 +160,15 @@ function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimR
   })
 }
 
-/** Sorts first attempts before retries, then the deliveries that have been due longest first. */
+/** Sorts by priority, then the deliveries that have been due longest first. */
 function byTurn(one: KeptDelivery, other: KeptDelivery): number {
-  return Number(isRetry(one)) - Number(isRetry(other)) || one.dueAt - other.dueAt
+  return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }
 
-function isRetry({ attempts, attemptsBefore }: KeptDelivery): boolean {
-  return attempts > attemptsBefore
+/** First attempts come before retries, and backfills last. */
+function priorityOf({ attempts, attemptsBefore, isBackfill }: KeptDelivery): number {
+  if (isBackfill) return 2
+  return attempts > attemptsBefore ? 1 : 0
 }
 
 function capacityFor(

@@ -291,54 +291,46 @@ function testRefusals(harness: StoreHarness): void {
 
 function testTurns(harness: StoreHarness): void {
   harness.test(
-    'claim() gives the deliveries of a backfill after all others of the organization, retries included',
+    'claim() gives the deliveries of a backfill after all others of the endpoint, retries included',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
-      const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
-      await backfillAll(tenant, one.id)
+      const endpoint = await tenant.insertEndpoint()
+      await backfillAll(tenant, endpoint.id)
       await tenant.letTimePass(1000)
       const { id: first } = await tenant.publish()
-      const both = await claim(tenant, { limit: 2 })
-      assert.deepEqual(both.eventIds, [first, first])
+      const claimed = await claim(tenant, { limit: 1 })
+      assert.deepEqual(claimed.eventIds, [first])
       await writeResults(
         tenant,
-        both.deliveries.map((delivery) => failure(delivery, { endedAgoMs: 0 })),
+        claimed.deliveries.map((delivery) => failure(delivery, { endedAgoMs: 0 })),
       )
       const { id: second } = await tenant.publish()
-      for (const cursor of [null, { organizationId: tenant.id, endpointId: one.id }]) {
-        const claimed = await claim(tenant, { ...(cursor && { cursor }), limit: 5 })
-        assert.deepEqual(claimed.eventIds.slice(0, 4).sort(), [first, first, second, second].sort())
-        assert.match(claimed.eventIds[4] ?? '', /^evt_backfill_/)
-        await tenant.store.deliveries.release(
-          claimed.deliveries.map(({ id, token }) => ({ organizationId: tenant.id, deliveryId: id, token })),
-        )
-      }
-      const counts = await claim(tenant, {
-        capacity: capacityFor(tenant, { endpoint: 3, organizations: { [tenant.id]: 5 } }),
-      })
-      const ofOne = counts.deliveries.filter(({ endpointId }) => endpointId === one.id)
-      assert.deepEqual([ofOne.length, counts.deliveries.length], [3, 5], 'within the capacity that is left')
-      assert.ok(
-        counts.deliveries.some(({ endpointId }) => endpointId === other.id),
-        'no delivery of the other endpoint',
-      )
+      const [one, two, three] = (await claim(tenant, { limit: 3 })).eventIds
+      assert.deepEqual([one, two].sort(), [first, second].sort())
+      assert.match(three ?? '', /^evt_backfill_/)
     },
   )
 
   harness.test(
-    'claim() gives none of a backfill while it has not inspected every endpoint and others wait',
+    'claim() gives a backfill its turn among the endpoints and its share of the organization, and no more',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
       await backfillAll(tenant, one.id)
-      await tenant.publish()
-      const half = await claim(tenant, { scanLimit: 1 })
-      assert.equal(half.deliveries.length, 1)
-      assert.equal(half.deliveries[0]?.endpointId, one.id)
-      assert.deepEqual(half.next, { organizationId: tenant.id, endpointId: one.id })
-      const rest = await claim(tenant, { cursor: half.next })
-      assert.equal(rest.deliveries[0]?.endpointId, other.id)
-      assert.equal(rest.deliveries.length, 8)
+      for (let n = 0; n < 4; n++) await tenant.publish()
+      const { deliveries } = await claim(tenant, {
+        capacity: capacityFor(tenant, { endpoint: 5, organizations: { [tenant.id]: 9 } }),
+      })
+      const endpoints = deliveries.map(({ endpointId }) => endpointId)
+      assert.deepEqual(
+        [one, other].map(({ id }) => endpoints.filter((each) => each === id).length),
+        [5, 4],
+      )
+      const backfilled = deliveries.filter(({ eventId }) => eventId.startsWith('evt_backfill_'))
+      assert.deepEqual(
+        backfilled.map(({ endpointId }) => endpointId),
+        [one.id],
+      )
     },
   )
 

@@ -154,9 +154,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column open_deliveries.id': '0415511659f8',
     'column open_deliveries.is_backfill': 'ba9b67b2048e',
     'column open_deliveries.is_backing_off': 'ba9b67b2048e',
-    'column open_deliveries.is_retry': '2b340ac35701',
     'column open_deliveries.lease_until': 'b93ebeb571bf',
     'column open_deliveries.organization_id': '0415511659f8',
+    'column open_deliveries.priority': '35504ba00232',
     'column open_deliveries.type': 'cafe39a033bf',
     'column organization_limits.burst': '3f9165f799b9',
     'column organization_limits.organization_id': '0415511659f8',
@@ -287,7 +287,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'c1363ccdef76',
+      'e273eb8fda18',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -296,7 +296,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '3a525ec9e4ec',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '6969f8f833d9',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
@@ -355,7 +355,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
       '2ccccbad6037',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      '0512ef64d95e',
+      '1ea2771f8a06',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '2c16d3d30168',
@@ -364,8 +364,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
-    'function pick_deliveries(organization_id text, endpoint_id text, is_backfill boolean, is_rest boolean, budget integer, OUT ids text[], OUT events text[], OUT places tid[])':
-      '188a1d879edd',
+    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, OUT ids text[], OUT events text[], OUT places tid[])':
+      '45e2eea2d89f',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -381,7 +381,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_lag(retention_ms double precision, walk jsonb)': 'bef6a53dfbd1',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       '7fe3ef2122ea',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '2236cb5199e3',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '2a9814c86bb5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5e0ea4f69a7b',
@@ -400,15 +400,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '7559e4ad0bf9',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function skip_pending(organization_id text, endpoint_id text)': '26e92aa684c8',
+    'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '9c5816c10c05',
     'function unlisted_days()': '5b36ba3efc0d',
-    'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      'f630d0a33e3b',
+    'function walk_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      '6a96d0e2b7df',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '4d6c7c310bbf',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
@@ -438,10 +438,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index leads_organization_id_changed_xid_id_idx': '3bfebc7c64d6',
     'index leads_organization_id_stage_id_idx': 'a70c24c0050c',
     'index leads_organization_id_updated_at_id_idx': '303340a35c1b',
-    'index open_deliveries_backfill_idx': 'f2d3ddea14f9',
     'index open_deliveries_backing_off_idx': 'cc2592b764da',
     'index open_deliveries_backing_off_log_idx': '7bd68dd14432',
-    'index open_deliveries_due_idx': 'b8a44a009b9d',
+    'index open_deliveries_due_idx': '90b71e17d8e8',
     'index open_deliveries_lease_until_idx': '1ee6bb43ff76',
     'index payments_organization_id_invoice_id_id_idx': 'b32b13e659c4',
     'index projects_organization_id_changed_xid_id_idx': 'bbcb718fa5b8',
