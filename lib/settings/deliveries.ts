@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import { found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { defineCall, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -13,7 +13,7 @@ import type {
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
 import type { Acting, MakeEntry } from './audit-entry.ts'
-import { audited, defineAuditedCall, defineCall } from './calls.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 
