@@ -1,4 +1,4 @@
-import type { ApiKey } from '../../access/api-keys.ts'
+import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
 import type { Context, Page, Screen } from '../context.ts'
 import { textOf } from '../form-values.ts'
@@ -10,7 +10,7 @@ import { form, radios } from '../views/form.ts'
 import { buttonLink, questionLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import { auditOf } from './audit-entries.ts'
-import { isInForce, keyState, scopeText } from './key-words.ts'
+import { keyState, scopeText } from './key-words.ts'
 import { showSecret } from './new-key.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
 
@@ -18,7 +18,7 @@ import { overlapChoices, readOverlap } from './overlap.ts'
 export async function show(context: Context): Promise<Page> {
   const { t, access, link, now, query } = context
   const key = await find(context)
-  const mayAct = access.can('keys:write') && isInForce(key, now)
+  const mayAct = access.can('keys:write') && endOfKey(key, now) === null
   const acts = access.can('keys:write') && [
     buttonLink(link(`/keys/${key.id}/edit`), t`Rename`),
     mayAct && key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
@@ -64,7 +64,7 @@ export const rotation = {
   async ask(context: Context): Promise<Page> {
     const { t, link, newId, now } = context
     const key = await find(context)
-    if (!isInForce(key, now) || key.successorId !== null) return ended(context, key)
+    if (endOfKey(key, now) !== null || key.successorId !== null) return ended(context, key)
     const content = html`<p class="ba-lead">${t`A new key with the same name and rights takes the place of this one. For the overlap both are in force, so that no request is lost while you change over.`}</p>
 ${form(
   link(`/keys/${key.id}/rotate`),
@@ -115,9 +115,8 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
 /** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
 async function ended(context: Context, key: ApiKey): Promise<Page> {
   const { t, link, now } = context
-  const title = isInForce(key, now)
-    ? t`${key.name} cannot be rotated now`
-    : t`${key.name} is no longer in force`
+  const title =
+    endOfKey(key, now) === null ? t`${key.name} cannot be rotated now` : t`${key.name} is no longer in force`
   const content = html`${notice('wait', t`Nothing was changed.`)}
 ${describe(context, key)}
 ${await auditOf(context, key.id)}`

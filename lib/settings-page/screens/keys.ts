@@ -1,18 +1,20 @@
-import type { ApiKey } from '../../access/api-keys.ts'
+import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import type { Context, Page } from '../context.ts'
 import { html } from '../html.ts'
 import { buttonLink, quietLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { isInForce, keyState, scopeText } from './key-words.ts'
+import { keyState, scopeText } from './key-words.ts'
 
 /** `/keys`: the keys in force; a link leads to revoked and expired keys. */
 export async function show(context: Context): Promise<Page> {
   const { settings, access, t, format, query, link, now } = context
   const all = await settings.apiKeys.list(access.organizationId)
-  const inForce = all.filter((key) => isInForce(key, now))
+  const inForce = all.filter((key) => endOfKey(key, now) === null)
   const isAll = query.get('show') === 'all'
-  const keys = isAll ? [...inForce, ...all.filter((key) => !isInForce(key, now))].slice(0, ROWS_MAX) : inForce
+  const keys = isAll
+    ? [...inForce, ...all.filter((key) => endOfKey(key, now) !== null)].slice(0, ROWS_MAX)
+    : inForce
   const mayWrite = access.can('keys:write')
   const act = mayWrite && buttonLink(link('/keys/new'), t`New key`, 'main')
   const ended = all.length - inForce.length
