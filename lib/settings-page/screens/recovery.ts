@@ -7,7 +7,7 @@ import { confirmationPage } from '../views/confirmation.ts'
 import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { type DeliveryFilter, readFilter } from './delivery-filter.ts'
+import { type DeliveryFilter, readFilter } from './deliveries.ts'
 import { momentsOf } from './period.ts'
 
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
