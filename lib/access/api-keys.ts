@@ -89,6 +89,15 @@ export interface ApiKey {
   readonly lastUsedAt: string | null
 }
 
+/** Returns why a key is not in force; null for a key in force. */
+export function endOfKey(
+  { revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>,
+  now: number,
+): 'revoked' | 'expired' | null {
+  if (revokedAt !== null) return 'revoked'
+  return expiresAt !== null && Date.parse(expiresAt) <= now ? 'expired' : null
+}
+
 /** A new key in the form that a store keeps. */
 export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
   readonly digest: string

@@ -111,3 +111,40 @@ export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
   throw new BusinessApiError(NOT_FOUND, `${action} because the organization has none of that id`)
 }
+
+// --- Calls ---
+
+/** A call of the host's code with its checked input. */
+export interface Call<Input> {
+  /** The beginning of every error message: `Cannot revoke an API key`. */
+  readonly action: string
+  readonly organizationId: string
+  readonly input: Input
+}
+
+/** Reads the input of a call. @throws `BusinessApiError` with code `invalid_input` */
+export type ReadCall<Input> = (organizationId: string, given?: unknown) => Call<Input>
+
+/** The checked fields of a call. */
+export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
+
+/**
+ * Defines a call by its input.
+ *
+ * @param action the beginning of every error message: `Cannot list API keys`
+ * @param entries the schemas of the fields beside the organization's id, without nested fields
+ */
+export function defineCall<Entries extends v.ObjectEntries>(
+  action: string,
+  entries: Entries,
+): ReadCall<Fields<Entries>> {
+  // A single schema, so that a refusal names every field that cannot be used.
+  const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
+  return (organizationId, given) => {
+    const fields = { ...withoutUndefined(Object(given)), organizationId }
+    const { organizationId: owner, ...input } = read(schema, fields, action) as Checked
+    return { action, organizationId: owner, input: input as Fields<Entries> }
+  }
+}
+
+type Checked = Readonly<Record<string, unknown>> & { readonly organizationId: string }

@@ -1,6 +1,6 @@
 import { type AttemptTrace, channels } from '../base/tracing.ts'
 import { DESTINATION_REFUSED } from '../sender/send-error.ts'
-import { formatDuration } from './durations.ts'
+import { formatDuration, formatNow } from './durations.ts'
 import { formatCount } from './progress.ts'
 import type { Output } from './terminal.ts'
 import { visible } from './text.ts'
@@ -70,7 +70,7 @@ function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
   const isDelivered = status !== null && status >= 200 && status < 300
   const answer = String(status ?? error ?? 'no answer')
   const parts = [
-    `${new Date().toISOString().slice(11, 19)}Z`,
+    formatNow(),
     isDelivered ? answer : `failed: ${answer}`,
     formatDuration(durationMs),
     type,

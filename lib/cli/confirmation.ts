@@ -1,3 +1,4 @@
+import { DELIVERY_COUNT_MAX } from '../webhooks/outlook.ts'
 import { Failure, UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import { formatCount } from './progress.ts'
@@ -21,9 +22,6 @@ export interface Consequence {
   readonly facts: object
 }
 
-/** Counts end here, because no answer to the question depends on a larger number. */
-export const COUNTED_MAX = 10_000
-
 /**
  * `1 event`, `808 events`, `10,000 and more events`.
  *
@@ -33,7 +31,7 @@ export function countOf(
   count: number,
   one: string,
   several: string = `${one}s`,
-  isPartial: boolean = count >= COUNTED_MAX,
+  isPartial: boolean = count >= DELIVERY_COUNT_MAX,
 ): string {
   return `${formatCount(count)}${isPartial ? ' and more' : ''} ${count === 1 && !isPartial ? one : several}`
 }

@@ -1,15 +1,12 @@
-import type { ApiKey } from '../access/api-keys.ts'
+import { type ApiKey, endOfKey } from '../access/api-keys.ts'
 import { found } from '../base/host-input.ts'
 import type { PurgePreview } from '../postgres/schema/inspector.ts'
-import { RECOVERABLE } from '../settings/deliveries.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { OVERLAP_MS } from '../settings/overlap.ts'
-import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
-import { COUNTED_MAX, type Consequence, countOf } from './confirmation.ts'
-import { withInspector } from './database.ts'
+import { type EndpointOutlook, readOutlook } from '../webhooks/outlook.ts'
+import { type Consequence, countOf } from './confirmation.ts'
 import { formatDuration } from './durations.ts'
-import type { Session } from './session.ts'
 
 // The numbers that a question shows before a command ends something.
 
@@ -20,7 +17,7 @@ export async function ofRevokingKey(
   keyId: string,
 ): Promise<Consequence> {
   const key = await findKey(settings, owner, keyId, 'Cannot revoke an API key')
-  const effect = endOf(key) ?? 'every further request with it is refused'
+  const effect = describeEnd(key) ?? 'every further request with it is refused'
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 
@@ -34,7 +31,7 @@ export async function ofRotatingKey(
   const key = await findKey(settings, owner, keyId, 'Cannot rotate an API key')
   const refused =
     overlapMs === 0 ? 'every further request' : `in ${formatDuration(overlapMs)} every further request`
-  const effect = endOf(key) ?? `${refused} with the previous key is refused`
+  const effect = describeEnd(key) ?? `${refused} with the previous key is refused`
   return { text: `Replaces ${describeKey(key, owner)}: ${effect}.`, facts: { ...factsOf(key), overlapMs } }
 }
 
@@ -55,9 +52,9 @@ function describeKey({ id, name, prefix, lastFour, lastUsedAt }: ApiKey, owner: 
 }
 
 /** Null for a key in force. */
-function endOf({ revokedAt, expiresAt }: ApiKey): string | null {
-  if (revokedAt !== null) return 'it is revoked already'
-  return expiresAt !== null && Date.parse(expiresAt) <= Date.now() ? 'it has expired already' : null
+function describeEnd(key: ApiKey): string | null {
+  const end = endOfKey(key, Date.now())
+  return end && { revoked: 'it is revoked already', expired: 'it has expired already' }[end]
 }
 
 function factsOf({ id, name, lastUsedAt }: ApiKey): object {
@@ -65,36 +62,24 @@ function factsOf({ id, name, lastUsedAt }: ApiKey): object {
 }
 
 /** An endpoint with the counts that a question shows. */
-export interface EndpointOutlook {
+export interface CountedEndpoint extends EndpointOutlook {
   readonly endpoint: WebhookEndpoint
-  /** Counted to at most {@link COUNTED_MAX}. */
-  readonly waiting: number
-  readonly recoverable: number
 }
 
 /** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint of that id */
-export async function readOutlook(
-  { endpoints }: DeveloperSettings,
-  session: Session,
+export async function countEndpoint(
+  settings: DeveloperSettings,
   owner: string,
   endpointId: string,
   action: string,
-): Promise<EndpointOutlook> {
-  const all = await endpoints.list(owner)
+): Promise<CountedEndpoint> {
+  const all = await settings.endpoints.list(owner)
   const endpoint = found(all.find(({ id }) => id === endpointId) ?? null, action)
-  return withInspector(session.databaseUrl(), async (inspector) => {
-    const count = (states: readonly DeliveryState[]): Promise<number> =>
-      inspector.countDeliveries(owner, { endpointId, states }, COUNTED_MAX)
-    return {
-      endpoint,
-      waiting: await count(['pending', 'in_flight']),
-      recoverable: await count(RECOVERABLE),
-    }
-  })
+  return { endpoint, ...(await readOutlook(settings, owner, endpointId)) }
 }
 
 /** An endpoint is removed. */
-export function ofRemoving({ endpoint, waiting, recoverable }: EndpointOutlook): Consequence {
+export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   const unrecoverable = `${countOf(recoverable, 'dead-lettered or skipped delivery', 'dead-lettered or skipped deliveries')}`
   return {
@@ -104,7 +89,7 @@ export function ofRemoving({ endpoint, waiting, recoverable }: EndpointOutlook):
 }
 
 /** An endpoint is disabled. */
-export function ofDisabling({ endpoint, waiting }: EndpointOutlook): Consequence {
+export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   return {
     text: `Disables ${id} (${url}). ${describeWaiting(waiting)} and will be skipped; 'deliveries recover' sends skipped deliveries after the endpoint is enabled again.`,
@@ -114,7 +99,7 @@ export function ofDisabling({ endpoint, waiting }: EndpointOutlook): Consequence
 
 /** The signing secret of an endpoint is rotated. */
 export function ofRotatingSecret(
-  { endpoint, waiting }: EndpointOutlook,
+  { endpoint, waiting }: CountedEndpoint,
   overlapMs: number = OVERLAP_MS,
 ): Consequence {
   const { id, url } = endpoint

@@ -94,3 +94,8 @@ function join(large: number, largeUnit: string, small: number, smallUnit: string
 export function formatMoment(timestamp: string): string {
   return timestamp.replace('T', ' ').replace(/\.\d+Z$/, 'Z')
 }
+
+/** The time of a line for people: `09:00:01Z`. */
+export function formatNow(): string {
+  return `${new Date().toISOString().slice(11, 19)}Z`
+}

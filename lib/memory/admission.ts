@@ -1,4 +1,5 @@
 import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
+import { endOfKey } from '../access/api-keys.ts'
 import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { jsonText } from '../base/json-text.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
@@ -92,7 +93,7 @@ export function isLastUseStale({ lastUsedAt }: KeptApiKey, now: number): boolean
 
 /** True for a key that is neither revoked nor expired. */
 export function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
-  return revokedAt === null && (record.expiresAt === null || Date.parse(record.expiresAt) > now)
+  return endOfKey({ revokedAt, expiresAt: record.expiresAt }, now) === null
 }
 
 function takeTokens(

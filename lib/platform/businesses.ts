@@ -1,4 +1,3 @@
-import * as v from 'valibot'
 import { IdSchema } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -17,7 +16,7 @@ import {
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
   withReply,
 } from './calls.ts'
 import { createReads } from './reads.ts'
@@ -57,17 +56,17 @@ export interface BusinessCalls {
   update(organizationId: string, update: BusinessUpdate): Promise<Business>
 }
 
-const UpdateSchema = v.object({ businessId: IdSchema, ...UpdateBusinessInputSchema.entries })
+const UPDATE_FIELDS = { businessId: IdSchema, ...UpdateBusinessInputSchema.entries }
 
 /** Builds the calls about businesses. */
 export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tools: CallTools): BusinessCalls {
-  const readCreate = defineCall(
+  const readCreate = defineWriteCall(
     'businesses.create',
     'Cannot create the business',
-    CreateBusinessInputSchema,
+    CreateBusinessInputSchema.entries,
     tools,
   )
-  const readUpdate = defineCall('businesses.update', 'Cannot update the business', UpdateSchema, tools)
+  const readUpdate = defineWriteCall('businesses.update', 'Cannot update the business', UPDATE_FIELDS, tools)
   return {
     ...createReads<Business, PageQuery, BusinessFilter>(
       ['business', 'businesses'],

@@ -6,7 +6,7 @@ import {
   IDEMPOTENCY_KEY_REUSED,
   INVALID_STATE,
 } from '../base/errors.ts'
-import { found, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { type Call, defineCall, type Fields, found } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { NewNumber } from '../resources/document-numbers.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
@@ -47,45 +47,40 @@ export interface CallTools {
 
 const keyRequirement = `must be 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`
 
-const CallSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const KEY = {
   idempotencyKey: v.exactOptional(
     v.pipe(v.string(keyRequirement), v.check(isIdempotencyKey, keyRequirement)),
   ),
-})
+}
 
-/** A call with its checked input. */
-export interface Call<Input> {
-  /** The beginning of every error message: `Cannot issue the invoice`. */
-  readonly action: string
-  readonly organizationId: string
-  readonly input: Input
+/** A call that writes, with its checked input. */
+export interface WriteCall<Input> extends Call<Input> {
   /** The reservation of the idempotency key; null without a key. */
   readonly reservation: ChangeKeyReservation | null
   readonly context: WriteContext
 }
 
-/** Checks the input of a call and makes the {@link Call}. */
-export type ReadCall<Input> = (organizationId: string, given: unknown) => Call<Input>
+/** Checks the input of a call that writes. @throws `BusinessApiError` with code `invalid_input` */
+export type ReadWriteCall<Input> = (organizationId: string, given: unknown) => WriteCall<Input>
 
 /**
- * Defines a call.
+ * Defines a call that writes.
  *
  * @param name as the host writes it, `invoices.issue`; the idempotency keys of the call belong to this name
  * @param action the beginning of every error message: `Cannot issue the invoice`
- * @param schema of the input, without nested fields
+ * @param entries the schemas of the fields beside the organization's id and the idempotency key
  */
-export function defineCall<Schema extends v.GenericSchema<object, object>>(
+export function defineWriteCall<Entries extends v.ObjectEntries>(
   name: string,
   action: string,
-  schema: Schema,
+  entries: Entries,
   { ids, clock, waitMs, traceparent }: CallTools,
-): ReadCall<v.InferOutput<Schema>> {
+): ReadWriteCall<Fields<Entries>> {
+  const readCall = defineCall(action, { ...entries, ...KEY })
   return (organizationId, given) => {
-    const fields = { ...withoutUndefined(Object(given)), organizationId }
     // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
-    const { idempotencyKey, organizationId: owner } = read(CallSchema, fields, action)
-    const input = read(schema, fields, action)
+    const { input: fields, ...call } = readCall(organizationId, given)
+    const { idempotencyKey, ...input } = fields as { readonly idempotencyKey?: string }
     const reservation =
       idempotencyKey === undefined
         ? null
@@ -97,7 +92,7 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
             waitMs,
           }
     const context = { ids, now: clock(), traceparent: traceparent() }
-    return { action, organizationId: owner, input, reservation, context }
+    return { ...call, input: input as Fields<Entries>, reservation, context }
   }
 }
 
@@ -122,7 +117,7 @@ export function numberedRepresentation<
 
 /** Builds the change of a call. */
 export function changeOf<Changes>(
-  { organizationId, reservation, context }: Call<unknown>,
+  { organizationId, reservation, context }: WriteCall<unknown>,
   change: Pick<Change<Changes>, 'recordId' | 'from' | 'set' | 'events'>,
 ): Change<Changes> {
   return { organizationId, id: context.ids('chg'), idempotency: reservation, ...change }

@@ -6,13 +6,13 @@ import type { Client, ClientChanges, ClientFilter, StoredClient } from '../resou
 import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
-  type Call,
   type CallOptions,
   type CallTools,
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
+  type WriteCall,
   withReply,
 } from './calls.ts'
 import { SignedAmountSchema } from './inputs.ts'
@@ -60,37 +60,42 @@ export interface ClientCalls {
 
 // --- Inputs ---
 
-const SetStatusSchema = v.object({
+const SET_STATUS_FIELDS = {
   clientId: IdSchema,
   status: v.picklist(STATUSES, `must be one of ${STATUSES.join(', ')}`),
-})
-const SetRevenueSchema = v.object({
+}
+const SET_REVENUE_FIELDS = {
   clientId: IdSchema,
   totalRevenue: v.exactOptional(SignedAmountSchema),
   monthlyRevenue: v.exactOptional(SignedAmountSchema),
-})
+}
 const FILTER = { statuses: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
 
 /** Builds the calls about clients. */
 export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: CallTools): ClientCalls {
-  const readCreate = defineCall('clients.create', 'Cannot create the client', CreateClientInputSchema, tools)
-  const readStatus = defineCall(
-    'clients.setStatus',
-    'Cannot set the status of the client',
-    SetStatusSchema,
+  const readCreate = defineWriteCall(
+    'clients.create',
+    'Cannot create the client',
+    CreateClientInputSchema.entries,
     tools,
   )
-  const readRevenue = defineCall(
+  const readStatus = defineWriteCall(
+    'clients.setStatus',
+    'Cannot set the status of the client',
+    SET_STATUS_FIELDS,
+    tools,
+  )
+  const readRevenue = defineWriteCall(
     'clients.setRevenue',
     'Cannot set the revenue of the client',
-    SetRevenueSchema,
+    SET_REVENUE_FIELDS,
     tools,
   )
 
   async function change(
-    call: Call<unknown>,
+    call: WriteCall<unknown>,
     recordId: string,
     set: ClientChanges,
     from: readonly string[] | null,

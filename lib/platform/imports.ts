@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../base/errors.ts'
-import { OrganizationIdSchema, read } from '../base/host-input.ts'
+import { defineCall } from '../base/host-input.ts'
 import type { RecordStore } from '../business-store.ts'
 import type { ImportedRecord, ImportRefusal, ImportState } from '../resources/imports.ts'
 import type { CallTools } from './calls.ts'
@@ -129,23 +129,21 @@ function refusalOf(
 
 // --- Call ---
 
-const CALL_ACTION = 'Cannot import the records'
 const listRequirement = `must be an array of at most ${IMPORT_MAX} records`
-const CallSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const readImport = defineCall('Cannot import the records', {
   records: v.pipe(v.array(v.unknown(), listRequirement), v.maxLength(IMPORT_MAX, listRequirement)),
 })
 
 /** Builds the call that imports records. */
 export function createImportCall(store: Pick<RecordStore, 'imports'>, tools: CallTools): ImportCall {
   return async (organizationId, records) => {
-    const call = read(CallSchema, { organizationId, records }, CALL_ACTION)
-    const given = call.records.map((record, index) => readGivenRecord(record, `record ${index}`, tools))
+    const { action, organizationId: owner, input } = readImport(organizationId, { records })
+    const given = input.records.map((record, index) => readGivenRecord(record, `record ${index}`, tools))
     if (given.flatMap(({ rows }) => rows).length > IMPORTED_ROWS_MAX) {
       const text = `they must have at most ${IMPORTED_ROWS_MAX - IMPORT_MAX} payments`
-      throw new BusinessApiError(INVALID_INPUT, `${CALL_ACTION} because ${text}`, { fields: ['records'] })
+      throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: ['records'] })
     }
     if (given.length === 0) return { added: 0, known: 0, different: [] }
-    return importRecords(store, call.organizationId, given)
+    return importRecords(store, owner, given)
   }
 }

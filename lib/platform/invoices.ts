@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../base/errors.ts'
-import { found, IdSchema, MomentSchema, read, whole, withoutUndefined } from '../base/host-input.ts'
-import { type Page, type PageQuery, readPage } from '../base/page.ts'
+import { defineCall, type Fields, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { type Page, type PageQuery, readPage, recordPageEntries } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
 import {
@@ -22,19 +22,19 @@ import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.t
 import { placeholder } from '../writes/placeholders.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
-  type Call,
   type CallOptions,
   type CallTools,
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
   numberedRepresentation,
   type Refusal,
+  type WriteCall,
   withReply,
 } from './calls.ts'
 import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
-import { createReads, PageSchema, StatesSchema } from './reads.ts'
+import { createReads, StatesSchema } from './reads.ts'
 
 // Longer than 250 lines: an invoice has more transitions than any other record, and each is documented for hosts.
 
@@ -157,28 +157,28 @@ const PAY = {
 
 // --- Inputs ---
 
-const CreateSchema = v.object({
+const CREATE_FIELDS = {
   currency: CurrencySchema,
   total: MoneySchema,
   dueDate: MomentSchema,
   issueDate: v.exactOptional(MomentSchema),
   number: v.exactOptional(NumberSchema),
-})
-const IssueSchema = v.object({
+}
+const ISSUE_FIELDS = {
   invoiceId: IdSchema,
   issueDate: v.exactOptional(MomentSchema),
   dueDate: v.exactOptional(MomentSchema),
-})
-const RefSchema = v.object({ invoiceId: IdSchema })
-const PaySchema = v.object({
+}
+const REF_FIELDS = { invoiceId: IdSchema }
+const PAY_FIELDS = {
   invoiceId: IdSchema,
   amount: MoneySchema,
   receivedAt: v.exactOptional(MomentSchema),
-})
-const OverdueSchema = v.object({
+}
+const MARK_OVERDUE_FIELDS = {
   asOf: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 1000), 100),
-})
+}
 const FILTER = {
   statuses: v.exactOptional(StatesSchema),
   number: v.exactOptional(NumberSchema),
@@ -191,11 +191,21 @@ const FILTER = {
 /** Builds the calls about invoices. */
 export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): InvoiceCalls {
   const { minorUnits } = tools
-  const readCreate = defineCall('invoices.create', 'Cannot create the invoice', CreateSchema, tools)
-  const readIssue = defineCall('invoices.issue', 'Cannot issue the invoice', IssueSchema, tools)
-  const readPay = defineCall('invoices.recordPayment', 'Cannot record the payment', PaySchema, tools)
-  const readVoid = defineCall('invoices.void', 'Cannot void the invoice', RefSchema, tools)
-  const readOverdue = defineCall('invoices.markOverdue', 'Cannot mark invoices overdue', OverdueSchema, tools)
+  const readCreate = defineWriteCall('invoices.create', 'Cannot create the invoice', CREATE_FIELDS, tools)
+  const readIssue = defineWriteCall('invoices.issue', 'Cannot issue the invoice', ISSUE_FIELDS, tools)
+  const readPay = defineWriteCall('invoices.recordPayment', 'Cannot record the payment', PAY_FIELDS, tools)
+  const readVoid = defineWriteCall('invoices.void', 'Cannot void the invoice', REF_FIELDS, tools)
+  const readOverdue = defineWriteCall(
+    'invoices.markOverdue',
+    'Cannot mark invoices overdue',
+    MARK_OVERDUE_FIELDS,
+    tools,
+  )
+
+  const readPayments = defineCall('Cannot list the payments of the invoice', {
+    ...REF_FIELDS,
+    ...recordPageEntries(),
+  })
 
   const reads = createReads<StoredInvoice, InvoiceQuery, InvoiceFilter>(
     ['invoice', 'invoices'],
@@ -208,12 +218,9 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     ...reads,
 
     async payments(organizationId, invoiceId, query) {
-      const action = 'Cannot list the payments of the invoice'
-      const given = { ...withoutUndefined(Object(query)), organizationId, invoiceId }
-      const { organizationId: owner, limit, before } = read(PageSchema, given, action)
-      const { invoiceId: wanted } = read(RefSchema, given, action)
-      const list = (count: number) => store.invoices.listPayments(owner, wanted, count, before)
-      return readPage(limit, async (count) => found(await list(count), action))
+      const { action, organizationId: owner, input } = readPayments(organizationId, { ...query, invoiceId })
+      const list = (count: number) => store.invoices.listPayments(owner, input.invoiceId, count, input.before)
+      return readPage(input.limit, async (count) => found(await list(count), action))
     },
 
     async create(organizationId, invoice) {
@@ -286,7 +293,7 @@ const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
 }
 
 function newInvoice(
-  { action, input, context }: Call<v.InferOutput<typeof CreateSchema>>,
+  { action, input, context }: WriteCall<Fields<typeof CREATE_FIELDS>>,
   decimals: number,
 ): InvoiceRecord {
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input

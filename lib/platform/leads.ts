@@ -21,13 +21,13 @@ import { buildEventTemplate } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import {
-  type Call,
   type CallOptions,
   type CallTools,
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
+  type WriteCall,
   withReply,
 } from './calls.ts'
 import { AmountSchema, amount } from './inputs.ts'
@@ -102,27 +102,37 @@ export interface LeadCalls {
 
 const ScoreSchema = v.nullable(amount(0, 100))
 
-const CreateSchema = v.object({
+const CREATE_FIELDS = {
   ...CreateLeadInputSchema.entries,
   leadScore: v.exactOptional(ScoreSchema),
   expectedValue: v.exactOptional(v.nullable(AmountSchema)),
-})
-const SetStageSchema = v.object({
+}
+const SET_STAGE_FIELDS = {
   leadId: IdSchema,
   stage: v.picklist(STAGES, `must be one of ${STAGES.join(', ')}`),
-})
-const SetScoreSchema = v.object({ leadId: IdSchema, leadScore: ScoreSchema })
-const ConvertSchema = v.object({ leadId: IdSchema })
+}
+const SET_SCORE_FIELDS = { leadId: IdSchema, leadScore: ScoreSchema }
+const CONVERT_FIELDS = { leadId: IdSchema }
 const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
 
 /** Builds the calls about leads. */
 export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTools): LeadCalls {
-  const readCreate = defineCall('leads.create', 'Cannot create the lead', CreateSchema, tools)
-  const readStage = defineCall('leads.setStage', 'Cannot set the stage of the lead', SetStageSchema, tools)
-  const readScore = defineCall('leads.setScore', 'Cannot set the score of the lead', SetScoreSchema, tools)
-  const readConvert = defineCall('leads.convert', 'Cannot convert the lead', ConvertSchema, tools)
+  const readCreate = defineWriteCall('leads.create', 'Cannot create the lead', CREATE_FIELDS, tools)
+  const readStage = defineWriteCall(
+    'leads.setStage',
+    'Cannot set the stage of the lead',
+    SET_STAGE_FIELDS,
+    tools,
+  )
+  const readScore = defineWriteCall(
+    'leads.setScore',
+    'Cannot set the score of the lead',
+    SET_SCORE_FIELDS,
+    tools,
+  )
+  const readConvert = defineWriteCall('leads.convert', 'Cannot convert the lead', CONVERT_FIELDS, tools)
 
   return {
     ...createReads<StoredLead, LeadQuery, LeadFilter>(['lead', 'leads'], FILTER, () => store.leads),
@@ -173,7 +183,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
   }
 }
 
-function stageChanged({ context }: Call<unknown>, leadId: string, stage: LeadStage): EventRecord {
+function stageChanged({ context }: WriteCall<unknown>, leadId: string, stage: LeadStage): EventRecord {
   const data = {
     leadId,
     businessId: placeholder<LeadFacts>('businessId'),
@@ -183,7 +193,7 @@ function stageChanged({ context }: Call<unknown>, leadId: string, stage: LeadSta
   return buildEventTemplate(leadEvents, 'lead.stage_changed', data, context)
 }
 
-function conversion({ context }: Call<unknown>): Conversion {
+function conversion({ context }: WriteCall<unknown>): Conversion {
   const client: Omit<Client, 'business'> = {
     id: context.ids('cli'),
     status: 'active',

@@ -1,5 +1,4 @@
-import * as v from 'valibot'
-import { OrganizationIdSchema, read } from '../base/host-input.ts'
+import { defineCall } from '../base/host-input.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
@@ -147,7 +146,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
   return (currency) => decimals.get(currency) ?? minorUnits(currency)
 }
 
-const PublishSchema = v.object({ organizationId: OrganizationIdSchema })
+const readPublish = defineCall('Cannot publish the event', {})
 
 function createCalls(store: RecordStore, tools: CallTools): Platform {
   const { ids, clock, traceparent } = tools
@@ -161,9 +160,9 @@ function createCalls(store: RecordStore, tools: CallTools): Platform {
     import: createImportCall(store, tools),
 
     async publish(organizationId, type, data, { id } = {}) {
-      const input = read(PublishSchema, { organizationId }, 'Cannot publish the event')
+      const { organizationId: owner } = readPublish(organizationId)
       const event = checkEvent(type, data, id, { ids, now: clock(), traceparent: traceparent() })
-      await store.events.publish(input.organizationId, event)
+      await store.events.publish(owner, event)
       return event.id
     },
   }

@@ -12,7 +12,7 @@ import {
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
   withReply,
 } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
@@ -95,23 +95,23 @@ const TRANSITIONS = {
 
 // --- Inputs ---
 
-const CreateSchema = v.object({
+const CREATE_FIELDS = {
   name: TitleSchema,
   billingType: v.picklist(BILLING_TYPES, `must be one of ${BILLING_TYPES.join(', ')}`),
   value: AmountSchema,
-})
-const RefSchema = v.object({ projectId: IdSchema })
+}
+const REF_FIELDS = { projectId: IdSchema }
 const FILTER = { statuses: v.exactOptional(StatesSchema) }
 
 // --- Calls ---
 
 /** Builds the calls about projects. */
 export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: CallTools): ProjectCalls {
-  const readCreate = defineCall('projects.create', 'Cannot create the project', CreateSchema, tools)
+  const readCreate = defineWriteCall('projects.create', 'Cannot create the project', CREATE_FIELDS, tools)
 
   function transition(name: keyof typeof TRANSITIONS) {
     const { from, to, events }: Transition = TRANSITIONS[name]
-    const readRef = defineCall(`projects.${name}`, `Cannot ${name} the project`, RefSchema, tools)
+    const readRef = defineWriteCall(`projects.${name}`, `Cannot ${name} the project`, REF_FIELDS, tools)
     return async (organizationId: string, given: ProjectRef): Promise<Project> => {
       const call = readRef(organizationId, given)
       const { projectId } = call.input

@@ -17,14 +17,14 @@ import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.t
 import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
-  type Call,
   type CallOptions,
   type CallTools,
   changedRepresentation,
   changeOf,
   createdRepresentation,
-  defineCall,
+  defineWriteCall,
   numberedRepresentation,
+  type WriteCall,
   withReply,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -111,26 +111,26 @@ const TRANSITIONS = {
 
 // --- Inputs ---
 
-const CreateSchema = v.object({
+const CREATE_FIELDS = {
   title: TitleSchema,
   currency: CurrencySchema,
   total: AmountSchema,
   monthlyTotal: v.optional(AmountSchema, 0),
   number: v.exactOptional(NumberSchema),
-})
-const RefSchema = v.object({ proposalId: IdSchema })
-const ReviseSchema = v.object({
+}
+const REF_FIELDS = { proposalId: IdSchema }
+const REVISE_FIELDS = {
   proposalId: IdSchema,
   title: v.exactOptional(TitleSchema),
   currency: v.exactOptional(CurrencySchema),
   total: v.exactOptional(AmountSchema),
   monthlyTotal: v.exactOptional(AmountSchema),
-})
-const AcceptSchema = v.object({
+}
+const ACCEPT_FIELDS = {
   proposalId: IdSchema,
   signedBy: TitleSchema,
   signedAt: v.exactOptional(MomentSchema),
-})
+}
 const FILTER = { statuses: v.exactOptional(StatesSchema), number: v.exactOptional(NumberSchema) }
 
 // --- Calls ---
@@ -138,14 +138,14 @@ const FILTER = { statuses: v.exactOptional(StatesSchema), number: v.exactOptiona
 /** Builds the calls about proposals. */
 export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools: CallTools): ProposalCalls {
   const { minorUnits } = tools
-  const readCreate = defineCall('proposals.create', 'Cannot create the proposal', CreateSchema, tools)
-  const readRevise = defineCall('proposals.revise', 'Cannot revise the proposal', ReviseSchema, tools)
-  const readSend = defineCall('proposals.send', 'Cannot send the proposal', RefSchema, tools)
-  const readAccept = defineCall('proposals.accept', 'Cannot accept the proposal', AcceptSchema, tools)
-  const readReject = defineCall('proposals.reject', 'Cannot reject the proposal', RefSchema, tools)
+  const readCreate = defineWriteCall('proposals.create', 'Cannot create the proposal', CREATE_FIELDS, tools)
+  const readRevise = defineWriteCall('proposals.revise', 'Cannot revise the proposal', REVISE_FIELDS, tools)
+  const readSend = defineWriteCall('proposals.send', 'Cannot send the proposal', REF_FIELDS, tools)
+  const readAccept = defineWriteCall('proposals.accept', 'Cannot accept the proposal', ACCEPT_FIELDS, tools)
+  const readReject = defineWriteCall('proposals.reject', 'Cannot reject the proposal', REF_FIELDS, tools)
 
   async function change(
-    call: Call<{ readonly proposalId: string }>,
+    call: WriteCall<{ readonly proposalId: string }>,
     name: keyof typeof TRANSITIONS,
     changes: Omit<ProposalChanges, 'status'> = {},
   ): Promise<Proposal> {
@@ -204,7 +204,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
     },
   }
 
-  async function create(call: Call<unknown>, record: ProposalRecord): Promise<Proposal> {
+  async function create(call: WriteCall<unknown>, record: ProposalRecord): Promise<Proposal> {
     const representation = numberedRepresentation(record)
     const outcome = await store.proposals.create({
       organizationId: call.organizationId,

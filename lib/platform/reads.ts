@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
-import { found, IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { defineCall, found, IdSchema } from '../base/host-input.ts'
 import { type Page, readPage, recordPageEntries } from '../base/page.ts'
 import type { RecordReads } from '../resources/record-reads.ts'
 
@@ -26,28 +26,23 @@ export function createReads<Stored extends { readonly id: string }, Query, Filte
   slice: () => RecordReads<Stored, Filter>,
   check: (filter: Filter, action: string) => void = () => {},
 ): Reads<Stored, Query> {
-  const filterSchema = v.object(entries)
+  const readList = defineCall(`Cannot list ${many}`, { ...entries, ...recordPageEntries() })
+  const readGet = defineCall(`Cannot get the ${one}`, { id: IdSchema })
   return {
     async list(organizationId, query) {
-      const action = `Cannot list ${many}`
-      const given = { ...withoutUndefined(Object(query)), organizationId }
-      const { organizationId: owner, limit, before } = read(PageSchema, given, action)
-      const filter = read(filterSchema, given, action) as Filter
+      const { action, organizationId: owner, input } = readList(organizationId, query)
+      const { limit, before, ...fields } = input
+      // The output of `entries`.
+      const filter = fields as unknown as Filter
       check(filter, action)
       return readPage(limit, (count) => slice().list(owner, filter, count, before))
     },
     async get(organizationId, id) {
-      const action = `Cannot get the ${one}`
-      const { organizationId: owner, id: wanted } = read(GetSchema, { organizationId, id }, action)
-      return found(await slice().get(owner, wanted), action)
+      const { action, organizationId: owner, input } = readGet(organizationId, { id })
+      return found(await slice().get(owner, input.id), action)
     },
   }
 }
-
-/** The organization and the page of every list. */
-export const PageSchema = v.object({ organizationId: OrganizationIdSchema, ...recordPageEntries() })
-
-const GetSchema = v.object({ organizationId: OrganizationIdSchema, id: IdSchema })
 
 /** Values at most in a filter. */
 const VALUES_MAX = 20

@@ -1,7 +1,22 @@
-import { type Mounted, mount } from '../http/mount.ts'
+import { createIds } from '../base/ids.ts'
+import { readForm } from '../http/body.ts'
+import type { ApiReply, ApiRequest } from '../http/message.ts'
+import { type Handler, type Mounted, mount, type Received } from '../http/mount.ts'
+import { Refusal } from '../http/refusal.ts'
+import { createReport, isRequestId } from '../http/report.ts'
+import { splitTarget } from '../http/target.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
-import { createHandler } from './handler.ts'
-import { readOptions, type SettingsPageOptions } from './options.ts'
+import { type Access, type ResolvedAccess, readAccess } from './access.ts'
+import type { Context, Frame, Screen } from './context.ts'
+import { createAssets } from './create-assets.ts'
+import { createFormat } from './format.ts'
+import { renderDocument } from './layout.ts'
+import { type PageRequest, type ResolvedOptions, readOptions, type SettingsPageOptions } from './options.ts'
+import { createReference } from './reference.ts'
+import { contentSecurityPolicy, downloadReply, htmlReply, type ReplyContext, redirectReply } from './reply.ts'
+import { type FoundRoute, findRoute, type WrongMethod } from './routes.ts'
+import { showFailure } from './screens/failure.ts'
+import { createTexts } from './texts.ts'
 
 // An interface, so that the type of the result has a name in the declarations of a host.
 /** The page as a request handler, in every form that hosts call handlers in. */
@@ -17,4 +32,200 @@ export interface SettingsPage extends Mounted {}
 export function createSettingsPage(settings: DeveloperSettings, options: SettingsPageOptions): SettingsPage {
   const resolved = readOptions(options)
   return mount(createHandler(settings, resolved), resolved.basePath)
+}
+
+const FORM_BYTES_MAX = 65_536
+
+/** Without a session nothing of an organization is shown, and no section. */
+const NO_ACCESS: ResolvedAccess = {
+  ...readAccess({ organizationId: '-', actor: '-', can: [] }),
+  organizationId: '',
+}
+
+/** The state of a request in the handler. */
+interface Exchange {
+  readonly request: ApiRequest
+  readonly received: Received
+  /** Below the mount path. */
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly requestId: string
+  access: ResolvedAccess
+}
+
+/** Creates the handler of all requests: assets, then `authorize`, then one route, then the reply. */
+function createHandler(settings: DeveloperSettings, options: ResolvedOptions): Handler {
+  const assets = createAssets(options.themeCss)
+  const report = createReport(options.logger, options.onError)
+  const reference = createReference(options.api)
+  const spareIds = createIds()
+  let isWarned = settings.capabilities.signing
+
+  async function handle(request: ApiRequest, received: Received): Promise<ApiReply | null> {
+    const target = splitTarget(request.url, received.basePath)
+    if (target === null) return null
+    const path = target.path.replace(/\/+$/, '') || '/'
+    const query = new URLSearchParams(target.query)
+    const requestId = newRequestId()
+    const exchange: Exchange = { request, received, path, query, requestId, access: NO_ACCESS }
+    const asset = assets.find(path)
+    if (asset) return asset
+    try {
+      return await answer(exchange)
+    } catch (error) {
+      return fail(error, exchange)
+    }
+  }
+
+  async function answer(exchange: Exchange): Promise<ApiReply> {
+    const { request, received, path, query } = exchange
+    const given = await options.authorize(toPageRequest(request, received))
+    if (given === null || given === undefined) throw new Refusal(401, 'signed out')
+    if ('redirect' in given) {
+      // The browser's script would follow a redirect and show a page that does not answer the form.
+      if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
+      return redirectReply(readRedirect(given.redirect), replyContext(exchange))
+    }
+    exchange.access = readAccess(given as Access)
+    if (!isWarned) {
+      isWarned = true
+      options.logger.warn(
+        {},
+        "Settings page without signing: give createDeveloperSettings the option 'secretKeys'",
+      )
+    }
+    const route = allowed(findRoute(request.method, path), exchange.access)
+    const isPost = request.method === 'POST'
+    if (isPost && !isSameOrigin(request, options.origins)) throw new Refusal(403, 'another origin')
+    const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
+    const frame = frameOf(exchange)
+    const { locale, timeZone } = exchange.access
+    const context: Context = {
+      ...frame,
+      settings,
+      format: createFormat(locale, timeZone),
+      now: options.clock(),
+      params: route.params,
+      query,
+      form,
+      newId: options.ids,
+    }
+    return reply(await route.show(context), exchange)
+  }
+
+  function reply(screen: Screen, exchange: Exchange): ApiReply {
+    const context = replyContext(exchange)
+    if ('location' in screen) return redirectReply(screen.location, context)
+    if ('fileName' in screen) return downloadReply(screen, context)
+    const rendering = {
+      path: exchange.path,
+      assets: assets.pathsBelow(exchange.received.basePath),
+      csp: context.csp,
+    }
+    const document = renderDocument(screen, frameOf(exchange), rendering, options)
+    return htmlReply(screen.status ?? 200, document, context)
+  }
+
+  function fail(error: unknown, exchange: Exchange): ApiReply {
+    const { request, requestId, path } = exchange
+    const screen = showFailure(error, frameOf(exchange), { requestId, method: request.method })
+    const status = screen.status ?? 500
+    if (status >= 500 && !(error instanceof Refusal))
+      report(error, { requestId, method: request.method, path, status })
+    try {
+      return reply(screen, exchange)
+    } catch (layoutError) {
+      report(layoutError, { requestId, method: request.method, path, status: 500 })
+      return htmlReply(500, '<!doctype html><title>Error</title><p>Internal error', replyContext(exchange))
+    }
+  }
+
+  function frameOf({ access, received }: Exchange): Frame {
+    return {
+      access,
+      reference,
+      t: createTexts(access.locale, options.texts),
+      link: (path, query) => `${received.basePath}${path}${queryText(query)}` || '/',
+    }
+  }
+
+  function replyContext({ requestId, access }: Exchange): ReplyContext {
+    const { frameAncestors } = options
+    return { requestId, frameAncestors, csp: contentSecurityPolicy(frameAncestors, access.nonce) }
+  }
+
+  function newRequestId(): string {
+    try {
+      const id = options.ids('req')
+      return isRequestId(id) ? id : spareIds('req')
+    } catch {
+      return spareIds('req')
+    }
+  }
+
+  return {
+    handle,
+    notFound(request) {
+      const basePath = options.basePath ?? ''
+      const received = { raw: null as never, basePath, publicPath: basePath }
+      const exchange = {
+        request,
+        received,
+        path: '',
+        query: new URLSearchParams(),
+        requestId: newRequestId(),
+        access: NO_ACCESS,
+      }
+      return fail(new Refusal(404, 'not below the mount path'), exchange)
+    },
+  }
+}
+
+/** A missing ability to read hides the path; a missing ability to write refuses the act. */
+function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess): FoundRoute {
+  if (route === null) throw new Refusal(404, 'no such path')
+  if ('allow' in route) throw new Refusal(405, 'wrong method', { Allow: route.allow })
+  if (route.reads !== null && !access.can(route.reads)) throw new Refusal(404, 'no such path')
+  if (route.writes !== undefined && !access.can(route.writes)) throw new Refusal(403, 'not allowed')
+  return route
+}
+
+function toPageRequest(request: ApiRequest, { raw }: Received): PageRequest {
+  return {
+    method: request.method,
+    url: request.url,
+    raw,
+    header: (name: string) => request.header(name.toLowerCase()),
+  }
+}
+
+/** A path or an http(s) URL of the host's choice. */
+function readRedirect(redirect: unknown): string {
+  if (typeof redirect === 'string' && /^(\/|https?:\/\/)[^\s]*$/.test(redirect)) return redirect
+  throw new TypeError(
+    "Cannot use the answer of option 'authorize' because redirect must be a path or an http(s) URL",
+  )
+}
+
+function queryText(query: Readonly<Record<string, string | null | undefined>> = {}): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value ? [[name, value] as [string, string]] : [],
+  )
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
+}
+
+/**
+ * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
+ * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
+ * subdomain is refused too, which cookies with SameSite let through.
+ *
+ * @param origins further origins of the host
+ */
+function isSameOrigin(request: ApiRequest, origins: readonly string[]): boolean {
+  const site = request.header('sec-fetch-site')
+  if (site !== undefined) return site === 'same-origin'
+  const origin = request.header('origin')
+  const host = request.header('host')
+  if (origin === undefined || !URL.canParse(origin)) return false
+  return origins.includes(origin) || (host !== undefined && new URL(origin).host === host.toLowerCase())
 }

@@ -1,7 +1,7 @@
+import type { Ability } from './access.ts'
 import type { Frame, Page } from './context.ts'
 import { attributes, type Html, html, toMarkup } from './html.ts'
 import type { LayoutParts, ResolvedOptions } from './options.ts'
-import { sectionsFor } from './sections.ts'
 
 /** The paths of the two files that every page needs. */
 export interface AssetPaths {
@@ -10,7 +10,7 @@ export interface AssetPaths {
 }
 
 /** The parts of a document that do not come from its screen. */
-export interface Rendering {
+interface Rendering {
   /** Below the mount path. */
   readonly path: string
   readonly assets: AssetPaths
@@ -101,4 +101,28 @@ function currentOf(path: string, root: string): string | null {
 
 function isBelow(path: string, root: string): boolean {
   return path === root || (root !== '/' && path.startsWith(`${root}/`))
+}
+
+/** A part of the page with a place in the navigation. */
+interface Section {
+  readonly path: string
+  readonly text: string
+}
+
+/** Lists the sections that a person may see. */
+function sectionsFor({ access, t, reference }: Frame): readonly Section[] {
+  const all: readonly (Section & { readonly ability: Ability | null })[] = [
+    { path: '/', text: t`Overview`, ability: null },
+    { path: '/keys', text: t`API keys`, ability: 'keys:read' },
+    { path: '/endpoints', text: t`Webhook endpoints`, ability: 'endpoints:read' },
+    { path: '/deliveries', text: t`Deliveries`, ability: 'deliveries:read' },
+    { path: '/audit', text: t`Audit log`, ability: 'audit:read' },
+    { path: '/reference', text: t`Reference`, ability: null },
+  ]
+  // Without a session there is no section.
+  if (access.organizationId === '') return []
+  return all.filter(
+    ({ path, ability }) =>
+      (ability === null || access.can(ability)) && (path !== '/reference' || reference !== null),
+  )
 }

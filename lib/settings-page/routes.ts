@@ -3,12 +3,9 @@ import type { Show } from './context.ts'
 import * as audit from './screens/audit.ts'
 import * as deliveries from './screens/deliveries.ts'
 import * as delivery from './screens/delivery.ts'
-import * as endpoint from './screens/endpoint.ts'
 import { change, registration } from './screens/endpoint-form.ts'
 import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
 import * as endpoints from './screens/endpoints.ts'
-import * as key from './screens/key.ts'
-import { naming } from './screens/key-name.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
@@ -41,23 +38,23 @@ export interface WrongMethod {
 export const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/', reads: null, show: overview.show },
   ...both('/keys/new', 'keys', newKey),
-  { method: 'GET', path: '/keys', reads: 'keys:read', show: keys.show },
-  { method: 'GET', path: '/keys/:id', reads: 'keys:read', show: key.show },
-  ...both('/keys/:id/edit', 'keys', naming),
-  ...both('/keys/:id/rotate', 'keys', key.rotation),
-  ...both('/keys/:id/revoke', 'keys', key.revocation),
+  { method: 'GET', path: '/keys', reads: 'keys:read', show: keys.list },
+  { method: 'GET', path: '/keys/:id', reads: 'keys:read', show: keys.show },
+  ...both('/keys/:id/edit', 'keys', keys.naming),
+  ...both('/keys/:id/rotate', 'keys', keys.rotation),
+  ...both('/keys/:id/revoke', 'keys', keys.revocation),
 
   ...both('/endpoints/new', 'endpoints', registration),
-  { method: 'GET', path: '/endpoints', reads: 'endpoints:read', show: endpoints.show },
-  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoint.show },
+  { method: 'GET', path: '/endpoints', reads: 'endpoints:read', show: endpoints.list },
+  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoints.show },
   ...both('/endpoints/:id/edit', 'endpoints', change),
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
   ...both('/endpoints/:id/remove', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
-  act('/endpoints/:id/test', 'endpoints', endpoint.sendTest),
-  act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
-  act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
-  act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
+  act('/endpoints/:id/test', 'endpoints', endpoints.sendTest),
+  act('/endpoints/:id/pause', 'endpoints', endpoints.moves.pause),
+  act('/endpoints/:id/resume', 'endpoints', endpoints.moves.resume),
+  act('/endpoints/:id/enable', 'endpoints', endpoints.moves.enable),
 
   ...both('/deliveries/recover', 'deliveries', recovery),
   { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },

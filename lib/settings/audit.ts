@@ -1,10 +1,9 @@
 import * as v from 'valibot'
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
-import { IdSchema, MomentSchema } from '../base/host-input.ts'
+import { defineCall, IdSchema, MomentSchema } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { defineCall } from './calls.ts'
 
 // --- Types ---
 

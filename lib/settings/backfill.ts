@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import { found, IdSchema, whole } from '../base/host-input.ts'
+import { type Call, defineCall, found, IdSchema, whole } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { Acting, MakeEntry } from './audit-entry.ts'
-import { audited, type Call, defineAuditedCall, defineCall } from './calls.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 

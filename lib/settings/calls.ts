@@ -1,54 +1,20 @@
-import * as v from 'valibot'
+import type * as v from 'valibot'
 import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
-import { OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { type Call, defineCall, type Fields } from '../base/host-input.ts'
 import { ActorSchema, type MakeEntry } from './audit-entry.ts'
 
 // Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
 // entry, and the outcome becomes the record or a typed error.
-
-/** A call with its checked input. */
-export interface Call<Input> {
-  /** The beginning of every message: `Cannot revoke an API key`. */
-  readonly action: string
-  readonly organizationId: string
-  readonly input: Input
-}
 
 /** A call that leaves an audit entry, with its checked input. */
 export interface AuditedCall<Input> extends Call<Input> {
   readonly actor: string | null
 }
 
-/** Reads the input of a call. @throws `BusinessApiError` with code `invalid_input` */
-export type ReadCall<Input> = (organizationId: string, given?: object) => Call<Input>
-
 /** Reads the input of a call that leaves an audit entry. @throws `BusinessApiError` with code `invalid_input` */
-export type ReadAuditedCall<Input> = (organizationId: string, given?: object) => AuditedCall<Input>
-
-type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
-
-/**
- * Defines a call by its input.
- *
- * @param action the beginning of every message: `Cannot list API keys`
- * @param entries the schemas of the fields beside the organization's id
- */
-export function defineCall<Entries extends v.ObjectEntries>(
-  action: string,
-  entries: Entries,
-): ReadCall<Fields<Entries>> {
-  // A single schema, so that a refusal names every field that cannot be used.
-  const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
-  return (organizationId, given) => {
-    const fields = { ...withoutUndefined(Object(given)), organizationId }
-    const { organizationId: owner, ...input } = read(schema, fields, action) as Checked
-    return { action, organizationId: owner, input: input as Fields<Entries> }
-  }
-}
-
-type Checked = Readonly<Record<string, unknown>> & { readonly organizationId: string }
+export type ReadAuditedCall<Input> = (organizationId: string, given?: unknown) => AuditedCall<Input>
 
 /**
  * Defines a call that leaves an audit entry.

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import { found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { defineCall, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -12,8 +12,9 @@ import type {
   DeliveryState,
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
+import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import type { Acting, MakeEntry } from './audit-entry.ts'
-import { audited, defineAuditedCall, defineCall } from './calls.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 
@@ -114,8 +115,6 @@ export interface DeliverySettings {
 
 /** Deliveries that a part of a recovery inspects, at most: some seconds of work. */
 const PART_MAX = 5000
-/** Where counting ends. */
-const COUNT_MAX = 10_000
 
 /** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
@@ -163,8 +162,6 @@ const readRecoverPart = defineAuditedCall('Cannot recover deliveries', {
 
 // --- Calls ---
 
-/** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
-export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
 /** Rows that a statement locks at most. */
 const RECOVERY_BATCH = 1000
 
@@ -218,7 +215,7 @@ export function createDeliverySettings(
 
     async count(organizationId, query) {
       const { organizationId: owner, input: filter } = readCount(organizationId, query)
-      return store.deliveries.count(owner, filter, COUNT_MAX)
+      return store.deliveries.count(owner, filter, DELIVERY_COUNT_MAX)
     },
 
     async cancel(organizationId, id, options) {

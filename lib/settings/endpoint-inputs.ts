@@ -1,10 +1,10 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { IdSchema, newIdOf } from '../base/host-input.ts'
+import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
-import { defineAuditedCall, defineCall } from './calls.ts'
+import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 

@@ -1,20 +1,11 @@
 import * as v from 'valibot'
-import {
-  found,
-  IdSchema,
-  MomentSchema,
-  OrganizationIdSchema,
-  read,
-  whole,
-  withoutUndefined,
-} from '../base/host-input.ts'
+import { defineCall, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { defineCall } from './calls.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -84,8 +75,7 @@ export interface EventSettings {
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const typesRequirement = `must be one or more of ${EVENT_TYPES.join(', ')}`
 
-const ListSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const readList = defineCall('Cannot list events', {
   type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
@@ -114,14 +104,9 @@ export function createEventSettings({
   deliveries,
 }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>): EventSettings {
   return {
-    async list(organizationId, query = {}) {
-      const given = { ...withoutUndefined(query), organizationId }
-      const {
-        organizationId: owner,
-        limit,
-        before,
-        ...filter
-      } = read(ListSchema, given, 'Cannot list events')
+    async list(organizationId, query) {
+      const { organizationId: owner, input } = readList(organizationId, query)
+      const { limit, before, ...filter } = input
       const { events, next } = await eventLog.list(owner, filter, limit, before)
       return { data: events, next }
     },

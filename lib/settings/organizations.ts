@@ -1,9 +1,8 @@
 import * as v from 'valibot'
 import type { PartResult } from '../access/organizations.ts'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
-import { IdSchema } from '../base/host-input.ts'
+import { defineCall, IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { defineCall } from './calls.ts'
 
 /** Options of `organizations.delete`. */
 export interface OrganizationDeletion {

@@ -1,6 +1,6 @@
+import { defineCall } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { Overview } from '../webhooks/overview.ts'
-import { defineCall } from './calls.ts'
 
 /** The state of an organization's settings at a glance. */
 export interface OverviewSettings {

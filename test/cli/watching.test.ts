@@ -11,9 +11,9 @@ import { type Program, startSource } from '../examples/_program.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
-import { addEndpoint, DEVELOPMENT, newOrganization } from './_settings.ts'
+import { addEndpoint, newOrganization } from './_settings.ts'
 
-// The commands that watch an organization, as processes, and the commands that feed them.
+// The command that watches an organization, as a process, and the commands that feed it.
 
 let database: TestDatabase
 let sql: Sql
@@ -30,7 +30,7 @@ after(() => database.drop())
 async function start(t: TestContext, ...args: readonly string[]): Promise<Program> {
   const program = startSource(['lib/cli.ts', ...args], { DATABASE_URL: database.url })
   t.after(() => program.signal('SIGKILL'))
-  await program.prints(/Forwarding|Following|started/)
+  await program.prints(/Forwarding|started/)
   return program
 }
 
@@ -160,63 +160,6 @@ describe('listen', () => {
       2,
       /--forward-to because it must be/,
     )
-  })
-})
-
-describe('deliveries tail', () => {
-  test('prints new deliveries, attempts and ends, and nothing from before', async (t) => {
-    let status = 500
-    const receiver = await startReceiver(t, (response) => response.writeHead(status).end('no'))
-    const org = newOrganization()
-    const url = ['--url', `${receiver.origin}/hook`]
-    const { id } = jsonOf(await run('endpoints', 'add', '-o', org, ...url, ...DEVELOPMENT, '--json'))
-    status = 200
-    await publish(sql, org)
-    await run('deliver', '--once', ...DEVELOPMENT)
-    status = 500
-    const program = await start(t, 'deliveries', 'tail', '-o', org, '--json')
-    await publish(sql, org, 1, 'invoice.paid')
-    await program.prints(/"state":"pending"/)
-    await run('deliver', '--once', ...DEVELOPMENT)
-    await program.prints(/"status":500/)
-    await run('endpoints', 'disable', id, '-o', org, '--yes')
-    await publish(sql, org, 1, 'client.created')
-    await program.prints(/endpoint_disabled/)
-    await stop(program)
-    const [started, ...lines] = linesOf(program)
-    assert.deepEqual(started, { event: 'started' })
-    assert.deepEqual(
-      lines.map(({ event, type, state, status: answer }) => [event, type, state, answer]).slice(0, 3),
-      [
-        ['delivery', 'invoice.paid', 'pending', undefined],
-        ['attempt', 'invoice.paid', 'pending', 500],
-        ['delivery', 'client.created', 'skipped', undefined],
-      ],
-    )
-    assert.deepEqual(lines.at(-1), { event: 'stopped' })
-  })
-
-  test('prints lines for people, of one endpoint where one is named', async (t) => {
-    const receiver = await startReceiver(t)
-    const org = newOrganization()
-    const url = ['--url', `${receiver.origin}/hook`]
-    const { id } = jsonOf(await run('endpoints', 'add', '-o', org, ...url, ...DEVELOPMENT, '--json'))
-    await addEndpoint(run, org, '--types', 'invoice.paid')
-    const program = await start(t, 'deliveries', 'tail', '-o', org, '--endpoint', id)
-    await publish(sql, org, 3, 'invoice.paid')
-    await run('deliver', '--once', '--quiet', ...DEVELOPMENT)
-    await program.prints(/(.* 200 .*\n){3}/)
-    await stop(program)
-    const lines = program.stdout().trim().split('\n')
-    const attempts = lines.filter((line) => line.includes('  200  '))
-    assert.equal(attempts.length, 3)
-    for (const line of attempts) {
-      assert.match(
-        line,
-        new RegExp(`^\\d\\d:\\d\\d:\\d\\dZ {2}200 {2}\\d+ ms {2}invoice\\.paid {2}dlv_\\w+ {2}${id}$`),
-      )
-    }
-    assert.deepEqual([lines[0], lines.at(-1)], ['Following deliveries. Ctrl-C or SIGTERM stops.', 'Stopped'])
   })
 })
 

@@ -68,6 +68,8 @@ export interface StoreContractOptions extends StoreUnderTest {
   readonly name: string
   /** The runner: `{ describe, test }` of node:test or Vitest. A test takes up to 30 seconds on a slow machine. */
   readonly runner: TestRunner
+  /** The parts to run. Default all. */
+  readonly parts?: readonly StoreCapability[] | undefined
   /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
   readonly without?: readonly StoreCapability[] | undefined
 }
@@ -131,18 +133,20 @@ const ONE_STORE = 'one store for all'
  * Registers the tests of the store contract: atomicity, races, isolation of organizations, idempotency, leases, retries, audit
  * and the rest of what `BusinessApiStore` promises. Both stores of the library pass the same suite.
  *
- * @throws `RangeError` for a part in `without` that the contract does not have
+ * @throws `RangeError` for a part in `parts` or `without` that the contract does not have
  */
-export function describeStoreContract({ name, runner, without = [], ...store }: StoreContractOptions): void {
-  const known = [...Object.keys(PARTS), ONE_STORE]
-  const unknown = without.find((part) => !known.includes(part))
+export function describeStoreContract(options: StoreContractOptions): void {
+  const { name, runner, parts, without = [], ...store } = options
+  const known: readonly string[] = [...Object.keys(PARTS), ONE_STORE]
+  const unknown = [...(parts ?? []), ...without].find((part) => !known.includes(part))
   if (unknown !== undefined) {
     throw new RangeError(
-      `Cannot leave '${unknown}' out of the contract because it is none of its parts: ${known.join(', ')}`,
+      `Cannot find '${unknown}' in the contract of stores: its parts are ${known.map((part) => `'${part}'`).join(', ')}`,
     )
   }
   runner.describe(`${name} store`, () => {
     for (const [part, register] of Object.entries(PARTS)) {
+      if (parts !== undefined && !parts.includes(part as StoreCapability)) continue
       runner.describe(part, () => register(harnessOf(store, runner, without, part as StoreCapability)))
     }
   })

@@ -3,30 +3,35 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
-import type { Project } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
 import { assertError, call, type Prepared, prepareDatabase, visit } from './_host.ts'
 import { endProgram, type Program, readBaseUrl, startSource } from './_program.ts'
-
-const PROJECT: Project = {
-  id: 'TRACKER-7',
-  name: 'Showroom relaunch',
-  status: 'in review',
-  billingType: 'fixed',
-  value: 12_000,
-}
 
 let prepared: Prepared
 let tracker: Server
 let program: Program
 let url: string
+let projects: readonly { readonly id: string }[]
 const asked: (string | undefined)[] = []
 let trackerStatus = 200
 
 before(async () => {
   prepared = await prepareDatabase()
+  const store = createPostgresStore(prepared.databaseUrl)
+  const platform = createPlatform(store)
+  projects = [
+    await platform.projects.create('org_example', {
+      name: 'Showroom relaunch',
+      billingType: 'fixed',
+      value: 12_000,
+    }),
+    await platform.projects.create('org_example', { name: 'Signage', billingType: 'hourly', value: 300 }),
+  ]
+  await store.close()
   tracker = createServer((request, response) => {
     asked.push(request.url)
-    response.writeHead(trackerStatus).end(JSON.stringify([PROJECT]))
+    response.writeHead(trackerStatus).end(JSON.stringify({ [projects[0]?.id ?? '']: 'in review' }))
   })
   await once(tracker.listen(0, '127.0.0.1'), 'listening')
   program = startSource(['examples/custom-store.ts'], {
@@ -43,10 +48,11 @@ after(async () => {
   await prepared.drop()
 })
 
-test("examples/custom-store lists the projects of the caller's organization from the tracker", async () => {
+test("examples/custom-store lists projects with the tracker's statuses, and its own where the tracker has none", async () => {
+  const [relaunch, signage] = projects
   const response = await call(`${url}/api/v1/projects?limit=7`, prepared.key)
-  assert.deepEqual(await response.json(), { data: [PROJECT] })
-  assert.deepEqual(asked, ['/organizations/org_example/projects?limit=7'])
+  assert.deepEqual(await response.json(), { data: [signage, { ...relaunch, status: 'in review' }] })
+  assert.deepEqual(asked, [`/organizations/org_example/statuses?projects=${signage?.id}%2C${relaunch?.id}`])
 })
 
 test('examples/custom-store does not ask the tracker for a caller without a key', async () => {

@@ -9,7 +9,6 @@ import { formatDuration, formatMoment } from '../durations.ts'
 import { choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
-import { tail } from './delivery-tail.ts'
 import { recover, redeliver } from './recovery.ts'
 
 const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
@@ -139,5 +138,5 @@ const cancel: Command = defineCommand({
 export const deliveries: Group = {
   name: 'deliveries',
   summary: 'the delivery log of an organization',
-  commands: [listDeliveries, show, tail, redeliver, recover, cancel],
+  commands: [listDeliveries, show, redeliver, recover, cancel],
 }

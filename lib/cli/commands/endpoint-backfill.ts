@@ -1,9 +1,10 @@
 import { BACKFILL_TYPES } from '../../resources/backfill.ts'
 import type { BackfillPart, BackfillPreview } from '../../settings/backfill.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
+import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
-import { CONFIRMATION_FLAGS, COUNTED_MAX, type Consequence, confirm, countOf } from '../confirmation.ts'
+import { CONFIRMATION_FLAGS, type Consequence, confirm, countOf } from '../confirmation.ts'
 import { withSettings } from '../database.ts'
 import { Failure } from '../failure.ts'
 import { choices, parsed, parseWhole } from '../flags.ts'
@@ -85,7 +86,7 @@ async function backfillAll(
   const counts = Object.values(preview?.records ?? {})
   const total = counts.reduce((sum, count) => sum + count, 0)
   // A bar that ends at a number that is not the end would mislead.
-  const isWhole = counts.every((count) => count < COUNTED_MAX)
+  const isWhole = counts.every((count) => count < DELIVERY_COUNT_MAX)
   const signals = listenForSignals(session.terminal)
   const stopping = new AbortController()
   void signals.first.then(() => stopping.abort())

@@ -10,7 +10,7 @@ import {
   overlapFlag,
 } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
-import { ofRotatingSecret, readOutlook } from '../consequences.ts'
+import { countEndpoint, ofRotatingSecret } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment } from '../durations.ts'
 import { UsageError } from '../failure.ts'
@@ -128,7 +128,7 @@ export const rotate: Command = defineCommand({
       session,
       async (settings) => {
         const outlook = () =>
-          readOutlook(settings, session, owner, argument, 'Cannot rotate the secret of a webhook endpoint')
+          countEndpoint(settings, owner, argument, 'Cannot rotate the secret of a webhook endpoint')
         if (!(await confirm(session, asking, async () => ofRotatingSecret(await outlook(), overlap))))
           return null
         return settings.endpoints.rotateSecret(owner, argument, { overlapMs: overlap, actor: who })

@@ -2,7 +2,7 @@ import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
-import { ofDisabling, ofRemoving, readOutlook } from '../consequences.ts'
+import { countEndpoint, ofDisabling, ofRemoving } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 
 // Commands that change whether an endpoint gets events.
@@ -63,9 +63,7 @@ export const disable: Command = defineCommand({
     const { argument: id } = session
     const disabled = await withSettings(session, async (settings) => {
       const goesOn = await confirm(session, asking, async () => {
-        return ofDisabling(
-          await readOutlook(settings, session, owner, id, 'Cannot disable a webhook endpoint'),
-        )
+        return ofDisabling(await countEndpoint(settings, owner, id, 'Cannot disable a webhook endpoint'))
       })
       return goesOn ? settings.endpoints.disable(owner, id, { actor: who }) : null
     })
@@ -87,7 +85,7 @@ export const remove: Command = defineCommand({
     const { argument: id } = session
     const isRemoved = await withSettings(session, async (settings) => {
       const goesOn = await confirm(session, asking, async () => {
-        return ofRemoving(await readOutlook(settings, session, owner, id, 'Cannot remove a webhook endpoint'))
+        return ofRemoving(await countEndpoint(settings, owner, id, 'Cannot remove a webhook endpoint'))
       })
       if (goesOn) await settings.endpoints.remove(owner, id, { actor: who })
       return goesOn

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../../access/api-keys.ts'
+import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES } from '../../access/scopes.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import {
@@ -133,10 +133,10 @@ const COLUMNS: readonly Column<ApiKey>[] = [
   { title: 'SCOPES', value: ({ scopes }) => scopes.join(', ') },
 ]
 
-function stateOf({ revokedAt, expiresAt }: ApiKey): string {
-  if (revokedAt !== null) return 'revoked'
-  if (expiresAt === null) return 'active'
-  return Date.parse(expiresAt) <= Date.now() ? 'expired' : `until ${expiresAt.slice(0, 10)}`
+function stateOf(key: ApiKey): string {
+  const end = endOfKey(key, Date.now())
+  if (end !== null) return end
+  return key.expiresAt === null ? 'active' : `until ${key.expiresAt.slice(0, 10)}`
 }
 
 const revoke: Command = defineCommand({

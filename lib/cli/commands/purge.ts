@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createIds } from '../../base/ids.ts'
 import type { DeliveryStore, PurgeEntry, PurgeReport } from '../../webhooks/deliveries.ts'
+import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor } from '../common-flags.ts'
-import { CONFIRMATION_FLAGS, COUNTED_MAX, confirm } from '../confirmation.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofPurging } from '../consequences.ts'
 import { withInspector, withStore } from '../database.ts'
 import { formatDuration, parseDuration } from '../durations.ts'
@@ -39,7 +40,7 @@ A running business-api-kit deliver does all this by itself: see its --retention.
     const report = await withStore(session, async (store) => {
       const goesOn = await confirm(session, asking, async () => {
         const preview = await withInspector(url, (inspector) =>
-          inspector.previewPurge(olderThan, COUNTED_MAX),
+          inspector.previewPurge(olderThan, DELIVERY_COUNT_MAX),
         )
         return ofPurging(preview, formatDuration(olderThan))
       })

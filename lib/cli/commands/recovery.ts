@@ -1,9 +1,10 @@
-import { RECOVERABLE, type RecoveryFilter } from '../../settings/deliveries.ts'
+import type { RecoveryFilter } from '../../settings/deliveries.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
+import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
-import { CONFIRMATION_FLAGS, COUNTED_MAX, confirm } from '../confirmation.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRecovering } from '../consequences.ts'
 import { withInspector, withSettings } from '../database.ts'
 import { FILTER_FLAGS, readFilter } from '../delivery-filter.ts'
@@ -65,7 +66,7 @@ export const recover: Command = defineCommand({
     const done = await withSettings(session, async (settings) => {
       const disabled = await findDisabled(settings, owner, filter)
       const goesOn = await confirm(session, { yes, dryRun }, async () => {
-        const [deadLettered = 0, skipped = 0] = await count(owner, filter, session, COUNTED_MAX)
+        const [deadLettered = 0, skipped = 0] = await count(owner, filter, session, DELIVERY_COUNT_MAX)
         return ofRecovering(owner, deadLettered, skipped, disabled)
       })
       return goesOn ? { ...(await recoverAll(settings, owner, filter, who, session)), disabled } : null

@@ -1,12 +1,15 @@
+import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/audit.ts'
+import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
 import type { Context, Page } from '../context.ts'
-import { isFiltered } from '../form-values.ts'
-import { html } from '../html.ts'
-import { buttonLink, pageLinks } from '../views/link.ts'
+import { isFiltered, readId } from '../form-values.ts'
+import { type Content, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { filterForm, input, select } from '../views/form.ts'
+import { buttonLink, pageLinks, quietLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
-import { entryList } from './audit-entries.ts'
-import { auditFilterForm, readAuditFilter, toAuditQuery } from './audit-filter.ts'
 import { nameOf } from './endpoint-words.ts'
+import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
 export async function show(context: Context): Promise<Page> {
@@ -42,4 +45,163 @@ async function readNames({ settings, access }: Context): Promise<ReadonlyMap<str
     ...keys.map(({ id, name }) => [id, name] as const),
     ...endpoints.map((endpoint) => [endpoint.id, nameOf(endpoint)] as const),
   ])
+}
+
+// --- The filter ---
+
+/** The filter of the audit log as the URL has it; empty texts select all. */
+interface AuditLogFilter extends Period {
+  readonly action: AuditAction | ''
+  readonly actor: string
+  readonly subject: string
+}
+
+const ACTOR_MAX = 200
+
+/** Reads the filter of a URL; values that cannot be used count as absent. */
+function readAuditFilter(query: URLSearchParams): AuditLogFilter {
+  const text = (name: string): string => query.get(name)?.trim() ?? ''
+  const actor = query.get('actor') ?? ''
+  return {
+    action: AUDIT_ACTIONS.find((action) => action === text('action')) ?? '',
+    actor: isStorable(actor) && [...actor].length <= ACTOR_MAX ? actor : '',
+    subject: readId(text('subject')),
+    ...readPeriod(text),
+  }
+}
+
+/** The filter as the settings take it. */
+function toAuditQuery({ action, actor, subject, ...period }: AuditLogFilter, now: number) {
+  return {
+    ...(action !== '' && { action }),
+    ...(actor !== '' && { actor }),
+    ...(subject !== '' && { subjectId: subject }),
+    ...momentsOf(period, now),
+  }
+}
+
+/**
+ * The form of the filter. The subject comes by a link beside an entry: a list of all keys that ever were would have no end.
+ *
+ * @param names of subjects by id
+ */
+function auditFilterForm(context: Context, filter: AuditLogFilter, names: ReadonlyMap<string, string>): Html {
+  const { t, link } = context
+  const { action, actor, subject } = filter
+  return filterForm(
+    t,
+    link('/audit'),
+    isFiltered(filter),
+    html`${select({ name: 'action', label: t`Change` }, [{ value: '', text: t`All` }, ...AUDIT_ACTIONS.map((each) => ({ value: each, text: actionText(t, each) }))], action)}
+${input({ name: 'actor', label: t`Who (the whole name)` }, { value: actor, autocomplete: 'off', spellcheck: 'false', size: 18 })}
+${periodFields(context, filter)}${
+  subject !== '' &&
+  html`<input type="hidden" name="subject" value="${subject}">
+<p class="ba-lead">${t`Only changes of`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
+}`,
+  )
+}
+
+// --- Entries ---
+
+/** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
+export async function auditOf(context: Context, subjectId: string): Promise<Content> {
+  const { settings, access, t, link } = context
+  if (!access.can('audit:read')) return null
+  const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
+  if (data.length === 0) return null
+  return html`<h2 id="changes">${t`Changes`}</h2>
+${entryList(context, data, null)}
+${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
+}
+
+/**
+ * Entries as sentences, newest first.
+ *
+ * @param names of subjects by id, shown in each entry; null on a page about a single subject
+ */
+function entryList(
+  context: Context,
+  entries: readonly AuditEntry[],
+  names: ReadonlyMap<string, string> | null,
+): Html {
+  const { t, format } = context
+  return html`<ul class="ba-log">
+${entries.map(
+  (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
+    entry.actor === null ? t`The operator` : entry.actor
+  }</strong> ${sentence(t, entry)}${names && html` ${subjectOf(context, entry, names)}`}</span></li>
+`,
+)}</ul>`
+}
+
+/** The word of an action: `disabled the endpoint`. */
+function actionText(t: Texts, action: AuditAction): string {
+  return VERBS[action]?.(t) ?? action
+}
+
+const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
+  'api_key.created': (t) => t`made the key`,
+  'api_key.updated': (t) => t`renamed the key`,
+  'api_key.revoked': (t) => t`revoked the key`,
+  'api_key.rotated': (t) => t`rotated the key`,
+  'rate_limit.set': (t) => t`set the rate limit`,
+  'endpoint.registered': (t) => t`added the endpoint`,
+  'endpoint.updated': (t) => t`changed the endpoint`,
+  'endpoint.paused': (t) => t`paused the endpoint`,
+  'endpoint.resumed': (t) => t`resumed the endpoint`,
+  'endpoint.disabled': (t) => t`disabled the endpoint`,
+  'endpoint.enabled': (t) => t`enabled the endpoint`,
+  'endpoint.removed': (t) => t`removed the endpoint`,
+  'endpoint.secret_rotated': (t) => t`rotated the signing secret`,
+  'endpoint.test_sent': (t) => t`sent a test`,
+  'endpoint.backfilled': (t) => t`sent existing records`,
+  'delivery.redelivered': (t) => t`sent the delivery again`,
+  'deliveries.recovered': (t) => t`sent failed deliveries again`,
+  'delivery.cancelled': (t) => t`cancelled the delivery`,
+  'events.purged': (t) => t`purged old events`,
+}
+
+function sentence(t: Texts, { action, details }: AuditEntry): string {
+  const verb = actionText(t, action)
+  const more = detailText(t, action, details)
+  return more === '' ? verb : `${verb} (${more})`
+}
+
+/** Returns the details of an entry as words: names and numbers, never a secret. */
+function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
+  const { name, type, fields, recovered, events, overlapMs } = details
+  if (typeof name === 'string') return name
+  if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
+  if (action === 'endpoint.test_sent' && typeof type === 'string') return type
+  if (action === 'deliveries.recovered' && typeof recovered === 'number') {
+    return t.count(recovered, 'one delivery', '{0} deliveries')
+  }
+  if (action === 'endpoint.backfilled' && typeof events === 'number')
+    return t.count(events, 'one event', '{0} events')
+  if (action === 'events.purged' && typeof events === 'number')
+    return t.count(events, 'one event', '{0} events')
+  if (overlapMs === 0) return t`without overlap`
+  if (typeof overlapMs === 'number') {
+    return t.count(Math.round(overlapMs / 3_600_000), 'one hour of overlap', '{0} hours of overlap')
+  }
+  return ''
+}
+
+function subjectOf(
+  { link, t, access }: Context,
+  { subjectId }: AuditEntry,
+  names: ReadonlyMap<string, string>,
+): Content {
+  const [kind] = subjectId.split('_', 1)
+  const paths: Readonly<Record<string, readonly [path: string, isSeen: boolean]>> = {
+    key: ['/keys', access.can('keys:read')],
+    we: ['/endpoints', access.can('endpoints:read')],
+    dlv: ['/deliveries', access.can('deliveries:read')],
+  }
+  const [path, isSeen] = paths[kind ?? ''] ?? []
+  if (path === undefined) return null
+  const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
+  const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)
+  return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
 }

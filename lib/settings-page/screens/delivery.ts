@@ -1,17 +1,16 @@
 import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
-import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
+import type { DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
 import type { Context, Page, Screen } from '../context.ts'
-import { type Content, exact, html } from '../html.ts'
+import { type Content, exact, type Html, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { codeBlock } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { buttonForm } from '../views/form.ts'
 import { questionLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { attemptFacts } from './attempt.ts'
-import { auditOf } from './audit-entries.ts'
-import { dueText, isMoving } from './delivery-table.ts'
-import { deliveryState, reasonText } from './delivery-words.ts'
+import { auditOf } from './audit.ts'
+import { dueText, isMoving } from './deliveries.ts'
+import { answerText, deliveryState, reasonText } from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 
 /** `/deliveries/:id`. */
@@ -143,4 +142,23 @@ function pretty(body: string): string {
   } catch {
     return body
   }
+}
+
+/** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
+export function attemptFacts(
+  { t, format }: Context,
+  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
+): Html {
+  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = attempt
+  const phases = [
+    [t`look-up`, dnsMs],
+    [t`connect`, connectMs],
+    [t`TLS`, tlsMs],
+    [t`first byte`, firstByteMs],
+  ] as const
+  const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
+  return html`${facts([
+    [t`Answer`, answerText(t, status, error)],
+    [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}`
 }

@@ -1,3 +1,4 @@
+import { readOutlook } from '../../webhooks/outlook.ts'
 import type { Context, Page, Screen } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
@@ -118,10 +119,7 @@ async function find({
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
   const endpoint = await find(context)
-  const waiting = await settings.deliveries.count(access.organizationId, {
-    endpointId: endpoint.id,
-    states: ['pending'],
-  })
+  const { waiting } = await readOutlook(settings, access.organizationId, endpoint.id)
   const text =
     waiting === 0
       ? t`No delivery waits for it.`

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../../access/api-keys.ts'
+import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES, type Scope } from '../../access/scopes.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
@@ -15,15 +15,11 @@ export function keyNameProblem(t: Texts, name: string): string | null {
   return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
 }
 
-/** Returns whether a key has neither been revoked nor expired. */
-export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
-  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)
-}
-
 /** The state of a key as a word. */
 export function keyState(t: Texts, key: ApiKey, now: number): Html {
-  if (key.revokedAt !== null) return badge('bad', t`Revoked`)
-  if (!isInForce(key, now)) return badge('quiet', t`Expired`)
+  const end = endOfKey(key, now)
+  if (end === 'revoked') return badge('bad', t`Revoked`)
+  if (end === 'expired') return badge('quiet', t`Expired`)
   if (key.successorId !== null) return badge('wait', t`Replaced`)
   return badge('good', t`Active`)
 }

@@ -1,4 +1,5 @@
 import { isIdOf } from '../../base/ids.ts'
+import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../../webhooks/outlook.ts'
 import type { Context, Page, Screen } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
@@ -6,10 +7,8 @@ import { confirmationPage } from '../views/confirmation.ts'
 import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { type DeliveryFilter, readFilter } from './delivery-filter.ts'
+import { type DeliveryFilter, readFilter } from './deliveries.ts'
 import { momentsOf } from './period.ts'
-
-const COUNT_MAX = 10_000
 
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
@@ -20,7 +19,7 @@ export const recovery = {
     const count = await settings.deliveries.count(access.organizationId, {
       ...scopeOf(filter),
       ...period,
-      states: ['dead_lettered', 'skipped'],
+      states: RECOVERABLE,
     })
     const back = link('/deliveries', { ...filter })
     const title = t`Send failed deliveries again?`
@@ -30,8 +29,8 @@ export const recovery = {
     return confirmationPage(t, {
       title,
       consequences: [
-        count >= COUNT_MAX
-          ? t`${COUNT_MAX} or more failed and skipped deliveries match the filter.`
+        count >= DELIVERY_COUNT_MAX
+          ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries match the filter.`
           : t.count(
               count,
               'One failed or skipped delivery matches the filter.',

@@ -1,12 +1,11 @@
 import { BusinessApiError, NOT_FOUND } from '../../base/errors.ts'
 import type { Context, Download, Page } from '../context.ts'
 import { type Content, html } from '../html.ts'
-import type { Operation, Reference } from '../reference.ts'
+import type { Operation, Reference, Schema } from '../reference.ts'
 import { codeBlock } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
 import { inlineProse, prose } from '../views/prose.ts'
 import { type Column, table } from '../views/table.ts'
-import { fieldsOf, type SchemaField } from './schema-fields.ts'
 import { verificationCode } from './verification-code.ts'
 
 /** `/reference`: the operations and the events of the API, from the OpenAPI document. */
@@ -124,4 +123,58 @@ function curlOf({ method, path, body }: Operation, { server }: Reference): strin
   return [...lines, `-H 'Idempotency-Key: …'`, `-H 'Content-Type: application/json'`, `-d '${json}'`].join(
     ' \\\n  ',
   )
+}
+
+// --- The fields of a schema ---
+
+/** A field of a JSON value, named by a path: `business.name`, `data[].id`. */
+interface SchemaField {
+  readonly path: string
+  readonly type: string
+  readonly description: string
+  readonly isRequired: boolean
+}
+
+/** Deeper than every real schema: the bound ends the walk through a schema that contains itself. */
+const DEPTH_MAX = 6
+
+/** Lists the fields of a schema, including the fields inside objects and lists. */
+function fieldsOf(schema: Schema, reference: Reference, path = '', depth = 0): readonly SchemaField[] {
+  const { properties, items, required = [] } = withoutNull(schema, reference)
+  if (depth > DEPTH_MAX) return []
+  if (items) return fieldsOf(items, reference, `${path}[]`, depth + 1)
+  return Object.entries(properties ?? {}).flatMap(([name, property]) => {
+    const own = path === '' ? name : `${path}.${name}`
+    const field = {
+      path: own,
+      type: typeOf(property, reference),
+      description: property.description ?? withoutNull(property, reference).description ?? '',
+      isRequired: required.includes(name),
+    }
+    return [field, ...fieldsOf(property, reference, own, depth + 1)]
+  })
+}
+
+/** Returns the schema; for a choice between null and a schema, the latter. */
+function withoutNull(schema: Schema, reference: Reference): Schema {
+  const resolved = reference.resolve(schema)
+  const value = resolved.anyOf?.map((each) => reference.resolve(each)).find(({ type }) => type !== 'null')
+  return value ?? resolved
+}
+
+function typeOf(schema: Schema, reference: Reference): string {
+  const resolved = reference.resolve(schema)
+  if (resolved.anyOf) return resolved.anyOf.map((each) => typeOf(each, reference)).join(' or ')
+  const { type, format, const: only, enum: all } = resolved
+  if (only !== undefined) return JSON.stringify(only)
+  if (all) return all.map((value) => JSON.stringify(value)).join(' or ')
+  const name = typeof type === 'string' ? type : (type?.join(' or ') ?? 'any')
+  return `${name}${format === undefined ? '' : `, ${format}`}${boundsOf(resolved)}`
+}
+
+function boundsOf({ minLength, maxLength }: Schema): string {
+  if (maxLength === undefined) return ''
+  return minLength === undefined
+    ? `, at most ${maxLength} characters`
+    : `, ${minLength} to ${maxLength} characters`
 }

@@ -1,0 +1,13 @@
+import type { Clock } from '../../lib/base/ids.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import type { BusinessApiStore } from '../../lib/store.ts'
+
+// A store with a planted fault: new clients are written without their events.
+
+export function createStore(options: { clock: Clock }): BusinessApiStore {
+  const store = createMemoryStore(options)
+  return {
+    ...store,
+    clients: { ...store.clients, create: (creation) => store.clients.create({ ...creation, events: [] }) },
+  }
+}
