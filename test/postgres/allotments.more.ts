@@ -14,6 +14,7 @@ import { ask } from '../../lib/postgres/statements/statement.ts'
 import { NO_LIMITS } from '../../lib/postgres/verdict.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { programFile } from '../_program.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { newKey } from '../contract/tenant.ts'
 import type { Admitted, Admitting } from './_admitter.ts'
@@ -81,7 +82,7 @@ describe('Four processes', () => {
   async function admitInFour(about: Omit<Admitting, 'databaseUrl'>): Promise<Admitted> {
     const admitting: Admitting = { databaseUrl: database.url, ...about }
     const children = Array.from({ length: 4 }, () =>
-      fork(join(import.meta.dirname, '_admitter.ts'), [JSON.stringify(admitting)]),
+      fork(programFile(join(import.meta.dirname, '_admitter.ts')), [JSON.stringify(admitting)]),
     )
     await Promise.all(children.map((child) => once(child, 'message')))
     const reports = children.map((child) => once(child, 'message'))
