@@ -4,7 +4,8 @@ import { join, relative } from 'node:path'
 
 export const ROOT: string = join(import.meta.dirname, '..')
 
-const isCompiled = import.meta.filename.endsWith('.js')
+/** True in a run of `npm test` or `npm run test:more`. */
+export const isCompiled: boolean = import.meta.filename.endsWith('.js')
 
 /** Where `_compile.ts` writes. */
 export const COMPILED: string = join(ROOT, '.compiled')

@@ -3,6 +3,16 @@ import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createRefusalPace } from '../../lib/api/refusal-pace.ts'
 
+test('a hundred refusals go out at once', async ({ mock }) => {
+  mock.method(performance, 'now', () => 0)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const pace = createRefusalPace(3000)
+  let passed = 0
+  for (let index = 0; index < 150; index++) void pace('peer').then(() => passed++)
+  await nextTurn()
+  assert.equal(passed, 100)
+})
+
 test('thousands of refusals at once all go out within their share of the deadline, and spaced out', async ({
   mock,
 }) => {

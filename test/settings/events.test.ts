@@ -24,7 +24,7 @@ function collect(feed: AsyncIterable<EventRecord>): {
 }
 
 async function until(isDone: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 60_000
   while (!isDone()) {
     assert.ok(Date.now() < deadline, what)
     await sleep(20)
