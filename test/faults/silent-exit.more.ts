@@ -15,9 +15,9 @@ import { type NetworkProxy, startProxy } from './_proxy.ts'
 
 const ENDING = join(import.meta.dirname, '_ending-host.ts')
 const IDLE = join(import.meta.dirname, '_idle-host.ts')
-/** The time that each close is given, and a second. */
-const CLOSED_WITHIN_MS = 1500
-const EXITS_WITHIN_MS = 3000
+/** Half a second is given, and four seconds are the default of a store. */
+const CLOSED_WITHIN_MS = 3500
+const EXITS_WITHIN_MS = 20_000
 
 describe('a process ends in a network that has fallen silent', () => {
   let directory: string
