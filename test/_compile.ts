@@ -3,11 +3,10 @@
 //   tsx test/_compile.ts
 //
 // In `.compiled` are the files of `lib` and `examples` as a module each, the files of `test` together with the helpers that they
-// import, and `run/TIER/FOLDER.js`, which imports one after the other the files of a folder that belong to a tier. A file with a
-// line `// Alone: REASON` has a process to itself.
+// import, and `run/TIER/FOLDER.js`, which imports one after the other the files of a folder that belong to a tier.
 
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { basename, dirname, extname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build, type Plugin } from 'esbuild'
 import { COMPILED, compiledFile, ROOT } from './_program.ts'
@@ -15,7 +14,7 @@ import { COMPILED, compiledFile, ROOT } from './_program.ts'
 /** The tiers that run compiled, by the end of the names of their files. */
 const TIERS = ['test', 'more']
 
-/** What other programs compile, or nobody. */
+/** What other programs compile, or nobody. Of the benchmark only the figures have a test. */
 const FOREIGN =
   /node_modules|\.d\.ts$|\.slow\.ts$|^lib\/settings-page\/client\/|^examples\/nextjs\/|^test\/(bench|browser|bundles|drivers|mounts|openapi\/tools)\/(?!figures)/
 
@@ -71,16 +70,13 @@ function separate({ onResolve, onLoad }: Parameters<Plugin['setup']>[0]): void {
 }
 
 async function writeRuns(tier: string): Promise<void> {
-  const runs = new Map<string, string[]>()
-  for (const file of sources.filter((source) => source.endsWith(`.${tier}.ts`))) {
-    const isAlone = /^\/\/ Alone: /m.test(await readFile(join(ROOT, file), 'utf8'))
-    const folder = basename(dirname(file))
-    const run = isAlone ? `${folder}-${basename(file, extname(file))}` : folder
-    runs.set(run, [...(runs.get(run) ?? []), file])
-  }
   const directory = join(COMPILED, 'run', tier)
   await mkdir(directory, { recursive: true })
-  for (const [run, files] of runs) await writeFile(join(directory, `${run}.js`), toImports(directory, files))
+  const files = sources.filter((source) => source.endsWith(`.${tier}.ts`))
+  for (const folder of new Set(files.map(dirname))) {
+    const imported = files.filter((file) => dirname(file) === folder)
+    await writeFile(join(directory, `${basename(folder)}.js`), toImports(directory, imported))
+  }
 }
 
 /** Each file is a suite, so that its hooks are its own, and begins when the one before has ended. */
