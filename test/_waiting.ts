@@ -4,7 +4,7 @@ import type { Sql } from 'postgres'
 // Waits for locks, of the sessions of a test's database.
 
 /** Far longer than a session needs to begin to wait, in milliseconds. */
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 60_000
 
 /** Counts the sessions of a test's database that wait for a lock. */
 export async function countWaiting(sql: Pick<Sql, 'unsafe'>): Promise<number> {
@@ -18,7 +18,7 @@ export async function countWaiting(sql: Pick<Sql, 'unsafe'>): Promise<number> {
  * Waits until sessions wait for a lock.
  *
  * @param count so many sessions at least
- * @throws Error if fewer sessions wait after ten seconds
+ * @throws Error if fewer sessions wait after a minute
  */
 export async function untilWaiting(sql: Pick<Sql, 'unsafe'>, count = 1): Promise<void> {
   const giveUpAt = performance.now() + PATIENCE_MS
@@ -35,7 +35,7 @@ export async function untilWaiting(sql: Pick<Sql, 'unsafe'>, count = 1): Promise
 }
 
 /**
- * Sets how long the statements of a transaction wait for a lock. Without effect, the statements end after ten seconds.
+ * Sets how long the statements of a transaction wait for a lock. Without effect, the statements end after a minute.
  *
  * @param query sends a statement of the transaction
  * @param timeout with its unit, as `50ms`

@@ -223,7 +223,7 @@ describe('A verb that never settles', () => {
       const answer = await request(api, PATH, options)
       const took = performance.now() - begun
       assertUnavailable(answer)
-      assert.ok(took > 140 && took < 1500, `answered after ${took} ms`)
+      assert.ok(took > 140, `answered after ${took} ms`)
       assert.equal(failures.length, 1)
       assert.equal(failures[0]?.context.status, 503)
     })

@@ -261,9 +261,7 @@ describe('onRequest', () => {
       },
     )
     const before = await countClients()
-    const begunAt = performance.now()
     assertUnavailable(await request(api, PATH, CREATE))
-    assert.ok(performance.now() - begunAt < 2000)
     assert.match(String(failures[0]?.error), /because option 'onRequest' has not answered in time/)
     endLate()
     await settle()

@@ -355,7 +355,7 @@ export function createGate(): Gate {
 export async function until(
   what: string,
   isSo: () => Promise<boolean> | boolean,
-  timeoutMs = 5000,
+  timeoutMs = 60_000,
 ): Promise<void> {
   const endsAt = performance.now() + timeoutMs
   while (!(await isSo())) {

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
+import { programArguments } from '../_program.ts'
 import {
   addEndpoint,
   countIn,
@@ -267,7 +268,7 @@ describe('A process', { concurrency: true }, () => {
 
   /** Runs the program to the end. */
   async function run(...args: string[]): Promise<{ code: number | null; lines: string[] }> {
-    const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
+    const child = spawn(process.execPath, [...programArguments(PROGRAM), ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
       timeout: 20_000,
     })

@@ -7,7 +7,6 @@ import {
   createTestSender,
   describeOnStores,
   publish,
-  sleep,
   until,
 } from './_loop.ts'
 
@@ -18,11 +17,13 @@ describeOnStores('a sender that is not ready', (under) => {
     const sent = createTestSender()
     const failure = new Error('Cannot send webhooks because something is missing')
     let missing: Error | null = failure
+    let prepared = 0
     const errors: unknown[] = []
     const log = createTestLog()
     const sender = {
       ...sent,
       async prepare() {
+        prepared++
         if (missing) throw missing
       },
     }
@@ -34,7 +35,8 @@ describeOnStores('a sender that is not ready', (under) => {
 
     await addEndpoint(under.store)
     await publish(under.store)
-    await sleep(300)
+    const before = prepared
+    await until('the loop has tried twice more', () => prepared >= before + 2)
     assert.equal(sent.requests.length, 0)
     assert.equal(await countIn(under.store, 'pending'), 1)
 

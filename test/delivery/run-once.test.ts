@@ -12,6 +12,7 @@ import {
   publish,
   publishMany,
   sleep,
+  until,
   withDeliveries,
 } from './_loop.ts'
 
@@ -106,8 +107,9 @@ describeOnStores('runOnce()', (under) => {
     assert.ok(claims >= 1 && claims <= 4, `${claims} claims`)
     claims = 0
     loop.start()
+    await until('the loop claims', () => claims >= 1)
     await sleep(150)
-    assert.ok(claims >= 1 && claims <= 7, `${claims} claims`)
+    assert.ok(claims <= 7, `${claims} claims`)
     // The round still visits all endpoints.
     const lastId = await addEndpoint(under.store, {}, 'org_zzz')
     await publish(under.store, {}, 'org_zzz')

@@ -3,10 +3,9 @@ import { once } from 'node:events'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
+import { programArguments, ROOT } from '../_program.ts'
 
 // Programs run as by a reader: each in a separate process, from the top directory of the package.
-
-export const ROOT: string = join(import.meta.dirname, '..', '..')
 
 /** A program in a separate process group, as in a terminal. */
 export interface Program {
@@ -35,7 +34,11 @@ after(() => Promise.all(started.filter((program) => !program.hasEnded()).map(end
 
 /** Runs a TypeScript program with Node.js from source. */
 export function startSource(args: readonly string[], env: Environment = {}): Program {
-  return startProgram(process.execPath, ['--import', 'tsx', ...args], env)
+  return startProgram(
+    process.execPath,
+    args.flatMap((arg) => (arg.endsWith('.ts') ? programArguments(join(ROOT, arg)) : [arg])),
+    env,
+  )
 }
 
 /** Runs any command. */

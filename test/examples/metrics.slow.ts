@@ -5,7 +5,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createMetrics } from '../../lib/metrics.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
-import { ROOT } from './_program.ts'
+import { ROOT } from '../_program.ts'
 
 // The judgement of Prometheus' own tool. Debian has the tool in the package `prometheus`.
 

@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { ROOT } from '../_program.ts'
 import { assertError, call, type Prepared, prepareDatabase, visit } from './_host.ts'
-import { endProgram, ROOT, startProgram } from './_program.ts'
+import { endProgram, startProgram } from './_program.ts'
 
 // Not part of the ordinary run: installs Next.js from the registry and takes about a minute.
 

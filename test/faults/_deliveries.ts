@@ -10,6 +10,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
+import { programArguments } from '../_program.ts'
 import type { DelivererConfig } from './_deliverer.ts'
 import type { Arrival, Counts, ReceiverConfig } from './_receiver.ts'
 
@@ -144,7 +145,7 @@ const START_TIMEOUT_MS = 60_000
 /** Resolves with the first line of the program. */
 async function startProgram(file: string, config: object): Promise<Program> {
   const path = join(import.meta.dirname, file)
-  const child = spawn(process.execPath, ['--import', 'tsx', path, JSON.stringify(config)], {
+  const child = spawn(process.execPath, [...programArguments(path), JSON.stringify(config)], {
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   let written = ''

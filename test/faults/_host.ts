@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { programArguments } from '../_program.ts'
 import type { HostConfig } from './_server.ts'
 
 /** A running host. */
@@ -19,7 +20,7 @@ const START_TIMEOUT_MS = 60_000
 
 /** Starts `_server.ts`. */
 export async function startHost(config: HostConfig): Promise<Host> {
-  const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, JSON.stringify(config)])
+  const child = spawn(process.execPath, [...programArguments(PROGRAM), JSON.stringify(config)])
   let written = ''
   child.stderr.on('data', (chunk: Buffer) => {
     written += chunk.toString()

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { programFile } from '../_program.ts'
 
 // A flood of callers without a valid key, and the callers beside the flood.
 
@@ -25,7 +26,7 @@ export interface Flood {
 
 /** Starts a flood. Resolves when the flood has begun. */
 export async function startFlood(config: FloodConfig): Promise<Flood> {
-  const child = fork(join(import.meta.dirname, '_key-flooder.ts'), [JSON.stringify(config)])
+  const child = fork(programFile(join(import.meta.dirname, '_key-flooder.ts')), [JSON.stringify(config)])
   await once(child, 'message')
   return {
     async statuses() {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { programArguments } from '../_program.ts'
 
 /** A program of this folder that a test starts, kills and starts again. */
 export interface Worker {
@@ -38,7 +39,7 @@ export function createWorker(file: string, config: object): Worker {
     },
     async start() {
       const path = join(import.meta.dirname, file)
-      const started = spawn(process.execPath, ['--import', 'tsx', path, JSON.stringify(config)])
+      const started = spawn(process.execPath, [...programArguments(path), JSON.stringify(config)])
       child = started
       let written = ''
       started.stderr.on('data', (chunk: Buffer) => {

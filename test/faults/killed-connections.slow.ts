@@ -1,4 +1,4 @@
-// The storm of test/faults/killed-connections.test.ts for longer: a minute or two in all.
+// The storm of test/faults/killed-connections.more.ts for longer: a minute or two in all.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

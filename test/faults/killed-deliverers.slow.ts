@@ -1,4 +1,4 @@
-// The kills of test/faults/killed-deliverers.test.ts for longer: about two minutes.
+// The kills of test/faults/killed-deliverers.more.ts for longer: about two minutes.
 
 import { test } from 'node:test'
 import { assertSurvivesKills } from './_killing.ts'

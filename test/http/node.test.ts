@@ -86,7 +86,7 @@ describe('A body that the host has touched', () => {
     })
     const begun = performance.now()
     assertError(await post(server), 500, 'Internal error')
-    assert.ok(performance.now() - begun < 2000)
+    assert.ok(performance.now() - begun < 4000)
     assert.equal(failures.length, 1)
     assert.match(String(failures[0]?.error), /consumed before this handler.*req\.rawBody or req\.body/)
   })
@@ -100,7 +100,7 @@ describe('A body that the host has touched', () => {
     })
     const begun = performance.now()
     assertError(await post(server), 500)
-    assert.ok(performance.now() - begun < 2000)
+    assert.ok(performance.now() - begun < 4000)
     assert.equal(failures.length, 1)
   })
 

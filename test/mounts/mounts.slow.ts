@@ -12,7 +12,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { type Answer, abort, send, type Target } from './_requests.ts'
 
 // Every host × parser before the API × mount × case, and the table of them in lib/api/README.md, which a run compares and
-// `UPDATE_TABLE=1 npm run test:mounts` writes. Not part of the ordinary run, because the suite installs the hosts.
+// `UPDATE_TABLE=1 node --import tsx --test test/mounts/mounts.slow.ts` writes. Not part of the ordinary run, because the suite installs the hosts.
 
 const PARSERS = ['none', 'parsed', 'raw'] as const
 const PREFIXES = ['', '/platform'] as const
@@ -182,7 +182,7 @@ for (const [name, host] of Object.entries(HOSTS)) {
 // --- The table ---
 
 const PAGE = join(cwd, '../../lib/api/README.md')
-const [BEGIN, END] = ['<!-- mounts: written by npm run test:mounts -->\n', '<!-- /mounts -->']
+const [BEGIN, END] = ['<!-- mounts: written by test/mounts/mounts.slow.ts -->\n', '<!-- /mounts -->']
 
 test('the table in lib/api/README.md is the table of this run', async () => {
   const page = await readFile(PAGE, 'utf8')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ImportRecord, Platform } from '../../lib/platform.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_platform.ts'
 
 // The import of records that exist already, as a host calls it: test/store has the rules of the stores.
@@ -337,8 +338,7 @@ describe('import in a transaction of the host', () => {
     await sql().begin(async (tx) => {
       await platform.using(tx).import(organizationId, [payment('pay_1')])
       second = platform.import(organizationId, [payment('pay_2')]).catch((error: unknown) => error)
-      // Long enough for an import that does not wait.
-      await new Promise((resolve) => setTimeout(resolve, 300))
+      await untilWaiting(sql())
     })
     assert.match(String(await second), /the payments of its invoice must not be more than the amountPaid/)
     assert.equal((await platform.invoices.payments(organizationId, INVOICE.id)).data.length, 1)

@@ -23,7 +23,6 @@ const LIMITS: RateLimits = {
   organization: { perSecond: 0.001, burst: 100 },
 }
 /** Far below the 4 s for which a statement waits for a lock. */
-const AT_ONCE_MS = 1000
 
 let database: TestDatabase
 let sql: Sql
@@ -237,6 +236,8 @@ describe('Requests that come at the same time', () => {
   })
 })
 
+const SLOW_LOCK = 4711
+
 describe('A batch', () => {
   test('waits for the locked bucket of no organization', async (t) => {
     const { store, batches } = openStore(t)
@@ -250,9 +251,7 @@ describe('A batch', () => {
         select 1 from business_api.rate_buckets
         where organization_id = ${locked.organizationHint} and bucket = 'organization' for update`
       late = namesOf(store, locked)
-      const beganAt = performance.now()
       assert.deepEqual(await namesOf(store, other), [`Client of ${other.organizationHint}`])
-      assert.ok(performance.now() - beganAt < AT_ONCE_MS)
       assert.deepEqual(batches, [{ requests: 2 }])
       await untilWaiting(sql, 1)
     })
@@ -322,11 +321,10 @@ describe('A batch', () => {
       scope: 'clients:read',
       rateLimits: null,
     } as const
-    const beganAt = performance.now()
     const outcomes = await Promise.allSettled(
       Array.from({ length: 100 }, () => store.clients.admitAndList(request, { limit: 1 })),
     )
-    assert.ok(performance.now() - beganAt < 3000)
+    assert.equal(store.connectionUse?.().timedOut, 0)
     for (const outcome of outcomes)
       assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'store_unavailable')
   })
@@ -349,7 +347,14 @@ describe('A batch', () => {
   })
 
   test('that waits for a locked table holds others up for a moment only', async (t) => {
-    const { store } = openStore(t, { maxConnections: 4 })
+    let failures = 0
+    const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
+      rowsFor: (share, build, wait) =>
+        server.rowsFor(share, build, wait).catch((error) => {
+          failures++
+          throw error
+        }),
+    }))
     const request = await makeOrganization(store)
     const other = await makeOrganization(store)
     await sql`update business_api.api_keys set scopes = '{clients:read,invoices:read}'`
@@ -361,16 +366,14 @@ describe('A batch', () => {
         store.invoices.admitAndList({ ...request, scope: 'invoices:read' }, { limit: 1 })
       waiting = [listInvoices(), listInvoices()]
       await new Promise((resolve) => setTimeout(resolve, 20))
-      const tookMs: number[] = []
+      const givenUp: number[] = []
       for (let round = 0; round < 5; round++) {
-        const beganAt = performance.now()
         assert.deepEqual(await namesOf(store, other), [`Client of ${other.organizationHint}`])
-        tookMs.push(performance.now() - beganAt)
+        givenUp.push(failures)
         waiting.push(listInvoices())
       }
-      assert.ok((tookMs[0] ?? 0) < 2000, `${tookMs}`)
-      // The statement for invoices is no longer sent for several requests.
-      assert.ok(Math.max(...tookMs.slice(1)) < 250, `${tookMs}`)
+      // The statement for invoices is no longer sent for several requests, so nobody waits for its end again.
+      assert.deepEqual(givenUp, Array(5).fill(1))
     })
     for (const answer of await Promise.allSettled(waiting)) assert.equal(answer.status, 'fulfilled')
   })
@@ -382,7 +385,7 @@ describe('A batch', () => {
       Array.from({ length: 5 }, () => makeOrganization(store, undefined, LIMITS)),
     )
     await Promise.all([slow, ...others].map((request) => namesOf(store, request)))
-    // A record of the organization takes two seconds to read.
+    // A record of the organization takes as long to read as a lock is held.
     const role = `business_api_slow_${process.pid}`
     await sql.unsafe(`
       create role ${role};
@@ -391,7 +394,7 @@ describe('A batch', () => {
       grant execute on all functions in schema business_api to ${role};
       alter table business_api.clients enable row level security;
       create policy slow on business_api.clients using (
-        organization_id <> 'org_slow' or pg_sleep(2) is not null
+        organization_id <> 'org_slow' or pg_advisory_xact_lock_shared(${SLOW_LOCK}) is not null
       )`)
     const limited = openStore(t, { source: database.sql({ connection: { role } }) })
     t.after(async () => {
@@ -403,15 +406,19 @@ describe('A batch', () => {
         drop role ${role}`)
     })
     await limited.store.apiKeys.list('org')
-    const beganAt = performance.now()
-    const late = namesOf(limited.store, slow)
-    const names = await Promise.all(others.map((request) => namesOf(limited.store, request)))
-    assert.ok(performance.now() - beganAt < 1500, `${performance.now() - beganAt}`)
+    const { late, names } = await sql.begin(async (tx: TransactionSql) => {
+      await tx`select pg_advisory_xact_lock(${SLOW_LOCK})`
+      const asked = namesOf(limited.store, slow)
+      return {
+        names: await Promise.all(others.map((request) => namesOf(limited.store, request))),
+        late: { asked },
+      }
+    })
     assert.deepEqual(
       names,
       others.map(({ organizationHint }) => [`Client of ${organizationHint}`]),
     )
-    assert.deepEqual(await late, ['Client of org_slow'])
+    assert.deepEqual(await late.asked, ['Client of org_slow'])
   })
 })
 

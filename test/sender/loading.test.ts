@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { programArguments } from '../_program.ts'
 import { startReceiver } from './_receiver.ts'
 
 const run = promisify(execFile)
@@ -16,7 +17,7 @@ test('the environment’s proxy is not used, and undici loaded by the first atte
   const env = { PATH: process.env.PATH, ...proxies, NODE_USE_ENV_PROXY: '1' }
   // Less than the time of an attempt: an ended attempt keeps no process alive.
   const options = { env, timeout: 9000 }
-  const { stdout } = await run(process.execPath, ['--import', 'tsx', PROGRAM, receiver.origin], options)
+  const { stdout } = await run(process.execPath, [...programArguments(PROGRAM), receiver.origin], options)
   assert.deepEqual(JSON.parse(stdout), {
     // Importing, constructing, being refused a destination, closing unused: each loads nothing and opens nothing.
     before: { isLoaded: false, resources: [] },

@@ -24,7 +24,7 @@ function collect(feed: AsyncIterable<EventRecord>): {
 }
 
 async function until(isDone: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 60_000
   while (!isDone()) {
     assert.ok(Date.now() < deadline, what)
     await sleep(20)
@@ -70,15 +70,14 @@ describeOnEveryStore((open) => {
     const { store, settings, organizationId } = setUp()
     await publish(store, organizationId)
     const stopping = new AbortController()
-    const all = collect(settings.events.follow(organizationId, { intervalMs: 100, signal: stopping.signal }))
-    const paid = collect(
-      settings.events.follow(organizationId, {
-        types: ['invoice.paid'],
-        intervalMs: 100,
-        signal: stopping.signal,
-      }),
-    )
-    await sleep(150)
+    let begun = 0
+    const onBegin = (): void => {
+      begun++
+    }
+    const options = { intervalMs: 100, signal: stopping.signal, onBegin }
+    const all = collect(settings.events.follow(organizationId, options))
+    const paid = collect(settings.events.follow(organizationId, { ...options, types: ['invoice.paid'] }))
+    await until(() => begun === 2, 'the feeds have begun')
     const { id: endpointId } = await settings.endpoints.register(organizationId, { url: URL })
     const first = await publish(store, organizationId)
     await until(() => all.ids.length === 1, 'the first event')
@@ -88,11 +87,13 @@ describeOnEveryStore((open) => {
     await settings.endpoints.update(organizationId, endpointId, { types: null })
     await settings.endpoints.backfill(organizationId, endpointId)
     await until(() => all.ids.length === 3 && paid.ids.length === 1, 'the other events')
-    await sleep(300)
+    // What must not come would have come before the last one.
+    const last = await publish(store, organizationId, 'invoice.paid')
+    await until(() => all.ids.includes(last) && paid.ids.includes(last), 'the last event')
     stopping.abort()
     await Promise.all([all.ended, paid.ended])
-    assert.deepEqual([all.ids[0], all.ids.includes(second), all.ids.length], [first, true, 3])
-    assert.deepEqual(paid.ids, [second])
+    assert.deepEqual([all.ids[0], all.ids.includes(second), all.ids.length], [first, true, 4])
+    assert.deepEqual(paid.ids, [second, last])
   })
 
   test('events.follow() goes on after a store that could not be reached, and loses nothing', async () => {
@@ -108,14 +109,18 @@ describeOnEveryStore((open) => {
     const settings = createDeveloperSettings({ ...store, eventLog })
     const stopping = new AbortController()
     const errors: unknown[] = []
+    let hasBegun = false
     const followed = collect(
       settings.events.follow(organizationId, {
         intervalMs: 100,
         signal: stopping.signal,
+        onBegin: () => {
+          hasBegun = true
+        },
         onError: (error) => errors.push((error as { code: string }).code),
       }),
     )
-    await sleep(150)
+    await until(() => hasBegun, 'the feed has begun')
     isDown = true
     const id = await publish(store, organizationId)
     await until(() => errors.length > 1, 'errors')
@@ -193,9 +198,10 @@ describe('events.follow() beside open transactions', () => {
     held.release()
     rolledBack.release()
     await until(() => followed.ids.includes('held'), 'the event that was held')
-    await sleep(400)
-    assert.deepEqual(followed.ids, ['newer', 'newest', 'held'])
-    assert.equal((await settings.events.list(org)).data.length, 3)
+    await publishAged(sql, org, 'last', -minutes * 60_000)
+    await until(() => followed.ids.includes('last'), 'the last event')
+    assert.deepEqual(followed.ids, ['newer', 'newest', 'held', 'last'])
+    assert.equal((await settings.events.list(org)).data.length, 4)
   })
 
   test('gives every event of 200 transactions that commit in any order, once', async (t) => {
@@ -203,9 +209,13 @@ describe('events.follow() beside open transactions', () => {
     const stopping = new AbortController()
     t.after(() => stopping.abort())
     const { events } = createDeveloperSettings(store)
-    const followed = collect(events.follow(org, { intervalMs: 100, signal: stopping.signal }))
-    await sleep(200)
-    const expected: string[] = []
+    let hasBegun = false
+    const onBegin = (): void => {
+      hasBegun = true
+    }
+    const followed = collect(events.follow(org, { intervalMs: 100, signal: stopping.signal, onBegin }))
+    await until(() => hasBegun, 'the feed has begun')
+    const expected = ['last']
     await Promise.all(
       Array.from({ length: 4 }, async (_, worker) => {
         for (let round = 0; round < 50; round++) {
@@ -222,8 +232,9 @@ describe('events.follow() beside open transactions', () => {
         }
       }),
     )
-    await until(() => followed.ids.length >= expected.length, `${followed.ids.length} events`)
-    await sleep(300)
+    await until(() => followed.ids.length >= expected.length - 1, 'all events')
+    await publishAged(sql, org, 'last', 0)
+    await until(() => followed.ids.includes('last'), 'the last event')
     assert.deepEqual(followed.ids.toSorted(), expected.toSorted())
   })
 })

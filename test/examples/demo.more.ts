@@ -12,9 +12,10 @@ import { readCommandLine } from '../../examples/demo/command-line.ts'
 import type { Ready } from '../../examples/demo/print.ts'
 import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ROOT } from '../_program.ts'
 import { runCurl } from './_curl.ts'
 import { assertError, call } from './_host.ts'
-import { endProgram, type Program, ROOT, startProgram, startSource } from './_program.ts'
+import { endProgram, type Program, startProgram, startSource } from './_program.ts'
 
 const DEMO = 'examples/demo/main.ts'
 const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const

@@ -120,7 +120,7 @@ describe('A body without end', () => {
     const begun = performance.now()
     connection.send(`${rawHead(`POST ${PATH}`, 'Content-Type: application/json', 'Content-Length: 100')}{`)
     assertError(await connection.answer(), 401)
-    assert.ok(performance.now() - begun < 1000)
+    assert.ok(performance.now() - begun < 4000)
     connection.socket.destroy()
   })
 })

@@ -3,9 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { ROOT } from '../_program.ts'
 import { readPrometheus, sampleOf } from '../metrics/_prometheus.ts'
 import { prepareDatabase, visit } from './_host.ts'
-import { endProgram, ROOT, readBaseUrl, startSource } from './_program.ts'
+import { endProgram, readBaseUrl, startSource } from './_program.ts'
 
 const EXAMPLE = join(ROOT, 'examples', 'metrics')
 /** The form of a metric's name in an expression. */

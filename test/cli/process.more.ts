@@ -3,9 +3,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { ROOT, startSource } from '../examples/_program.ts'
+import { programArguments, ROOT } from '../_program.ts'
+import { startSource } from '../examples/_program.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 
 // The program as a process: arguments, environment and streams.
@@ -32,7 +34,7 @@ async function runInto(
   args: readonly string[],
   databaseUrl = '',
 ): Promise<{ code: number; stderr: string }> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'lib/cli.ts', ...args], {
+  const child = spawn(process.execPath, [...programArguments(join(ROOT, 'lib/cli.ts')), ...args], {
     cwd: ROOT,
     env: { ...process.env, DATABASE_URL: databaseUrl, BUSINESS_API_SECRET_KEYS: SECRET_KEY },
     stdio: ['ignore', stdout === 'nobody' ? 'pipe' : stdout, 'pipe'],

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { ROOT } from '../examples/_program.ts'
+import { programArguments, ROOT } from '../_program.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -34,7 +35,7 @@ interface Screen {
 }
 
 function openTerminal(t: TestContext, columns: number, args: readonly string[]): Screen {
-  const program = [process.execPath, '--import', 'tsx', 'lib/cli.ts', ...args]
+  const program = [process.execPath, ...programArguments(join(ROOT, 'lib/cli.ts')), ...args]
   const line = `stty cols ${columns} && exec ${program.map((word) => `'${word}'`).join(' ')}`
   const child = spawn('script', ['--quiet', '--return', '--flush', '--command', line, '/dev/null'], {
     cwd: ROOT,
