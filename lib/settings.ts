@@ -14,7 +14,6 @@ export type {
   RotatedApiKey,
 } from './settings/api-keys.ts'
 export type { AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
-export type { Acting } from './settings/audit-entry.ts'
 export type {
   BackfillCalls,
   BackfillOptions,
@@ -23,6 +22,7 @@ export type {
   BackfillPreview,
   BackfillSelection,
 } from './settings/backfill.ts'
+export type { Acting } from './settings/calls.ts'
 export type {
   DeliveryPage,
   DeliveryQuery,

@@ -12,7 +12,7 @@ import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
 import { formatBounded, formatCount } from './progress.ts'
-import { judgeSecrets } from './sealing-check.ts'
+import { judgeSecrets } from './sealing.ts'
 
 /** A finding of the doctor. */
 export interface Check {

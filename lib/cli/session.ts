@@ -3,7 +3,6 @@ import { nameTarget } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
-import { checkTlsParameters } from './tls-parameters.ts'
 
 /** The surroundings of a running command: argument, database, and streams. */
 export interface Session {
@@ -56,11 +55,7 @@ export function createSession(
     width: (isWide = false) => {
       return stdout.isTTY && !isWide ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY
     },
-    databaseUrl() {
-      const usable = readDatabaseUrl(url)
-      checkTlsParameters(usable)
-      return usable
-    },
+    databaseUrl: () => readDatabaseUrl(url),
     explain: (error) => (url ? nameTarget(error, url) : error),
     hasDatabase: Boolean(url),
     print: (value, toText) => writeResult(stdout, isJson ? `${JSON.stringify(value)}\n` : toText()),

@@ -2,7 +2,7 @@ import type { Logger } from '../base/log.ts'
 import { readFlag, readHeaderPrefix, readLogger, readWhole } from '../base/options.ts'
 import type { FailureLimit } from '../webhooks/deliveries.ts'
 import type { Notice } from '../webhooks/notices.ts'
-import type { ExpiryTimes } from './expiry.ts'
+import type { ExpiryTimes } from './maintenance-tasks.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
 /** Options of `createDeliveryLoop`. Each is read once. */

@@ -1,16 +1,18 @@
-import type { DeliveryStore } from '../webhooks/deliveries.ts'
+import type {
+  CancellationRequest,
+  Delivery,
+  DeliveryDetails,
+  DeliveryFilter,
+  DeliveryStore,
+  RecoveryRequest,
+} from '../webhooks/deliveries.ts'
+import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { release, writeResults } from './attempts.ts'
+import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
-import {
-  cancelDelivery,
-  countDeliveries,
-  getDelivery,
-  listDeliveries,
-  recoverDeliveries,
-} from './delivery-log.ts'
-import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
-import type { Memory } from './state.ts'
+import type { KeptDelivery, KeptEndpoint, Memory, Organization } from './state.ts'
 
 /** Creates the slice of deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
@@ -72,4 +74,151 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     watch: (onDue) => memory.wakeUp.watch(onDue),
   }
+}
+
+// --- The log ---
+
+/** Lists the newest deliveries of an organization, from `before` on. */
+function listDeliveries(
+  organization: Organization,
+  filter: DeliveryFilter,
+  limit: number,
+  before: string | null,
+): readonly Delivery[] {
+  return oldestFirst(organization, filter)
+    .toReversed()
+    .filter(({ id }) => before === null || id < before)
+    .slice(0, limit)
+    .map(show)
+}
+
+/** Counts deliveries of an organization. */
+function countDeliveries(organization: Organization, filter: DeliveryFilter, max: number): number {
+  return Math.min(oldestFirst(organization, filter).length, max)
+}
+
+/** Reads a delivery with the event's body and the attempts. */
+function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
+  const delivery = deliveries.get(deliveryId)
+  if (!delivery) return null
+  return { ...show(delivery), body: delivery.event.body, attemptLog: [...delivery.attemptLog] }
+}
+
+/** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
+function recoverDeliveries(
+  memory: Memory,
+  organization: Organization,
+  { ids, filter, limit, entry }: RecoveryRequest,
+): readonly string[] {
+  const now = memory.clock()
+  // The delivery that an earlier try of the same call recovered, with an answer that was lost.
+  const before = organization.audit.get(entry.id)?.subjectId
+  const recovered = oldestFirst(organization, filter)
+    .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
+    .filter(({ state, endpoint }) => !['pending', 'in_flight'].includes(state) && !endpoint.isRemoved)
+    .slice(0, limit)
+  for (const delivery of recovered) {
+    const { attempts: attemptsBefore } = delivery
+    memory.move(delivery, { state: 'pending', attemptsBefore, dueAt: now, reason: null, finishedAt: null })
+  }
+  if (recovered.length > 0) {
+    countInEntry(memory, organization, entry, { recovered: recovered.length })
+    memory.wakeUp.signal()
+  }
+  const again = before !== undefined && ids?.includes(before) ? [before] : []
+  return [...recovered.map(({ id }) => id), ...again]
+}
+
+/** Cancels a pending delivery. @returns false if the delivery was not pending */
+function cancelDelivery(
+  memory: Memory,
+  organization: Organization,
+  { deliveryId, entry }: CancellationRequest,
+): boolean {
+  const delivery = organization.deliveries.get(deliveryId)
+  if (isRecorded(organization, entry)) return true
+  if (delivery?.state !== 'pending') return false
+  memory.move(delivery, { state: 'cancelled', finishedAt: memory.clock() })
+  recordEntry(memory, organization, entry)
+  return true
+}
+
+/** Sorts the deliveries that a filter selects by id: ULIDs sort by time. */
+function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly KeptDelivery[] {
+  return [...deliveries.values()]
+    .filter((delivery) => isLetThrough(delivery, filter))
+    .sort((one, other) => (one.id < other.id ? -1 : 1))
+}
+
+function isLetThrough(
+  { endpoint, event, state, createdAt }: KeptDelivery,
+  { endpointId, eventId, type, states, since, until }: DeliveryFilter,
+): boolean {
+  return (
+    (endpointId === undefined || endpoint.record.id === endpointId) &&
+    (eventId === undefined || event.id === eventId) &&
+    (type === undefined || event.type === type) &&
+    (states === undefined || states.includes(state)) &&
+    (since === undefined || createdAt >= Date.parse(since)) &&
+    (until === undefined || createdAt < Date.parse(until))
+  )
+}
+
+function show(delivery: KeptDelivery): Delivery {
+  const { id, event, endpoint, state, attempts, dueAt, reason, createdAt, finishedAt } = delivery
+  const last = delivery.attemptLog.at(-1)
+  return {
+    id,
+    eventId: event.id,
+    type: event.type,
+    endpointId: endpoint.record.id,
+    state,
+    attempts,
+    dueAt: state === 'pending' ? toTimestamp(dueAt) : null,
+    reason,
+    createdAt: toTimestamp(createdAt),
+    finishedAt: finishedAt === null ? null : toTimestamp(finishedAt),
+    lastStatus: last?.status ?? null,
+    lastError: last?.error ?? null,
+  }
+}
+
+// --- The queue ---
+
+/** Counts the queue: see `DeliveryStore.countQueue`. */
+function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
+  const now = memory.clock()
+  const organizations = target ? [memory.organization(target.organizationId)] : [...memory.organizations()]
+  const isWanted = ({ endpoint }: KeptDelivery): boolean =>
+    target?.endpointId === undefined || endpoint.record.id === target.endpointId
+  const pending = organizations
+    .flatMap(({ endpoints }) => [...endpoints.values()])
+    .flatMap((endpoint) => [...endpoint.pending])
+    .filter(isWanted)
+  const ready = pending.filter(({ dueAt }) => dueAt <= now)
+  const due = ready.filter(({ endpoint }) => isIn(endpoint, 'enabled'))
+  const finished = organizations.flatMap(({ deliveries }) => [...deliveries.values()]).filter(isWanted)
+  return {
+    due: capped(due.length),
+    // reduce instead of Math.min(…): a call cannot take so many arguments.
+    oldestDueMs:
+      now -
+      due.filter(({ isBackfill }) => !isBackfill).reduce((oldest, { dueAt }) => Math.min(oldest, dueAt), now),
+    backingOff: capped(
+      pending.filter(
+        ({ dueAt, endpoint }) => dueAt > now && (isIn(endpoint, 'enabled') || isIn(endpoint, 'paused')),
+      ).length,
+    ),
+    paused: capped(ready.filter(({ endpoint }) => isIn(endpoint, 'paused')).length),
+    inFlight: capped(finished.filter(({ state }) => state === 'in_flight').length),
+    deadLetters: capped(finished.filter(({ state }) => state === 'dead_lettered').length),
+  }
+}
+
+function isIn({ state, isRemoved }: KeptEndpoint, wanted: 'enabled' | 'paused'): boolean {
+  return !isRemoved && state === wanted
+}
+
+function capped(count: number): number {
+  return Math.min(count, QUEUE_COUNT_MAX + 1)
 }

@@ -5,7 +5,7 @@ import { type Call, defineCall, found, IdSchema, whole } from '../base/host-inpu
 import type { BusinessApiStore } from '../business-store.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
-import type { Acting, MakeEntry } from './audit-entry.ts'
+import type { Acting, MakeEntry } from './calls.ts'
 import { audited, defineAuditedCall } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.

@@ -1,9 +1,10 @@
-import type * as v from 'valibot'
+import * as v from 'valibot'
 import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
 import { type Call, defineCall, type Fields } from '../base/host-input.ts'
-import { ActorSchema, type MakeEntry } from './audit-entry.ts'
+import type { Ids } from '../base/ids.ts'
 
 // Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
 // entry, and the outcome becomes the record or a typed error.
@@ -50,7 +51,7 @@ export function audited(
 }
 
 /** The ends of the messages of refusals, after "because". */
-export interface InsertionRefusals {
+interface InsertionRefusals {
   /** For an id that another record has or had. */
   readonly taken: string
   /** For a limit that is reached. */
@@ -73,4 +74,38 @@ export function insertedItem<Item extends object>(
   }
   const { item: record } = insertion
   throw new BusinessApiError(ALREADY_EXISTS, `${action} because ${refusals.taken}`, { record })
+}
+
+// --- Audit entries ---
+
+/** The last options of every call that changes something. */
+export interface Acting {
+  /**
+   * The host's name for the person or program that makes the change, for the audit: 1 to 200 characters, a user's id
+   * for instance. The actor allows or refuses nothing. Default null.
+   */
+  readonly actor?: string | null | undefined
+}
+
+/**
+ * Makes the entry that a change is to leave.
+ *
+ * @param details nothing secret: see `AUDIT_ACTIONS`
+ */
+export type MakeEntry = (
+  action: AuditAction,
+  subjectId: string,
+  actor: string | null,
+  details?: AuditRecord['details'],
+) => AuditRecord
+
+/** The field of {@link Acting}. */
+const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null> = v.optional(
+  v.nullable(field.text(1, 200)),
+  null,
+)
+
+/** @param ids makes the ids of entries */
+export function createMakeEntry(ids: Ids): MakeEntry {
+  return (action, subjectId, actor, details = {}) => ({ id: ids('aud'), actor, action, subjectId, details })
 }

@@ -13,7 +13,7 @@ import { createSecretSealer, type SecretSealingOptions } from '../webhooks/secre
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings } from './audit.ts'
-import { createMakeEntry } from './audit-entry.ts'
+import { createMakeEntry } from './calls.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createEventSettings, type EventSettings } from './events.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { storeUnavailable } from '../../lib/base/errors.ts'
-import { createExpiryWatch } from '../../lib/delivery/expiry.ts'
+import { createExpiryWatch } from '../../lib/delivery/maintenance-tasks.ts'
 import type { ExpiryRequest, Notice } from '../../lib/webhooks/notices.ts'
 import { newEntry } from '../_audit.ts'
 import {

@@ -1,21 +1,23 @@
-import type { Logger } from '../../base/log.ts'
+import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
+import { type AttemptTrace, channels } from '../../base/tracing.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
 import { createPostgresStore } from '../../postgres/store.ts'
+import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
-import { writeAttempts } from '../attempt-lines.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
-import { parseDuration, parseRetention } from '../durations.ts'
+import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
+import { inFlags } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
-import { createJsonLog } from '../json-log.ts'
 import { formatCount } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
-import { readSecretKeys } from '../sealing.ts'
-import { judgeSecrets, SECRETS_LOOKED_AT } from '../sealing-check.ts'
+import { judgeSecrets, readSecretKeys, SECRETS_LOOKED_AT } from '../sealing.ts'
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
+import type { Output } from '../terminal.ts'
+import { visible } from '../text.ts'
 
 /** The delivery loop as a process. */
 export const deliver: Command = defineCommand({
@@ -137,4 +139,103 @@ async function warnOfSecrets(url: string, secretKeys: readonly string[], logger:
   const { unopened } = judgeSecrets(stored, secretKeys)
   if (unopened === 0) return
   logger.warn({ unopened }, 'Signing secrets cannot be opened with the keys of BUSINESS_API_SECRET_KEYS')
+}
+
+// --- Lines for people ---
+
+/** Writing to a terminal holds up the process: more lines would slow the deliveries down, and cannot be read. */
+const LINES_PER_SECOND = 50
+const SECOND_MS = 1000
+
+const REFUSED_ADVICE = `${DESTINATION_REFUSED}: for development, --allow-private-networks and --allow-http allow more destinations`
+
+/**
+ * Writes a line for each attempt of this process: time, answer, duration, type, delivery and organization. Attempts beyond
+ * {@link LINES_PER_SECOND} are only counted.
+ *
+ * @returns a function that ends the lines
+ */
+function writeAttempts(stdout: Output): () => void {
+  const startedAt = new WeakMap<object, number>()
+  let second = 0
+  let written = 0
+  let unwritten = 0
+  let hasAdvised = false
+
+  function writeLine(line: string): void {
+    stdout.write(`${visible(line)}\n`)
+  }
+
+  function writeUnwritten(): void {
+    if (unwritten > 0) writeLine(`… and ${formatCount(unwritten)} more`)
+    written = 0
+    unwritten = 0
+  }
+
+  function writeAttempt(attempt: AttemptTrace): void {
+    const now = Math.floor(performance.now() / SECOND_MS)
+    if (now !== second) writeUnwritten()
+    second = now
+    if (written >= LINES_PER_SECOND) {
+      unwritten++
+      return
+    }
+    written++
+    writeLine(describeAttempt(attempt, performance.now() - (startedAt.get(attempt) ?? performance.now())))
+    if (attempt.error !== DESTINATION_REFUSED || hasAdvised) return
+    hasAdvised = true
+    writeLine(REFUSED_ADVICE)
+  }
+
+  const ignore = (): void => {}
+  const subscribers = {
+    start: (attempt: AttemptTrace) => void startedAt.set(attempt, performance.now()),
+    end: ignore,
+    asyncStart: ignore,
+    asyncEnd: writeAttempt,
+    error: ignore,
+  }
+  channels.attempt.subscribe(subscribers)
+  return () => {
+    channels.attempt.unsubscribe(subscribers)
+    writeUnwritten()
+  }
+}
+
+/** `09:00:01Z  failed: 503  34 ms  invoice.paid  dlv_01K…  org_42  attempt 2` */
+function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
+  const { status = null, error, type, deliveryId, organizationId, attempt: number } = attempt
+  const isDelivered = status !== null && status >= 200 && status < 300
+  const answer = String(status ?? error ?? 'no answer')
+  const parts = [
+    formatNow(),
+    isDelivered ? answer : `failed: ${answer}`,
+    formatDuration(durationMs),
+    type,
+    deliveryId,
+    organizationId,
+    ...(number > 1 ? [`attempt ${number}`] : []),
+  ]
+  return parts.join('  ')
+}
+
+// --- Lines for programs ---
+
+/**
+ * Creates a logger that writes warnings and errors as lines of JSON. Names flags and variables instead of the library's options,
+ * and leaves out stack traces: an operator has no use for options and traces.
+ */
+function createJsonLog(stderr: Output): Logger {
+  const writeLine =
+    (level: 'warn' | 'error'): LogLine =>
+    (details, message) => {
+      const line = { time: new Date().toISOString(), level, message, ...details }
+      stderr.write(`${JSON.stringify(line, toPlain)}\n`)
+    }
+  return { ...mutedLogger, warn: writeLine('warn'), error: writeLine('error') }
+}
+
+function toPlain(name: string, value: unknown): unknown {
+  if (name === 'stack') return undefined
+  return typeof value === 'string' ? inFlags(value) : value
 }

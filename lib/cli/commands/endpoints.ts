@@ -1,15 +1,20 @@
+import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { organization, TABLE_FLAGS } from '../common-flags.ts'
+import { actor, DESTINATION_FLAGS, EXAMPLE_ULID, organization, TABLE_FLAGS } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
+import { countEndpoint, ofDisabling, ofRemoving } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
+import { UsageError } from '../failure.ts'
+import { choice, choices, type Flag, text } from '../flags.ts'
+import { readSecretKeys } from '../sealing.ts'
 import { type Column, formatTable } from '../table.ts'
 import { backfill } from './endpoint-backfill.ts'
 import { reseal } from './endpoint-reseal.ts'
 import { add, rotate } from './endpoint-secrets.ts'
-import { disable, enable, pause, remove, resume } from './endpoint-states.ts'
 import { test } from './endpoint-test.ts'
-import { update } from './endpoint-update.ts'
 
 const listEndpoints: Command = defineCommand({
   name: 'list',
@@ -48,6 +53,149 @@ function describeFailures({ failures, failingSince }: WebhookEndpoint): string {
   if (failingSince === null) return String(failures)
   return `${failures} in ${formatDuration(Math.max(0, Date.now() - Date.parse(failingSince)))}`
 }
+
+// Commands that change whether an endpoint gets events.
+
+function exampleOf(name: string) {
+  return {
+    purpose: 'with an id of endpoints list',
+    line: `business-api-kit endpoints ${name} we_${EXAMPLE_ULID} --organization org_42`,
+  }
+}
+
+/** Lets deliveries to an endpoint wait. */
+const pause: Command = defineMove(
+  'pause',
+  'makes deliveries to an endpoint wait',
+  'Events are recorded meanwhile, and sent when the endpoint is resumed.',
+)
+
+/** Ends a pause. */
+const resume: Command = defineMove(
+  'resume',
+  'ends the pause of an endpoint, and sends the deliveries that wait',
+)
+
+/** Sends to a disabled endpoint again. */
+const enable: Command = defineMove(
+  'enable',
+  'sends events to a disabled endpoint again',
+  'Also to an endpoint that was disabled because it kept failing. Deliveries that were skipped meanwhile stay skipped: see business-api-kit deliveries recover --help.',
+)
+
+function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?: string): Command {
+  return defineCommand({
+    name,
+    summary,
+    ...(about === undefined ? {} : { about }),
+    argument: 'ID',
+    flags: { organization, actor },
+    examples: [exampleOf(name)],
+    async run({ organization: owner, ...acting }, session) {
+      const move = ({ endpoints }: DeveloperSettings) => endpoints[name](owner, session.argument, acting)
+      const endpoint = await withSettings(session, move)
+      await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
+    },
+  })
+}
+
+/** Stops sending to an endpoint. */
+const disable: Command = defineCommand({
+  name: 'disable',
+  summary: 'stops sending events to an endpoint',
+  about:
+    'Further events are recorded as skipped, and so are deliveries that wait: all of them can be recovered later.',
+  argument: 'ID',
+  flags: { organization, ...CONFIRMATION_FLAGS, actor },
+  examples: [exampleOf('disable')],
+  async run({ organization: owner, actor: who, ...asking }, session) {
+    const { argument: id } = session
+    const disabled = await withSettings(session, async (settings) => {
+      const goesOn = await confirm(session, asking, async () => {
+        return ofDisabling(await countEndpoint(settings, owner, id, 'Cannot disable a webhook endpoint'))
+      })
+      return goesOn ? settings.endpoints.disable(owner, id, { actor: who }) : null
+    })
+    if (disabled === null) return
+    const endpoint = disabled
+    await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
+  },
+})
+
+/** Removes an endpoint. */
+const remove: Command = defineCommand({
+  name: 'remove',
+  summary: 'removes an endpoint and its secrets for good',
+  about: 'Its delivery log stays until it is purged. Deliveries that wait are never sent.',
+  argument: 'ID',
+  flags: { organization, ...CONFIRMATION_FLAGS, actor },
+  examples: [exampleOf('remove')],
+  async run({ organization: owner, actor: who, ...asking }, session) {
+    const { argument: id } = session
+    const isRemoved = await withSettings(session, async (settings) => {
+      const goesOn = await confirm(session, asking, async () => {
+        return ofRemoving(await countEndpoint(settings, owner, id, 'Cannot remove a webhook endpoint'))
+      })
+      if (goesOn) await settings.endpoints.remove(owner, id, { actor: who })
+      return goesOn
+    })
+    if (isRemoved) await session.print({ id }, () => `Removed ${id}\n`)
+  },
+})
+
+const ALL = 'all'
+
+/** Null for every type, also future ones. */
+const types: Flag<readonly EventType[] | null | undefined> = (() => {
+  const some = choices('t,…', "the types of event that it wants, or 'all', also future ones", EVENT_TYPES)
+  return { ...some, read: (texts, source) => (texts[0] === ALL ? null : some.read(texts, source)) }
+})()
+
+/** Changes an endpoint. */
+const update: Command = defineCommand({
+  name: 'update',
+  summary: 'changes the URL, the types, the description or the signing of an endpoint',
+  about:
+    'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of deliveries that already wait.',
+  argument: 'ID',
+  flags: {
+    organization,
+    url: text('URL', 'where to send events'),
+    types,
+    description: text('TEXT', 'a name for people'),
+    standardWebhooks: choice('on|off', 'send the headers of Standard Webhooks too', ['on', 'off']),
+    ...DESTINATION_FLAGS,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'the subscriber has moved',
+      line: `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --url https://new.example/in`,
+    },
+    {
+      purpose: 'every type from now on',
+      line: `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --types all`,
+    },
+  ],
+  async run(
+    { organization: owner, url, types: wanted, description, standardWebhooks, actor: who, ...options },
+    session,
+  ) {
+    const isOn = standardWebhooks === undefined ? undefined : standardWebhooks === 'on'
+    const changes = { url, types: wanted, description, standardWebhooks: isOn }
+    if (Object.values(changes).every((change) => change === undefined)) {
+      throw new UsageError('Give a change: --url, --types, --description or --standard-webhooks')
+    }
+    // The secret is only looked at, and never stored: one that is stored unsealed may be looked at too.
+    const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
+    const endpoint = await withSettings(
+      session,
+      ({ endpoints }) => endpoints.update(owner, session.argument, { ...changes, actor: who }),
+      { ...options, ...sealing },
+    )
+    await session.print(endpoint, () => `Updated ${endpoint.id}\n`)
+  },
+})
 
 /** Webhook endpoints of organizations. */
 export const endpoints: Group = {

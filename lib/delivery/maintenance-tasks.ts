@@ -1,6 +1,11 @@
+import { randomBytes } from 'node:crypto'
+import type { InvoiceStore } from '../resources/invoices.ts'
+import { overdueRequest } from '../resources/overdue.ts'
 import type { DeliveryStore, KeptDelivery } from '../webhooks/deliveries.ts'
-import type { Notice, RetentionBehindNotice } from '../webhooks/notices.ts'
+import type { ExpiryRequest, Notice, NoticeStore, RetentionBehindNotice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
+
+// --- Old events ---
 
 /** Rows of each kind in a part of a purge; fewer after a part that has failed or taken too long. */
 const PURGE_LIMIT = 1000
@@ -93,4 +98,56 @@ function endpointOf({ organizationId, endpointId }: KeptDelivery): string {
 
 function halve(limit: number): number {
   return Math.max(PURGE_LIMIT_MIN, Math.floor(limit / 2))
+}
+
+// --- Expiries ---
+
+/** Time between a notice and the expiry, in milliseconds; null: no notice. */
+export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithinMs'>
+
+/** Notices of each kind in a part. */
+const EXPIRY_LIMIT = 500
+
+/**
+ * Creates the task that claims the notices of secrets and API keys about to expire. After a lost answer the task repeats the
+ * claim under the same token.
+ */
+export function createExpiryWatch(
+  store: NoticeStore,
+  times: ExpiryTimes,
+  notify: (notices: readonly Notice[]) => void,
+): MaintenanceTask {
+  const name = randomBytes(8).toString('hex')
+  let requestsMade = 0
+  let unansweredToken: string | undefined
+
+  return async () => {
+    if (times.secretsWithinMs === null && times.apiKeysWithinMs === null) return true
+    unansweredToken ??= `${name}-${++requestsMade}`
+    const notices = await store.claimExpiring({ token: unansweredToken, ...times, limit: EXPIRY_LIMIT })
+    unansweredToken = undefined
+    notify(notices)
+    return notices.length < EXPIRY_LIMIT
+  }
+}
+
+// --- Overdue invoices ---
+
+/** Invoices that a part marks at most. */
+const OVERDUE_LIMIT = 500
+
+/**
+ * Creates the task that marks invoices of all organizations overdue, by the store's clock.
+ *
+ * @throws `TypeError` for a store without invoices
+ */
+export function createOverdueMarking(store: Pick<InvoiceStore, 'markOverdue'> | undefined): MaintenanceTask {
+  if (store === undefined) {
+    throw new TypeError("Cannot use option 'markOverdue' because the store has no slice 'invoices'")
+  }
+  const all = { organizationId: null, asOf: null, limit: OVERDUE_LIMIT }
+  return async () => {
+    const marked = await store.markOverdue(overdueRequest(all, { now: Date.now() }))
+    return marked.length < OVERDUE_LIMIT
+  }
 }
