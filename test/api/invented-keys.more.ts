@@ -114,11 +114,16 @@ describe('Invented keys', () => {
   })
 
   test('hold up no key in a process that has just been started', async () => {
-    const api = startApi()
-    const { progress, answers } = flood(api)
-    assert.equal((await call(api, organization.key)).status, 200)
-    assert.ok(progress.answered < FLOOD / 2, `${progress.answered} answers to the flood were sent before`)
-    await answers
+    /** Whether the key was served before half of the flood had its answers. On a busy machine the flood's turns may come first. */
+    async function isServedFirst(): Promise<boolean> {
+      const api = startApi()
+      const { progress, answers } = flood(api)
+      assert.equal((await call(api, organization.key)).status, 200)
+      const { answered } = progress
+      await answers
+      return answered < FLOOD / 2
+    }
+    for (let tries = 1; !(await isServedFirst()); tries++) assert.ok(tries < 5, 'the flood is served first')
   })
 
   test('wait for one look-up at a time, while known keys are served', async () => {
@@ -167,9 +172,9 @@ describe('Answers 401', () => {
   })
 
   test('come within the time of a request, also when many wait', async () => {
-    const api = startApi(undefined, 1000)
+    const api = startApi()
     const answers = await Promise.all(
-      Array.from({ length: FLOOD }, (_, index) => call(api, 'no key', `203.0.113.${index % 250}`)),
+      Array.from({ length: 2 * FLOOD }, (_, index) => call(api, 'no key', `203.0.113.${index % 250}`)),
     )
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([401]))
   })

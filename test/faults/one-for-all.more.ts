@@ -19,7 +19,11 @@ test('many requests with one held idempotency key leave connections for all othe
   const { key } = await makeApiKey(database.url, 'org_busy')
   const store = createPostgresStore(database.url, { maxConnections: CONNECTIONS })
   t.after(() => store.close())
-  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const api = createBusinessApi(store, {
+    rateLimit: UNREACHED_RATE_LIMIT,
+    logger: false,
+    deadlineMs: 30_000,
+  })
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const list = (): Promise<Response> => api(new Request('http://localhost/api/v1/clients', { headers }))
   const create = (): Promise<Response> => {
