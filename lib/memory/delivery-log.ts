@@ -46,7 +46,7 @@ export function recoverDeliveries(
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
-    .filter(({ state, endpoint }) => !['pending', 'in_flight'].includes(state) && !endpoint.isRemoved)
+    .filter(({ state, endpoint }) => !['pending', 'sending'].includes(state) && !endpoint.isRemoved)
     .slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery

@@ -26,8 +26,8 @@ export function countQueue(memory: Memory, target: QueueTarget | null): QueueCou
       ).length,
     ),
     paused: capped(ready.filter(({ endpoint }) => isIn(endpoint, 'paused')).length),
-    inFlight: capped(finished.filter(({ state }) => state === 'in_flight').length),
-    deadLetters: capped(finished.filter(({ state }) => state === 'dead_lettered').length),
+    sending: capped(finished.filter(({ state }) => state === 'sending').length),
+    failed: capped(finished.filter(({ state }) => state === 'failed').length),
   }
 }
 
