@@ -27,7 +27,7 @@ export { createPublicLookup, type Lookup, type PublicLookupOptions } from './web
 export type { LoopHealth } from './webhooks/loop-health.ts'
 export type {
   ApiKeyExpiringNotice,
-  DeliveryDeadLetteredNotice,
+  DeliveryFailedNotice,
   EndpointDisabledNotice,
   EndpointFailingNotice,
   EventsKeptNotice,

@@ -3,7 +3,7 @@
 -- over a small table, and the log is written once. A claim lasts as long as the lease, and every later write is fenced by the
 -- claim's token.
 
--- The deliveries that are pending or, with a claim_token, in flight.
+-- The deliveries that are pending or, with a claim_token, being sent.
 create table business_api.open_deliveries (
   organization_id text collate "C" not null,
   -- Begins with the event's delivery_prefix.
@@ -51,7 +51,7 @@ create index open_deliveries_backing_off_idx on business_api.open_deliveries (du
 create index open_deliveries_backing_off_log_idx
   on business_api.open_deliveries (organization_id, endpoint_id, id) where is_backing_off;
 
--- Deliveries in flight. The condition must not be on the claim_token, which the writes of results compare: the planner might then
+-- Deliveries that are being sent. The condition must not be on the claim_token, which the writes of results compare: the planner might then
 -- read this index from end to end for each result.
 create index open_deliveries_lease_until_idx on business_api.open_deliveries (lease_until) where lease_until is not null;
 
@@ -70,7 +70,7 @@ create table business_api.finished_deliveries (
   attempts integer not null default 0,
   is_backfill boolean not null default false,
   constraint finished_deliveries_pkey primary key (organization_id, id),
-  constraint finished_deliveries_state_check check (state in ('delivered', 'dead_lettered', 'skipped', 'cancelled'))
+  constraint finished_deliveries_state_check check (state in ('delivered', 'failed', 'skipped', 'cancelled'))
 ) partition by range (id);
 
 -- The two indexes of the delivery log, newest first: by state and endpoint, and by type and endpoint. The conditions hold for every
@@ -78,14 +78,14 @@ create table business_api.finished_deliveries (
 -- and such a plan might search one of these indexes for a single delivery, past thousands of others.
 create index finished_deliveries_state_idx
   on business_api.finished_deliveries (organization_id, state, endpoint_id, id)
-  where state in ('delivered', 'dead_lettered', 'skipped', 'cancelled');
+  where state in ('delivered', 'failed', 'skipped', 'cancelled');
 
 create index finished_deliveries_type_idx
   on business_api.finished_deliveries (organization_id, type, endpoint_id, id)
-  where state in ('delivered', 'dead_lettered', 'skipped', 'cancelled');
+  where state in ('delivered', 'failed', 'skipped', 'cancelled');
 
--- The dead letters and skipped deliveries of all organizations, for the counts of operators (43-queue-counts.sql). A delivery that
+-- The failed and skipped deliveries of all organizations, for the counts of operators (43-queue-counts.sql). A delivery that
 -- succeeds leaves this index alone.
 create index finished_deliveries_recoverable_idx
   on business_api.finished_deliveries (organization_id, state, endpoint_id, id)
-  where state in ('dead_lettered', 'skipped');
+  where state in ('failed', 'skipped');

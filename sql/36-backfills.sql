@@ -108,7 +108,7 @@ begin
     ) as event on true
     join lateral (
       select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
-       where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
+       where d.endpoint_id = $2 and d.state in ('pending', 'sending', 'delivered')
        limit 1
     ) as delivery on true
     -- Null for an event that names no record, as a host may publish.

@@ -8,7 +8,7 @@ create function business_api.list_open_deliveries(
   endpoint_id text,
   type text,
   has_pending boolean,
-  has_in_flight boolean,
+  has_sending boolean,
   since timestamptz,
   until timestamptz,
   first_id text,
@@ -70,7 +70,7 @@ as $$
 #variable_conflict use_column
 begin
   return query
-    select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'in_flight' end, d.created_at
+    select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'sending' end, d.created_at
       from business_api.open_deliveries d
      where d.organization_id = $1 and d.id >= $3 and d.id < $3 || '~' and d.event_id = $2
     union all
@@ -99,7 +99,7 @@ begin
     select event.id, delivery.*
       from unnest($2, $3) as event (id, prefix)
       cross join lateral (
-        select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'in_flight' end, d.created_at
+        select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'sending' end, d.created_at
           from business_api.open_deliveries d
          where d.organization_id = $1 and d.id >= event.prefix and d.id < event.prefix || '~' and d.event_id = event.id
         union all
@@ -173,14 +173,14 @@ begin
         with recursive walk as (
           select coalesce($2, (
             select d.endpoint_id from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
                and d.type = $4 and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )) as endpoint_id
           union all
           select (
             select d.endpoint_id from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
                and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )
@@ -188,7 +188,7 @@ begin
         )
         select found.* from walk, lateral (
           select d.* from business_api.finished_deliveries d
-           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+           where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
              and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
              and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
              and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
@@ -205,7 +205,7 @@ begin
           select wanted.state, coalesce($2, (
             select d.endpoint_id from business_api.finished_deliveries d
              where d.organization_id = $1 and d.state = wanted.state
-               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+               and d.state in ('delivered', 'failed', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )) as endpoint_id
             from unnest($3) as wanted (state)
@@ -213,7 +213,7 @@ begin
           select walk.state, (
             select d.endpoint_id from business_api.finished_deliveries d
              where d.organization_id = $1 and d.state = walk.state
-               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
                and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )
@@ -221,7 +221,7 @@ begin
         )
         select found.* from walk, lateral (
           select d.* from business_api.finished_deliveries d
-           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+           where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
              and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
              and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
              and d.id >= day.begins and d.id < day.ends

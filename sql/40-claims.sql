@@ -179,12 +179,12 @@ declare
   here_organization text;
   here_endpoint text;
   is_complete boolean;
-  dead_letters json := '[]';
+  failed json := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
   if exists (select 1 from business_api.open_deliveries d where d.lease_until <= at_time) then
-    dead_letters := business_api.reclaim_expired_leases(max_attempts);
+    failed := business_api.reclaim_expired_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
   if exists (
@@ -283,7 +283,7 @@ begin
   return json_build_object(
     'deliveries', case when cardinality(ids) > 0 then business_api.read_deliveries(organizations, ids) else '[]' end,
     'unread', unread,
-    'deadLetters', dead_letters,
+    'failed', failed,
     'storeTime', extract(epoch from clock_timestamp()) * 1000,
     'next', case when not is_complete
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)

@@ -26,7 +26,7 @@ $$;
 select business_api.forbid_plans('promote_due_retries');
 
 -- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
--- the subscriber. Returns the delivery if the call dead-letters it, or an empty array.
+-- the subscriber. Returns the delivery if it fails with the call, or an empty array.
 --
 -- Somebody may have dropped or detached tables of the delivery's day. An error here would keep all claims from all deliveries: the
 -- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
@@ -82,7 +82,7 @@ begin
       insert into business_api.finished_deliveries
         (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
       values (
-        $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+        $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'failed', 'interrupted', expired.created_at, $3,
         expired.attempts, expired.is_backfill
       );
       return jsonb_build_array(jsonb_build_object(
@@ -106,7 +106,7 @@ begin
 end
 $$;
 
--- Frees the claimed deliveries of dead processes. Returns, as JSON, the deliveries that were dead-lettered by the call.
+-- Frees the claimed deliveries of dead processes. Returns, as JSON, the deliveries that failed by the call.
 create function business_api.reclaim_expired_leases(max_attempts integer) returns json
 language plpgsql volatile
 set search_path = ''
@@ -115,7 +115,7 @@ as $$
 declare
   at_time timestamptz := clock_timestamp();
   expired record;
-  dead_letters jsonb := '[]';
+  failed jsonb := '[]';
 begin
   for expired in
     select d.organization_id, d.id from business_api.open_deliveries d
@@ -124,9 +124,9 @@ begin
      limit 500
        for update skip locked
   loop
-    dead_letters := dead_letters || business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
+    failed := failed || business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
   end loop;
-  return dead_letters::json;
+  return failed::json;
 end
 $$;
 select business_api.forbid_plans('reclaim_expired_leases');

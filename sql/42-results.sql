@@ -3,9 +3,9 @@
 -- Ends attempts whose claims are in force: the deliveries, which the caller has found at `places`, are finished or due again, and the
 -- attempts are logged. A place is null for a result whose claim is no longer in force. A delivery that another process has changed
 -- since is no longer at its place, or has no longer the token. Returns the written results, as
--- token and delivery, the outcomes by endpoint, and the deliveries that were dead-lettered.
+-- token and delivery, the outcomes by endpoint, and the deliveries that failed.
 create function business_api.end_attempts(
-  results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out dead_letters jsonb
+  results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb
 )
 language plpgsql volatile
 set search_path = ''
@@ -74,15 +74,15 @@ begin
       ) as e
       left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
      group by 1, 2
-  ), dead_letter as (
+  ), failed_delivery as (
     select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
       from ended e
-     where e.outcome = 'dead_lettered'
+     where e.outcome = 'failed'
   )
   select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
          coalesce((select jsonb_agg(o) from outcome o), '[]'),
-         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
-    into written, outcomes, dead_letters;
+         coalesce((select jsonb_agg(l) from failed_delivery l), '[]')
+    into written, outcomes, failed;
 end
 $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
@@ -167,7 +167,7 @@ declare
   delivery record;
   endpoint record;
   endpoints jsonb := '[]';
-  dead_letters jsonb := '[]';
+  failed jsonb := '[]';
   lost jsonb := '[]';
 begin
   for result in
@@ -195,8 +195,8 @@ begin
        where f.organization_id = result."organizationId" and f.id = result."deliveryId";
       continue when not found;
     end if;
-    if delivery.state = 'dead_lettered' and result.outcome = 'dead_lettered' and delivery.reason = result.reason then
-      dead_letters := dead_letters || jsonb_build_object(
+    if delivery.state = 'failed' and result.outcome = 'failed' and delivery.reason = result.reason then
+      failed := failed || jsonb_build_object(
         'organizationId', result."organizationId", 'endpointId', delivery.endpoint_id, 'deliveryId', result."deliveryId",
         'eventId', delivery.event_id, 'type', delivery.type, 'reason', delivery.reason
       );
@@ -217,16 +217,16 @@ begin
       );
     end if;
   end loop;
-  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters);
+  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'failed', failed);
 end
 $$;
 select business_api.forbid_plans('recall_attempt_results');
 
 -- Answers a loop that has written results of attempts: judges the endpoints, and repeats the answer for results that were not written
 -- now. Returns, as JSON, the results whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that
--- were dead-lettered.
+-- failed.
 create function business_api.report_results(
-  results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamptz, failure_limit integer,
+  results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamptz, failure_limit integer,
   failing_ms double precision
 ) returns text
 language plpgsql volatile
@@ -245,10 +245,10 @@ begin
   if cardinality(written) < jsonb_array_length(results) then
     recalled := business_api.recall_attempt_results(results, written, failure_limit);
     endpoints := endpoints || (recalled -> 'endpoints');
-    dead_letters := dead_letters || (recalled -> 'deadLetters');
+    failed := failed || (recalled -> 'failed');
     lost := recalled -> 'lost';
   end if;
-  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
+  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'failed', failed)::text;
 end
 $$;
 
@@ -288,7 +288,7 @@ begin
            limit 1
         ) as changing
     ),
-    ended.dead_letters, at_time, failure_limit, failing_ms
+    ended.failed, at_time, failure_limit, failing_ms
   );
 end
 $$;

@@ -1,6 +1,6 @@
 -- The counts of the queue of deliveries, for metrics and for operators.
 
--- Counts the unfinished deliveries and the dead letters: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
+-- Counts the unfinished deliveries and the failed deliveries: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
 -- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. The walk descends the indexes
 -- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. Where the walk meets more
 -- than 200 endpoints (30 to 60 microseconds each), one scan of three times count_max deliveries counts the
@@ -16,14 +16,14 @@ declare
   at_time timestamptz := clock_timestamp();
   -- One more than count_max says that there are more.
   counted_max integer := count_max + 1;
-  -- Of the scans of the queue and of the dead letters.
+  -- Of the scans of the queue and of the failed deliveries.
   scanned_max integer := 3 * count_max;
   visits integer := 0;
   scanned bigint;
   scanned_due bigint := 0;
   scanned_paused bigint := 0;
   scanned_oldest timestamptz;
-  scanned_dead_letters bigint := 0;
+  scanned_failed bigint := 0;
   here_organization text := coalesce($1, '');
   here_endpoint text := '';
   endpoint_state text;
@@ -37,8 +37,8 @@ declare
   oldest_due timestamptz;
   backing_off bigint := 0;
   paused bigint := 0;
-  in_flight bigint := 0;
-  dead_letters bigint := 0;
+  sending bigint := 0;
+  failed bigint := 0;
 begin
   while visits < 1000 loop
     if visits = 200 and $1 is null then
@@ -123,12 +123,12 @@ begin
           paused := least(counted_max, paused + found_late);
         end if;
       end if;
-      select least(counted_max, dead_letters + count(*)) into dead_letters
+      select least(counted_max, failed + count(*)) into failed
         from (
           select 1 from business_api.finished_deliveries d
-           where d.organization_id = $1 and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
+           where d.organization_id = $1 and d.state in ('failed', 'skipped') and d.state = 'failed'
              and d.endpoint_id = here_endpoint
-           order by d.id limit counted_max - dead_letters
+           order by d.id limit counted_max - failed
         ) as f;
     end if;
   end loop;
@@ -166,15 +166,15 @@ begin
     paused := least(counted_max, paused + found_paused);
     oldest_due := least(oldest_due, found_oldest);
 
-    -- From organization to organization, because skipped deliveries stand between the dead letters; and the same scan.
+    -- From organization to organization, because skipped deliveries stand between the failed deliveries; and the same scan.
     visits := 0;
     here_organization := '';
-    while visits < 1000 and dead_letters < counted_max loop
+    while visits < 1000 and failed < counted_max loop
       if visits = 200 then
-        select count(*), count(*) filter (where f.state = 'dead_lettered') into scanned, scanned_dead_letters
+        select count(*), count(*) filter (where f.state = 'failed') into scanned, scanned_failed
           from (
             select d.state from business_api.finished_deliveries d
-             where d.state in ('dead_lettered', 'skipped')
+             where d.state in ('failed', 'skipped')
              order by d.organization_id, d.state, d.endpoint_id, d.id
              limit scanned_max
           ) as f;
@@ -182,22 +182,22 @@ begin
       end if;
       visits := visits + 1;
       select d.organization_id into here_organization from business_api.finished_deliveries d
-       where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
+       where d.state in ('failed', 'skipped') and d.organization_id > here_organization
        order by d.organization_id, d.state, d.endpoint_id, d.id
        limit 1;
       exit when not found;
-      select least(counted_max, dead_letters + count(*)) into dead_letters
+      select least(counted_max, failed + count(*)) into failed
         from (
           select 1 from business_api.finished_deliveries d
            where d.organization_id = here_organization
-             and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
-           order by d.endpoint_id, d.id limit counted_max - dead_letters
+             and d.state in ('failed', 'skipped') and d.state = 'failed'
+           order by d.endpoint_id, d.id limit counted_max - failed
         ) as f;
     end loop;
-    dead_letters := least(counted_max, greatest(dead_letters, scanned_dead_letters));
+    failed := least(counted_max, greatest(failed, scanned_failed));
   end if;
 
-  select count(*) into in_flight
+  select count(*) into sending
     from (
       select d.organization_id, d.endpoint_id from business_api.open_deliveries d
        where d.lease_until is not null
@@ -210,8 +210,8 @@ begin
     'oldestDueMs', greatest(0, coalesce(extract(epoch from at_time - oldest_due) * 1000, 0)),
     'backingOff', backing_off,
     'paused', paused,
-    'inFlight', in_flight,
-    'deadLetters', dead_letters
+    'sending', sending,
+    'failed', failed
   )::text;
 end
 $$;

@@ -147,7 +147,7 @@ $$;
 select business_api.forbid_plans('purge_events');
 
 -- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
--- deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
+-- those that are being sent are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -163,18 +163,18 @@ begin
        and (e.organization_id, e.id) > (coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', ''))
      order by e.organization_id, e.id
      limit endpoint_limit
-  ), in_flight as materialized (
+  ), sending as materialized (
     select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
   ), purgeable as materialized (
     -- Before the join with the rows to delete, which was planned as a loop around these searches.
     select r.organization_id, r.id from removed r
      where not exists (
          select 1
-           from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
+           from unnest(array['delivered', 'failed', 'skipped', 'cancelled']) as final (state)
            cross join lateral (
              select 1 from business_api.finished_deliveries d
               where d.organization_id = r.organization_id and d.endpoint_id = r.id
-                and d.state = final.state and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                and d.state = final.state and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
               limit 1
            ) as finished
        )
@@ -189,7 +189,7 @@ begin
             and d.is_backing_off
        )
        and not exists (
-         select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
+         select 1 from sending f where f.organization_id = r.organization_id and f.endpoint_id = r.id
        )
   ), purged as (
     delete from business_api.webhook_endpoints e using purgeable p

@@ -7,7 +7,7 @@ export function everyDelivery(sql: ISql): Fragment {
   return sql`(
     select
       organization_id, id, event_id, type, endpoint_id, attempts, created_at, due_at, null as reason,
-      case when claim_token is null then 'pending' else 'in_flight' end as state
+      case when claim_token is null then 'pending' else 'sending' end as state
     from business_api.open_deliveries
     union all
     select organization_id, id, event_id, type, endpoint_id, attempts, created_at, null, reason, state

@@ -140,7 +140,7 @@ create table business_api.finished_deliveries (
   attempts integer default 0 not null,
   is_backfill boolean default false not null,
   constraint finished_deliveries_pkey PRIMARY KEY (organization_id, id),
-  constraint finished_deliveries_state_check CHECK ((state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
+  constraint finished_deliveries_state_check CHECK ((state = ANY (ARRAY['delivered'::text, 'failed'::text, 'skipped'::text, 'cancelled'::text])))
 ) partition by RANGE (id);
 
 create table business_api.idempotency_keys (
@@ -373,11 +373,11 @@ CREATE INDEX events_created_at_idx ON ONLY business_api.events USING btree (crea
 
 CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, created_at, id);
 
-CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
-CREATE INDEX finished_deliveries_state_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+CREATE INDEX finished_deliveries_state_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'failed'::text, 'skipped'::text, 'cancelled'::text]));
 
-CREATE INDEX finished_deliveries_type_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+CREATE INDEX finished_deliveries_type_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'failed'::text, 'skipped'::text, 'cancelled'::text]));
 
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
@@ -427,25 +427,25 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 6042304b26ce business_api.backfill_part(text,text,text,text,text,integer,jsonb)
+-- 2968c4e544f3 business_api.backfill_part(text,text,text,text,text,integer,jsonb)
 -- 81ec2f16bcb6 business_api.backfill_records(text,text,text,integer)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- 286b5dfef0b3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- d4ad34b57a05 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- d2205693b4b0 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone)
 -- 36b8fd36106f business_api.continue_purge(double precision,integer,double precision)
 -- dbabf1d18e81 business_api.copy_key(text,text)
 -- 022ca857fe7f business_api.copy_to_client(text,text,text)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
--- 0afe09f7b1f5 business_api.count_queue(text,text,integer)
+-- 152329086bcb business_api.count_queue(text,text,integer)
 -- 999b636d4f15 business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
 -- 4b80dbc2b171 business_api.delete_organization_part(text,integer,jsonb)
--- f81ef0753cc2 business_api.deliveries_of_event(text,text,text)
--- 590d183c6b00 business_api.deliveries_of_events(text,text[],text[])
+-- acef333ec587 business_api.deliveries_of_event(text,text,text)
+-- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 9b3f1df78151 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 7d44f0e66d28 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 5b02e05e47cd business_api.event_types()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
@@ -475,9 +475,9 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
 -- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
 -- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
--- 4b5350a5ee5d business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 6ab9311a36e1 business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 4e7373719f56 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
+-- f9a8938d121b business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
+-- afcf595480ac business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
+-- 567af8cc18a3 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- d2ba1147689f business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
@@ -494,19 +494,19 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- c3e3dae25182 business_api.purge_lag(double precision,jsonb)
 -- de67420a28c9 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
--- c25a3e43311c business_api.purge_removed_endpoints(jsonb,integer)
+-- c5b39e30969e business_api.purge_removed_endpoints(jsonb,integer)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 6bf06e60ccca business_api.read_deliveries(text[],text[])
--- 9ef5529a3384 business_api.recall_attempt_results(jsonb,text[],integer)
--- f2e96604f6d3 business_api.reclaim_expired_leases(integer)
--- 42ea63460dc2 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
+-- 9820ba950027 business_api.reclaim_expired_leases(integer)
+-- 9151d3d17770 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
 -- ea6189030b7f business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
 -- 0bf6dd183f45 business_api.renew_copy(text,text)
 -- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
--- cff46d3d1b31 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
+-- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 004a9737d8f5 business_api.table_identity(text)
@@ -515,4 +515,4 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- f3c5c486f130 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
 -- 4f7fd0491a60 business_api.unlisted_days()
 -- 46955497b6d8 business_api.walk_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
--- 3ebdbf7921e2 business_api.write_attempt_results(jsonb,integer,double precision)
+-- 8c1716906b5e business_api.write_attempt_results(jsonb,integer,double precision)

@@ -3,7 +3,7 @@ export interface OrganizationStore {
   /**
    * Deletes a part of everything that belongs to an organization: records, events, deliveries, attempts, idempotency entries,
    * document numbers, audit entries, endpoints, limits and API keys. The first part revokes the API keys and removes the
-   * endpoints, and the last part deletes them: meanwhile no request is admitted and no delivery is made. A delivery in flight is
+   * endpoints, and the last part deletes them: meanwhile no request is admitted and no delivery is made. A delivery that is being sent is
    * deleted, and its result is dropped. A walk from the first part to the last that deletes nothing leaves nothing; writes that were
    * under way at the first part may need a second walk.
    */

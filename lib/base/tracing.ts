@@ -89,7 +89,7 @@ export interface ResultStep extends TimedStep {
 
 /** The result of an attempt, without anything of the organization. */
 export interface TracedResult {
-  readonly outcome: 'delivered' | 'retry' | 'dead_lettered'
+  readonly outcome: 'delivered' | 'retry' | 'failed'
   /** The HTTP status; null when no answer came. */
   readonly status: number | null
   /** Of the attempt. */

@@ -16,9 +16,9 @@ export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun:
 
 /** The consequences of a command that has not been carried out yet. */
 export interface Consequence {
-  /** Whole sentences: `Erases 808 events of 12 organizations, 31 dead letters among them.` */
+  /** Whole sentences: `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
   readonly text: string
-  /** The same for programs: `{ events: 808, organizations: 12, deadLetters: 31 }`. */
+  /** The same for programs: `{ events: 808, organizations: 12, failed: 31 }`. */
   readonly facts: object
 }
 

@@ -81,7 +81,7 @@ export async function countEndpoint(
 /** An endpoint is removed. */
 export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
-  const unrecoverable = `${countOf(recoverable, 'dead-lettered or skipped delivery', 'dead-lettered or skipped deliveries')}`
+  const unrecoverable = `${countOf(recoverable, 'failed or skipped delivery', 'failed or skipped deliveries')}`
   return {
     text: `Removes ${id} (${url}) and its signing secret for good. ${describeWaiting(waiting)} and will never be sent; ${unrecoverable} can never be recovered.`,
     facts: { id, url, waiting, recoverable },
@@ -124,11 +124,11 @@ function describeWaiting(count: number): string {
  */
 export function ofRecovering(
   owner: string,
-  deadLettered: number,
+  failed: number,
   skipped: number,
   disabled: readonly string[],
 ): Consequence {
-  const counts = `${countOf(deadLettered, 'dead-lettered', 'dead-lettered')} and ${countOf(skipped, 'skipped delivery', 'skipped deliveries')}`
+  const counts = `${countOf(failed, 'failed', 'failed')} and ${countOf(skipped, 'skipped delivery', 'skipped deliveries')}`
   const are = disabled.length === 1 ? 'is' : 'are'
   const again =
     disabled.length === 0
@@ -136,16 +136,16 @@ export function ofRecovering(
       : ` ${disabled.join(', ')} ${are} disabled: deliveries there are skipped again.`
   return {
     text: `Sends ${counts} of ${owner} again.${again}`,
-    facts: { deadLettered, skipped, disabled },
+    facts: { failed, skipped, disabled },
   }
 }
 
 /** Events are purged. @param age as typed: `30d` */
 export function ofPurging(preview: PurgePreview, age: string): Consequence {
-  const { events, organizations, deadLetters, isPartial } = preview
+  const { events, organizations, failed, isPartial } = preview
   const count = (number: number, noun: string): string => countOf(number, noun, `${noun}s`, isPartial)
   return {
-    text: `Erases ${count(events, 'event')} of ${count(organizations, 'organization')}, ${count(deadLetters, 'dead letter')} among them: every event older than ${age} with its deliveries and attempts, unless a delivery is still to be sent.`,
+    text: `Erases ${count(events, 'event')} of ${count(organizations, 'organization')}, ${countOf(failed, 'failed delivery', 'failed deliveries')} among them: every event older than ${age} with its deliveries and attempts, unless a delivery is still to be sent.`,
     facts: preview,
   }
 }

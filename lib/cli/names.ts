@@ -8,7 +8,7 @@ const PART_MIN = 3
 
 /**
  * The end of a message for a mistyped or shortened name, `: did you mean 'keys'?`; empty where no name is close. Shortened is a
- * text that begins one name only, or that is a word of one name only: `dead` for `dead_lettered`.
+ * text that begins one name only, or that is a word of one name only: `fail` for `failed`.
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names

@@ -122,7 +122,7 @@ export function createDeliveryLoop(
       return {
         delivered: counts.delivered - before.delivered,
         retried: counts.retried - before.retried,
-        deadLettered: counts.deadLettered - before.deadLettered,
+        failed: counts.failed - before.failed,
       }
     },
 

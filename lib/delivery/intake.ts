@@ -1,7 +1,7 @@
 import type { Capacity } from '../webhooks/deliveries.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type Dispatcher, type DispatcherParts, refOf } from './dispatcher.ts'
-import { type Notifier, noticesOfDeadLetters } from './notifier.ts'
+import { type Notifier, noticesOfFailed } from './notifier.ts'
 import type { ClaimAnswer, Poller } from './poller.ts'
 import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
@@ -82,7 +82,7 @@ export function createIntake(
   let carefulUntil = 0
   let resting: NodeJS.Timeout | undefined
 
-  function accept({ deliveries, unread, deadLetters, storeOffset }: ClaimAnswer, run: Run): void {
+  function accept({ deliveries, unread, failed, storeOffset }: ClaimAnswer, run: Run): void {
     dispatcher.setClock(storeOffset)
     received += deliveries.length + unread.length
     if (run.isEnding) {
@@ -95,7 +95,7 @@ export function createIntake(
       }
     }
     dispatcher.dispatch()
-    notifier.notify(noticesOfDeadLetters(deadLetters))
+    notifier.notify(noticesOfFailed(failed))
   }
 
   /** Without rests a backlog would keep the database and this process busy, and all other deliveries waiting. */

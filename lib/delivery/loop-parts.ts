@@ -9,7 +9,7 @@ import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions 
 import { createLoopSteps, type LoopSteps } from './loop-steps.ts'
 import { createMaintenance, type Maintenance } from './maintenance.ts'
 import { createExpiryWatch, createOverdueMarking, createPurge } from './maintenance-tasks.ts'
-import { createNotifier, type Notifier, noticesOfDeadLetters, noticesOfEndpoints } from './notifier.ts'
+import { createNotifier, type Notifier, noticesOfEndpoints, noticesOfFailed } from './notifier.ts'
 import { createPoller, type Poller, type Unread } from './poller.ts'
 import { createEndpointQueues, type EndpointQueues } from './queues.ts'
 import { createReader, type Reader, type ReadListener } from './reader.ts'
@@ -75,10 +75,10 @@ export function createLoopParts(
   )
 
   resultWriter.listen({
-    onWritten(results, { deadLetters, endpoints }) {
+    onWritten(results, { failed, endpoints }) {
       wakeForRetries(results, wakeUp)
       if (intake.isHeldUp) wakeUp.wake()
-      notifier.notify(noticesOfDeadLetters(deadLetters))
+      notifier.notify(noticesOfFailed(failed))
       notifier.notify(noticesOfEndpoints(endpoints))
     },
     onError: notifier.reportFailure,
@@ -134,7 +134,7 @@ function createReadListener(parts: LoopParts): ReadListener {
       setTimeout(wakeUp.wake, pauseMs + TIMER_EARLY_MS).unref()
     },
     onCondemned(unread, cause) {
-      const message = `Cannot read delivery ${nameOf(unread)}: it is dead-lettered as unreadable, and can be recovered`
+      const message = `Cannot read delivery ${nameOf(unread)}: it has failed as unreadable, and can be recovered`
       notifier.reportFailure(new Error(message, { cause }))
       const now = performance.now()
       resultWriter.write({ ...refOf(unread), ...UNREADABLE }, { startedAt: now, endedAt: now })
@@ -149,7 +149,7 @@ function nameOf({ organizationId, id }: Unread): string {
 
 /** The result of a delivery that cannot be read. */
 const UNREADABLE = {
-  outcome: 'dead_lettered',
+  outcome: 'failed',
   reason: 'unreadable',
   isGone: false,
   delayMs: 0,

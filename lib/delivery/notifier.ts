@@ -1,6 +1,6 @@
 import { describeError } from '../base/log.ts'
 import { channels } from '../base/tracing.ts'
-import type { DeadLetter, EndpointHealth } from '../webhooks/deliveries.ts'
+import type { EndpointHealth, FailedDelivery } from '../webhooks/deliveries.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 
@@ -12,11 +12,11 @@ export interface Notifier {
   reportFailure(error: unknown): void
 }
 
-/** Log level and message of each notice. Dead letters are `info`, because a dead endpoint makes many dead letters. */
+/** Log level and message of each notice. A failed delivery is `info`, because a dead endpoint makes many. */
 const LINES = {
   endpoint_failing: ['warn', 'Webhook endpoint failing'],
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
-  delivery_dead_lettered: ['info', 'Webhook delivery dead-lettered'],
+  delivery_failed: ['info', 'Webhook delivery failed'],
   retention_behind: ['warn', 'Old events not purged in time'],
   events_kept: ['warn', 'Old events kept for an open delivery'],
   secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
@@ -69,9 +69,9 @@ export function createNotifier({
   }
 }
 
-/** The notices of dead-lettered deliveries. */
-export function noticesOfDeadLetters(deadLetters: readonly DeadLetter[]): readonly Notice[] {
-  return deadLetters.map((deadLetter) => ({ kind: 'delivery_dead_lettered', ...deadLetter }))
+/** The notices of failed deliveries. */
+export function noticesOfFailed(failed: readonly FailedDelivery[]): readonly Notice[] {
+  return failed.map((delivery) => ({ kind: 'delivery_failed', ...delivery }))
 }
 
 /** The notices of endpoints that attempts have made failing or disabled. */

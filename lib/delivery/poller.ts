@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type {
   Capacity,
   Claims,
-  DeadLetter,
   DeliveryStore,
   EndpointRef,
+  FailedDelivery,
   UnreadDelivery,
 } from '../webhooks/deliveries.ts'
 import type { Claimed } from './queue.ts'
@@ -28,7 +28,7 @@ export interface Poller {
 export interface ClaimAnswer {
   readonly deliveries: readonly Claimed[]
   readonly unread: readonly Unread[]
-  readonly deadLetters: readonly DeadLetter[]
+  readonly failed: readonly FailedDelivery[]
   /** The store's clock less the monotonic clock, in milliseconds. */
   readonly storeOffset: number
   /** True if endpoints of the present round are left. */
@@ -81,7 +81,7 @@ export function createPoller(
       return {
         deliveries: claims.deliveries.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
         unread: claims.unread.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
-        deadLetters: claims.deadLetters,
+        failed: claims.failed,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: cursor.advance(claims),
       }

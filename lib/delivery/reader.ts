@@ -9,7 +9,7 @@ import type { Claimed } from './queue.ts'
 // An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
 // database must condemn none: a failed read counts only when another delivery was read quickly since the read before, and
 // when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
-// failure that counts condemns the delivery: dead-lettered as `unreadable`, until an administrator recovers the delivery.
+// failure that counts fails the delivery as `unreadable`, until an administrator recovers the delivery.
 
 /** Reads deliveries one by one. */
 export interface Reader {

@@ -15,7 +15,7 @@ export interface DeliveryCounts {
   /** Attempts that failed and are retried. */
   readonly retried: number
   /** Failed attempts that were the last of a round, and deliveries set aside as unreadable. */
-  readonly deadLettered: number
+  readonly failed: number
 }
 
 /** Writes the results of attempts to the store, in batches, while the attempts go on. */
@@ -74,7 +74,7 @@ export function createResultWriter(
   const ended: Ended[] = []
   const released: ClaimRef[] = []
   const refused = new WeakSet<Ended>()
-  const counts = { delivered: 0, retried: 0, deadLettered: 0 }
+  const counts = { delivered: 0, retried: 0, failed: 0 }
   let listener: ResultListener = { onWritten() {}, onError() {} }
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
@@ -143,7 +143,7 @@ export function createResultWriter(
       if (lostNames.size > 0 && lostNames.has(nameOf(result))) continue
       if (result.outcome === 'delivered') counts.delivered++
       else if (result.outcome === 'retry') counts.retried++
-      else counts.deadLettered++
+      else counts.failed++
     }
   }
 

@@ -19,7 +19,7 @@ const GONE = 410
 const RETRY_AFTER_STATUSES = [429, 503]
 
 /**
- * Judges an answer: any 2xx is a success, 410 dead-letters at once, and every other answer, redirects included, is retried
+ * Judges an answer: any 2xx is a success, 410 fails the delivery at once, and every other answer, redirects included, is retried
  * until the delays are used up (specification, section 6, rules 1 to 4 of delivery).
  *
  * @param attempt number of the attempt in the round, from 1
@@ -33,15 +33,15 @@ export function judgeAnswer(
     return { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
   }
   const { status, error, retryAfterMs } = answer
-  // This process ended the attempt, so the delivery is due at once and never dead-lettered for the interruption.
+  // This process ended the attempt, so the delivery is due at once and never fails for the interruption.
   if (error === 'interrupted')
     return { outcome: 'retry', reason: null, isGone: false, delayMs: 0, load: 'same' }
   const load = error === 'timeout' || status === 429 ? 'less' : 'same'
-  if (status === GONE) return { outcome: 'dead_lettered', reason: 'gone', isGone: true, delayMs: 0, load }
+  if (status === GONE) return { outcome: 'failed', reason: 'gone', isGone: true, delayMs: 0, load }
   const delayMs = retryDelaysMs[attempt - 1]
   if (delayMs === undefined) {
     const reason = error ?? `http_${status}`
-    return { outcome: 'dead_lettered', reason, isGone: false, delayMs: 0, load }
+    return { outcome: 'failed', reason, isGone: false, delayMs: 0, load }
   }
   const askedMs = RETRY_AFTER_STATUSES.includes(status ?? 0)
     ? Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS)

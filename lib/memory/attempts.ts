@@ -1,9 +1,9 @@
 import type {
   AttemptResult,
   ClaimRef,
-  DeadLetter,
   DeliveryAttempt,
   EndpointHealth,
+  FailedDelivery,
   FailureLimit,
   ResultReport,
 } from '../webhooks/deliveries.ts'
@@ -20,7 +20,7 @@ export function writeResults(
 ): ResultReport {
   const now = memory.clock()
   const written = new Map<KeptEndpoint, AttemptResult[]>()
-  const deadLetters: DeadLetter[] = []
+  const failed: FailedDelivery[] = []
   const lost: ClaimRef[] = []
   const repeated: [KeptEndpoint, AttemptResult][] = []
   for (const result of results) {
@@ -35,11 +35,11 @@ export function writeResults(
     } else {
       repeated.push([endpoint, result])
     }
-    if (isDeadLetterOf(delivery, result)) deadLetters.push(deadLetterOf(delivery))
+    if (isFailureOf(delivery, result)) failed.push(failedDeliveryOf(delivery))
   }
   const judged = [...written].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
   const recalled = repeated.flatMap(([endpoint, result]) => recall(endpoint, result, limit) ?? [])
-  return { lost, endpoints: [...judged, ...recalled], deadLetters }
+  return { lost, endpoints: [...judged, ...recalled], failed }
 }
 
 /** Gives claims back: the deliveries are due as before, and the attempts are not counted. */
@@ -55,26 +55,26 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
 /**
  * Reclaims deliveries with an expired lease. The attempt counts, because the request may have reached the subscriber.
  *
- * @returns the dead-lettered deliveries
+ * @returns the failed deliveries
  */
 export function reclaimExpiredLeases(
   memory: Memory,
   maxAttempts: number,
   now: number,
-): readonly DeadLetter[] {
-  const deadLetters: DeadLetter[] = []
-  for (const delivery of [...memory.inFlight]) {
+): readonly FailedDelivery[] {
+  const failed: FailedDelivery[] = []
+  for (const delivery of [...memory.sending]) {
     const { claim, attempts, attemptsBefore } = delivery
     if (claim === null || claim.leaseUntil > now) continue
     log(delivery, claim.claimedAt, { ...INTERRUPTED, durationMs: claim.leaseUntil - claim.claimedAt })
     const wasLast = attempts - attemptsBefore >= maxAttempts
     const next: Partial<DeliveryProgress> = wasLast
-      ? { state: 'dead_lettered', reason: 'interrupted', finishedAt: now }
+      ? { state: 'failed', reason: 'interrupted', finishedAt: now }
       : { state: 'pending', dueAt: now }
     memory.move(delivery, { ...next, claim: null })
-    if (wasLast) deadLetters.push(deadLetterOf(delivery))
+    if (wasLast) failed.push(failedDeliveryOf(delivery))
   }
-  return deadLetters
+  return failed
 }
 
 function find(memory: Memory, { organizationId, deliveryId }: ClaimRef): KeptDelivery | undefined {
@@ -138,12 +138,12 @@ function log(
   attemptLog.push(Object.freeze(entry))
 }
 
-/** True if a result has dead-lettered the delivery, now or in an earlier call; false for a late result. */
-function isDeadLetterOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
-  return state === 'dead_lettered' && result.outcome === 'dead_lettered' && reason === result.reason
+/** True if the delivery failed with the result, now or in an earlier call; false for a late result. */
+function isFailureOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
+  return state === 'failed' && result.outcome === 'failed' && reason === result.reason
 }
 
-function deadLetterOf({ id: deliveryId, endpoint, event, reason }: KeptDelivery): DeadLetter {
+function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: KeptDelivery): FailedDelivery {
   const { organizationId, record } = endpoint
   const { id: eventId, type } = event
   return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }

@@ -107,7 +107,7 @@ function announcedTo(
     .filter(({ record, onlyEndpointId, deliveries }) => {
       const isSent = deliveries.some(
         (delivery) =>
-          delivery.endpoint === endpoint && ['pending', 'in_flight', 'delivered'].includes(delivery.state),
+          delivery.endpoint === endpoint && ['pending', 'sending', 'delivered'].includes(delivery.state),
       )
       return record.type === type && onlyEndpointId === null && isSent
     })

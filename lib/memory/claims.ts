@@ -10,7 +10,7 @@ const START: EndpointRef = { organizationId: '', endpointId: '' }
 /** Claims due deliveries: see `DeliveryStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
-  const deadLetters = reclaimExpiredLeases(memory, request.maxAttempts, now)
+  const failed = reclaimExpiredLeases(memory, request.maxAttempts, now)
   const repeated = request.isRepeat ? findClaimed(memory, request.token) : []
   const { found, next } = findDue(memory, repeated, request, now)
   const { whole, unread, last } = cutToBytes([...repeated, ...found], request.maxBytes)
@@ -20,7 +20,7 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   return {
     deliveries: whole.map((delivery) => show(delivery, now)),
     unread: unread.map(({ id, endpoint }) => ({ ...refOf(endpoint), id })),
-    deadLetters,
+    failed,
     storeTime: now,
     next: last === null ? next : refOf(last.endpoint),
   }
@@ -90,7 +90,7 @@ function cutToBytes(
 
 /** Finds the deliveries of an earlier claim with a lost answer. A removed endpoint has no signing secret. */
 function findClaimed(memory: Memory, token: string): KeptDelivery[] {
-  return [...memory.inFlight].filter((delivery) => {
+  return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
   })
 }
@@ -154,7 +154,7 @@ function dueOf(
 
 function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimRequest, now: number): void {
   memory.move(delivery, {
-    state: 'in_flight',
+    state: 'sending',
     attempts: delivery.attempts + 1,
     claim: { token, claimedAt: now, leaseUntil: now + leaseMs },
   })

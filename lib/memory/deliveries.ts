@@ -115,7 +115,7 @@ function recoverDeliveries(
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
-    .filter(({ state, endpoint }) => !['pending', 'in_flight'].includes(state) && !endpoint.isRemoved)
+    .filter(({ state, endpoint }) => !['pending', 'sending'].includes(state) && !endpoint.isRemoved)
     .slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery
@@ -210,8 +210,8 @@ function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
       ).length,
     ),
     paused: capped(ready.filter(({ endpoint }) => isIn(endpoint, 'paused')).length),
-    inFlight: capped(finished.filter(({ state }) => state === 'in_flight').length),
-    deadLetters: capped(finished.filter(({ state }) => state === 'dead_lettered').length),
+    sending: capped(finished.filter(({ state }) => state === 'sending').length),
+    failed: capped(finished.filter(({ state }) => state === 'failed').length),
   }
 }
 

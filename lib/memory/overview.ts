@@ -7,15 +7,15 @@ import type { Memory } from './state.ts'
 /** Creates the slice of the overview in memory. */
 export function createOverviewStore(memory: Memory): OverviewStore {
   return {
-    async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {
+    async read(organizationId, { keysWithinMs, failedWithinMs, limit }) {
       const now = memory.clock()
       const organization = memory.organization(organizationId)
       const keys = [...organization.apiKeys.values()]
       const endpoints = [...organization.endpoints.values()].filter(({ isRemoved }) => !isRemoved)
       const inForce = keys.filter((key) => isInForce(key, now))
-      const deadLetters = [...organization.deliveries.values()].filter(
+      const failed = [...organization.deliveries.values()].filter(
         ({ state, createdAt, endpoint }) =>
-          state === 'dead_lettered' && createdAt >= now - deadLettersWithinMs && !endpoint.isRemoved,
+          state === 'failed' && createdAt >= now - failedWithinMs && !endpoint.isRemoved,
       )
       return {
         hasApiKey: inForce.length > 0,
@@ -37,7 +37,7 @@ export function createOverviewStore(memory: Memory): OverviewStore {
           .sort((one, other) => (String(one.record.expiresAt) < String(other.record.expiresAt) ? -1 : 1))
           .slice(0, limit)
           .map(showKey),
-        deadLetters: Math.min(deadLetters.length, OVERVIEW_COUNT_MAX),
+        failedDeliveries: Math.min(failed.length, OVERVIEW_COUNT_MAX),
       }
     },
   }

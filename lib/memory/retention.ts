@@ -92,7 +92,7 @@ function forget({ events, deliveries }: Organization, event: KeptEvent): void {
 }
 
 function isToBeSent({ state }: KeptDelivery): boolean {
-  return state === 'pending' || state === 'in_flight'
+  return state === 'pending' || state === 'sending'
 }
 
 function purgeIdempotencyKeys({ idempotency }: Organization, now: number, limit: number): number {

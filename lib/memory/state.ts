@@ -91,7 +91,7 @@ export interface DeliveryProgress {
   attemptsBefore: number
   reason: string | null
   finishedAt: number | null
-  /** The claim of a delivery in flight, else null. */
+  /** The claim of a delivery that is being sent, else null. */
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
@@ -141,9 +141,9 @@ export interface Memory {
   remove(id: string): void
   /** The owner of each key's digest: the only look-up that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
-  /** Deliveries in flight of all organizations, in the order of claiming. */
-  readonly inFlight: Set<KeptDelivery>
-  /** Changes a delivery, and moves the delivery into the collection of its state: pending, in flight, or neither. */
+  /** Deliveries that are being sent, of all organizations, in the order of claiming. */
+  readonly sending: Set<KeptDelivery>
+  /** Changes a delivery, and moves the delivery into the collection of its state: pending, sending, or neither. */
   move(delivery: KeptDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }
@@ -151,7 +151,7 @@ export interface Memory {
 /** Creates a state without organizations. */
 export function createMemory(clock: Clock, maxEventBytes: number): Memory {
   const organizations = new Map<string, Organization>()
-  const inFlight = new Set<KeptDelivery>()
+  const sending = new Set<KeptDelivery>()
   const changes: ChangeCount = { storeId: randomUUID(), last: 0 }
   return {
     clock,
@@ -166,11 +166,11 @@ export function createMemory(clock: Clock, maxEventBytes: number): Memory {
     organizations: () => organizations.values(),
     remove: (id) => void organizations.delete(id),
     digests: new Map(),
-    inFlight,
+    sending,
     move(delivery, changes) {
       Object.assign(delivery, changes)
       keepWhen(delivery.state === 'pending', delivery.endpoint.pending, delivery)
-      keepWhen(delivery.state === 'in_flight', inFlight, delivery)
+      keepWhen(delivery.state === 'sending', sending, delivery)
     },
     wakeUp: createWakeUpSignal(),
   }

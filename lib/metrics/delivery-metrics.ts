@@ -29,7 +29,7 @@ const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
 const NOTICES: Readonly<Record<Notice['kind'], true>> = {
   endpoint_failing: true,
   endpoint_disabled: true,
-  delivery_dead_lettered: true,
+  delivery_failed: true,
   retention_behind: true,
   events_kept: true,
   secret_unsealed: true,

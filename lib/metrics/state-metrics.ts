@@ -59,16 +59,16 @@ export const STATE_METRICS: readonly StateMetric[] = [
     ({ queue }) => queue.counts?.paused,
   ),
   ofQueue(
-    'in_flight',
+    'sending',
     '{delivery}',
     'Deliveries claimed by any process; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.inFlight,
+    ({ queue }) => queue.counts?.sending,
   ),
   ofQueue(
-    'dead_letters',
+    'failed',
     '{delivery}',
-    'Dead letters that have not been recovered; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.deadLetters,
+    'Failed deliveries that have not been recovered; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.failed,
   ),
   ofConnections(
     'connections_max',

@@ -6,8 +6,8 @@ import { columns as endpointColumns } from './statements/endpoints.ts'
 /** Creates the slice of the overview in PostgreSQL. */
 export function createOverviewStore(database: Database): OverviewStore {
   return {
-    async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {
-      // Dead letters are counted endpoint by endpoint along finished_deliveries_state_idx, from the first id of the period on. The
+    async read(organizationId, { keysWithinMs, failedWithinMs, limit }) {
+      // Failed deliveries are counted endpoint by endpoint along finished_deliveries_state_idx, from the first id of the period on. The
       // index has no column for time, but an id begins with the time of creation.
       const [overview] = await database.rowFor(
         organizationId,
@@ -26,16 +26,16 @@ export function createOverviewStore(database: Database): OverviewStore {
               substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((ms >> (5 * place)) & 31)::int + 1, 1), '' order by place desc
             ) as first_id
             from generate_series(0, 9) as place,
-              (select (extract(epoch from now()) * 1000 - ${deadLettersWithinMs}::float8)::bigint as ms) as beginning
-          ), dead_letters as (
+              (select (extract(epoch from now()) * 1000 - ${failedWithinMs}::float8)::bigint as ms) as beginning
+          ), failed as (
             select 1
             from endpoints
             cross join lateral (
               select 1 from business_api.finished_deliveries delivery
               where delivery.organization_id = ${organizationId}::text
                 and delivery.endpoint_id = endpoints.id
-                and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                and delivery.state = 'dead_lettered'
+                and delivery.state in ('delivered', 'failed', 'skipped', 'cancelled')
+                and delivery.state = 'failed'
                 and delivery.id >= (select first_id from period)
               limit ${OVERVIEW_COUNT_MAX}::int
             ) as found
@@ -62,7 +62,7 @@ export function createOverviewStore(database: Database): OverviewStore {
                   limit ${limit}::int
                 ) as item
               ),
-              'deadLetters', (select count(*) from dead_letters)
+              'failedDeliveries', (select count(*) from failed)
             )::text,
             ${answerTag}`,
       )

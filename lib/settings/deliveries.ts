@@ -78,12 +78,12 @@ export interface DeliverySettings {
    * Sends a delivery in any final state again now: same event id, a new round of attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   while the delivery is pending or in flight, and when its endpoint has been removed
+   *   while the delivery is pending or being sent, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Sends all dead-lettered and skipped deliveries until now again, newest first, each once. Deliveries of removed endpoints are
+   * Sends all failed and skipped deliveries until now again, newest first, each once. Deliveries of removed endpoints are
    * passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first. After a failure halfway
    * the recovered deliveries stay recovered, and another call recovers the rest. A whole recovery leaves a single audit entry.
    *
@@ -105,7 +105,7 @@ export interface DeliverySettings {
    * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   when the delivery is in flight, because an attempt under way cannot be taken back, and when the delivery is in a
+   *   when the delivery is being sent, because an attempt under way cannot be taken back, and when the delivery is in a
    *   final state
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
@@ -119,9 +119,9 @@ const PART_MAX = 5000
 /** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   pending: 'pending',
-  in_flight: 'in flight',
+  sending: 'being sent',
   delivered: 'delivered',
-  dead_lettered: 'dead-lettered',
+  failed: 'failed',
   skipped: 'skipped',
   cancelled: 'cancelled',
 }
@@ -234,7 +234,7 @@ export function createDeliverySettings(
 }
 
 function obstacleOf({ state }: Delivery): string {
-  const isOpen = state === 'pending' || state === 'in_flight'
+  const isOpen = state === 'pending' || state === 'sending'
   return isOpen
     ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
     : 'the endpoint of the delivery has been removed'

@@ -6,13 +6,13 @@ import type { Overview } from '../webhooks/overview.ts'
 export interface OverviewSettings {
   /**
    * Gives everything that needs an administrator, in one round trip: endpoints that are disabled or fail, keys that expire
-   * within 7 days and have no successor, and the number of dead letters of the last 24 hours.
+   * within 7 days and have no successor, and the number of deliveries that failed in the last 24 hours.
    */
   get(organizationId: string): Promise<Overview>
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000
-const REQUEST = { keysWithinMs: 7 * DAY_MS, deadLettersWithinMs: DAY_MS, limit: 20 } as const
+const REQUEST = { keysWithinMs: 7 * DAY_MS, failedWithinMs: DAY_MS, limit: 20 } as const
 
 const readGet = defineCall('Cannot show the overview', {})
 

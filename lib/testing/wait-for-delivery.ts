@@ -23,7 +23,7 @@ const DELIVERIES_MAX = 1000
  *
  * @param store any store, or an object with the slice `deliveries`
  * @returns the deliveries, newest first
- * @throws Error that says the state of each delivery: as soon as one can no longer be delivered (dead-lettered, skipped, cancelled),
+ * @throws Error that says the state of each delivery: as soon as one can no longer be delivered (failed, skipped, cancelled),
  *   and at the deadline
  */
 export async function waitForDelivery(
@@ -45,7 +45,7 @@ export async function waitForDelivery(
   }
 }
 
-const MAY_BE_DELIVERED: ReadonlySet<string> = new Set(['pending', 'in_flight', 'delivered'])
+const MAY_BE_DELIVERED: ReadonlySet<string> = new Set(['pending', 'sending', 'delivered'])
 
 function describe(deliveries: readonly Delivery[]): string {
   if (deliveries.length === 0) {

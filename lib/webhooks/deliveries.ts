@@ -8,15 +8,15 @@ import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
 /**
  * - `pending`: waits for the due time, and for the endpoint to be enabled.
- * - `in_flight`: claimed by a process, until the end of its lease.
+ * - `sending`: claimed by a process, until the end of its lease.
  * - `delivered`: answered with 2xx.
- * - `dead_lettered`: not attempted again; `reason` says why.
+ * - `failed`: not attempted again; `reason` says why.
  * - `skipped`: the endpoint was disabled or removed.
  * - `cancelled`: cancelled by an administrator.
  *
- * All but `pending` and `in_flight` are final until an administrator redelivers or recovers the delivery.
+ * All but `pending` and `sending` are final until an administrator redelivers or recovers the delivery.
  */
-export type DeliveryState = 'pending' | 'in_flight' | 'delivered' | 'dead_lettered' | 'skipped' | 'cancelled'
+export type DeliveryState = 'pending' | 'sending' | 'delivered' | 'failed' | 'skipped' | 'cancelled'
 
 /** An event on the way to an endpoint, as the delivery log shows it (specification, section 6, rule 5 of delivery). */
 export interface Delivery {
@@ -31,7 +31,7 @@ export interface Delivery {
   /** When the next attempt may be made; null unless pending. */
   readonly dueAt: string | null
   /**
-   * The reason for a dead letter or a skipped delivery: `http_500`, `timeout`, `gone`, `unreadable`,
+   * The reason for a failed or skipped delivery: `http_500`, `timeout`, `gone`, `unreadable`,
    * `endpoint_disabled` …; else null.
    */
   readonly reason: string | null
@@ -158,8 +158,8 @@ export interface UnreadDelivery extends EndpointRef {
   readonly id: string
 }
 
-/** A dead-lettered delivery. */
-export interface DeadLetter extends EndpointRef {
+/** A failed delivery. */
+export interface FailedDelivery extends EndpointRef {
   readonly deliveryId: string
   readonly eventId: string
   readonly type: string
@@ -173,10 +173,10 @@ export interface Claims {
   /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
   readonly unread: readonly UnreadDelivery[]
   /**
-   * Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not
+   * Deliveries that fail with this claim, because the lease of the last attempt had expired. A repeated claim does not
    * list these deliveries again.
    */
-  readonly deadLetters: readonly DeadLetter[]
+  readonly failed: readonly FailedDelivery[]
   /** The store's clock at the time of the answer, in milliseconds since 1970. */
   readonly storeTime: number
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
@@ -193,8 +193,8 @@ export interface ClaimRef {
 /** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
 export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt'> {
   /** The delivery's next state: `retry` is pending again. */
-  readonly outcome: 'delivered' | 'retry' | 'dead_lettered'
-  /** Of a dead letter; else null. */
+  readonly outcome: 'delivered' | 'retry' | 'failed'
+  /** For a failed delivery; else null. */
   readonly reason: string | null
   /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
   readonly isGone: boolean
@@ -235,7 +235,7 @@ export interface ResultReport {
   readonly lost: readonly ClaimRef[]
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
-  readonly deadLetters: readonly DeadLetter[]
+  readonly failed: readonly FailedDelivery[]
   /**
    * Results that could not be written because the part of the store with their organization cannot be reached now: to be written
    * again. Absent: none, as in every store that is reached as a whole.
@@ -334,7 +334,7 @@ export interface CancellationRequest extends AuditedRequest {
 /** The deliveries of a store. A delivery is written together with the event: see `Creation` and `EventStore`. */
 export interface DeliveryStore {
   /**
-   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is in flight, and the
+   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is being sent, and the
    * attempt is counted. Of one endpoint, first attempts come before retries and deliveries of backfills last, and of each kind
    * those that have been due for longer, or the older deliveries.
    *
@@ -349,7 +349,7 @@ export interface DeliveryStore {
    * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
    *
    * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as
-   * `interrupted`, and the delivery is due at once, or dead-lettered with the reason `interrupted` after the last
+   * `interrupted`, and the delivery is due at once, or failed with the reason `interrupted` after the last
    * attempt of its round.
    */
   claim(request: ClaimRequest): Promise<Claims>
@@ -422,7 +422,7 @@ export interface DeliveryStore {
   cancel(request: CancellationRequest): Promise<boolean>
 
   /**
-   * Counts the deliveries that are not finished, and the dead letters, at a cost that does not grow with their number. Of an
+   * Counts the deliveries that are not finished, and the failed ones, at a cost that does not grow with their number. Of an
    * organization or endpoint, at most 10,001 pending deliveries of each endpoint are looked at for `backingOff`.
    *
    * @param target the organization or endpoint; null: all organizations

@@ -1,4 +1,4 @@
-import type { DeadLetter, EndpointRef } from './deliveries.ts'
+import type { EndpointRef, FailedDelivery } from './deliveries.ts'
 
 // Notices for the host's operators, sent while webhooks are delivered. Notices go to the host's own code and never to a
 // subscriber: a webhook about failing webhooks would fail as well.
@@ -28,12 +28,12 @@ export interface EndpointDisabledNotice extends EndpointRef {
 }
 
 /**
- * A delivery was dead-lettered. Sent at least once for each round of attempts, and twice when a late result equals the
+ * A delivery failed for good. Sent at least once for each round of attempts, and twice when a late result equals the
  * result that counted. The notice can be missing only when a process dies during the last attempt and the answer to the
  * claim that reclaims the delivery is lost.
  */
-export interface DeliveryDeadLetteredNotice extends DeadLetter {
-  readonly kind: 'delivery_dead_lettered'
+export interface DeliveryFailedNotice extends FailedDelivery {
+  readonly kind: 'delivery_failed'
 }
 
 /** The previous signing secret of a rotation will soon expire. Sent once for each rotation. */
@@ -97,7 +97,7 @@ export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 export type Notice =
   | EndpointFailingNotice
   | EndpointDisabledNotice
-  | DeliveryDeadLetteredNotice
+  | DeliveryFailedNotice
   | SecretUnsealedNotice
   | RetentionBehindNotice
   | EventsKeptNotice

@@ -6,7 +6,7 @@ import type { DeliveryState } from './deliveries.ts'
 export const DELIVERY_COUNT_MAX = 10_000
 
 /** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
-export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
+export const RECOVERABLE: readonly DeliveryState[] = ['failed', 'skipped']
 
 /** The deliveries that an endpoint loses when it is disabled or removed, each number up to {@link DELIVERY_COUNT_MAX}. */
 export interface EndpointOutlook {

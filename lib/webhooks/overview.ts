@@ -6,7 +6,7 @@ export interface OverviewRequest {
   /** Keys that expire within this time are listed; in milliseconds. */
   readonly keysWithinMs: number
   /** Greatest age of the counted deliveries, in milliseconds. */
-  readonly deadLettersWithinMs: number
+  readonly failedWithinMs: number
   /** Greatest number of listed keys, and of listed endpoints. */
   readonly limit: number
 }
@@ -23,8 +23,8 @@ export interface Overview {
   readonly troubledEndpoints: readonly WebhookEndpoint[]
   /** Keys in force that will expire soon and have no successor, by expiry. */
   readonly expiringApiKeys: readonly ApiKey[]
-  /** Dead-lettered deliveries of present endpoints, created in the period, counted to at most {@link OVERVIEW_COUNT_MAX}. */
-  readonly deadLetters: number
+  /** Failed deliveries of present endpoints, created in the period, counted to at most {@link OVERVIEW_COUNT_MAX}. */
+  readonly failedDeliveries: number
 }
 
 /** The greatest count of an overview. */

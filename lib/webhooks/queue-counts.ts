@@ -6,10 +6,10 @@ export interface QueueTarget {
 }
 
 /**
- * The deliveries that are not finished, and the dead letters. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
+ * The deliveries that are not finished, and the failed ones. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
  * 10,001, stands for every greater count. Counting ends there, so that the counts cost the same with a thousand due deliveries
  * and with a million. A store may count too few, and miss the oldest, in a queue of more than 30,000 deliveries
- * and 1,000 endpoints. Of the deliveries that wait for a retry or are in flight, a store may look at 10,000 only, those that are due
+ * and 1,000 endpoints. Of the deliveries that wait for a retry or are being sent, a store may look at 10,000 only, those that are due
  * soonest. Deliveries of disabled endpoints and of other organizations among these do not count, so the count may be too low.
  */
 export interface QueueCounts {
@@ -25,9 +25,9 @@ export interface QueueCounts {
   /** Deliveries of paused endpoints that would be due. */
   readonly paused: number
   /** Claimed by any process. */
-  readonly inFlight: number
-  /** Dead letters that have not been recovered, also of removed endpoints. Purged with the event. */
-  readonly deadLetters: number
+  readonly sending: number
+  /** Failed deliveries that have not been recovered, also of removed endpoints. Purged with the event. */
+  readonly failed: number
   /** True if a part of the store could not be reached, and its deliveries are not counted. Absent: all are. */
   readonly isPartial?: boolean | undefined
 }

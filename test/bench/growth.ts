@@ -16,7 +16,7 @@ import { addEndpoint } from './deliveries/parts.ts'
 // 100,000 organizations beside it, and the reads of settings and of operators with up to 1 M deliveries and audit entries. Each
 // size is measured before the tables are analyzed and afterwards, and by a session that has kept its plans since the database was
 // small as well as by a new session. Autovacuum is off, so that no analysis comes between. The goal: at most 1.3 times the cost at
-// a thousand rows. The counts of doctor and status grow with the dead letters, one delivery in a thousand, and end at 10,000.
+// a thousand rows. The counts of doctor and status grow with the failed deliveries, one delivery in a thousand, and end at 10,000.
 // CLIENTS, ORGANIZATIONS and ROWS set other sizes for a trial.
 
 const CLIENTS = sizes(process.env.CLIENTS, [1000, 100_000, 5_000_000])
@@ -239,14 +239,14 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
     'audit.list() of an action': () =>
       store.audit.list(ORGANIZATION, { action: 'endpoint.registered' }, 50, null),
     'overview.read()': () =>
-      store.overview.read(ORGANIZATION, { keysWithinMs: 1e8, deadLettersWithinMs: 1e8, limit: 20 }),
+      store.overview.read(ORGANIZATION, { keysWithinMs: 1e8, failedWithinMs: 1e8, limit: 20 }),
     'the backlog of doctor': () => inspector.backlog(),
     'the retention of doctor': () => inspector.retention(),
     'the counts of status': () => inspector.counts(),
   })
 }
 
-/** Delivered deliveries of all endpoints, one in a thousand dead-lettered, and audit entries. */
+/** Delivered deliveries of all endpoints, one in a thousand failed, and audit entries. */
 async function fillLogs(from: number, to: number): Promise<void> {
   const numbers = sql`generate_series(${from + 1}::int, ${to}::int) as number`
   await sql`
@@ -261,7 +261,7 @@ async function fillLogs(from: number, to: number): Promise<void> {
       (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, reason, finished_at)
     select ${ORGANIZATION}, ${TODAY} || lpad(upper(to_hex(number)), 16, '0'), 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
-           endpoint.id, case when number % 1000 = 0 then 'dead_lettered' else 'delivered' end,
+           endpoint.id, case when number % 1000 = 0 then 'failed' else 'delivered' end,
            now() - interval '1 day' + number * interval '1 millisecond', 1,
            case when number % 1000 = 0 then 'http_500' end, now() - interval '1 day' + number * interval '1 millisecond'
     from ${numbers}

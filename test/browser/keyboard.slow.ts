@@ -223,7 +223,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await tabTo(page, '#period')
     await page.keyboard.press('ArrowUp')
     await press(page, '.ba-filters > button')
-    await page.waitForURL('**state=dead_lettered**')
+    await page.waitForURL('**state=failed**')
     await press(page, link(`/deliveries/${failedDelivery}`))
     await page.waitForURL(`**${failedDelivery}`)
     await press(page, 'summary', 'Space')

@@ -161,8 +161,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
   test('finds out why a delivery failed, and sends it again', async () => {
     subscriber.isDown = true
     await publish()
-    while ((await settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered'] })) === 0)
-      await sleep(20)
+    while ((await settings.deliveries.count(ORGANIZATION, { states: ['failed'] })) === 0) await sleep(20)
     await press('Overview')
     await sees('One delivery failed in the last 24 hours')
     await press('Look at the failed deliveries')

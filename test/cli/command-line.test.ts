@@ -125,16 +125,10 @@ describe('a command line that cannot be understood', () => {
     ],
     ['endpoints test we_1 -o O --type lead.creatd', /--type because 'lead.creatd' .*'lead.created'\?/],
     ['deliveries list -o O --type client.crated', /did you mean 'client.created'\?/],
-    ['deliveries list -o O --state dead_leterred', /did you mean 'dead_lettered'\?/],
-    [
-      'deliveries list -o O --state dead',
-      /--state because 'dead' is unknown: did you mean 'dead_lettered'\?/,
-    ],
-    ['deliveries list -o O --state pending,flight', /'flight' is unknown: did you mean 'in_flight'\?/],
-    [
-      'deliveries list -o O --state failed',
-      /--state because it must be one or more of pending, .*dead_lettered/,
-    ],
+    ['deliveries list -o O --state dead_leterred', /did you mean 'failed'\?/],
+    ['deliveries list -o O --state dead', /--state because 'dead' is unknown: did you mean 'failed'\?/],
+    ['deliveries list -o O --state pending,flight', /'flight' is unknown: did you mean 'sending'\?/],
+    ['deliveries list -o O --state failed', /--state because it must be one or more of pending, .*failed/],
     ['deliveries list -o O --type paid', /--type because 'paid' is unknown: did you mean 'invoice.paid'\?/],
     [
       'deliveries list -o O --type client',

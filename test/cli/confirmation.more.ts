@@ -49,7 +49,7 @@ interface Given {
   readonly keyId: string
 }
 
-/** An organization with a key used 3 minutes ago, 14 deliveries that wait, 3 dead letters and 2 skipped ones. */
+/** An organization with a key used 3 minutes ago, 14 deliveries that wait, 3 failed deliveries and 2 skipped ones. */
 async function setUp(org: string): Promise<Given> {
   const url = 'http://127.0.0.1:4000/hook'
   const add = ['endpoints', 'add', '-o', org, '--url', url, '--allow-http', '--allow-private-networks']
@@ -58,7 +58,7 @@ async function setUp(org: string): Promise<Given> {
   await sql`update business_api.api_keys set last_used_at = now() - interval '3 minutes' where id = ${keyId}`
   await publish(sql, org, 19)
   for (const [state, count] of [
-    ['dead_lettered', 3],
+    ['failed', 3],
     ['skipped', 2],
   ] as const) {
     const first = sql`(
@@ -101,18 +101,18 @@ const DANGERS: Readonly<Record<string, (given: Given) => Danger>> = {
   }),
   'endpoints remove': ({ org, endpointId, url }) => ({
     args: [endpointId, '-o', org],
-    says: /14 deliveries wait and will never be sent; 5 dead-lettered or skipped deliveries can never be recovered/,
+    says: /14 deliveries wait and will never be sent; 5 failed or skipped deliveries can never be recovered/,
     facts: { id: endpointId, url, waiting: 14, recoverable: 5 },
     isUntouched: async () => (await stateOf(endpointId)) === 'enabled',
     action: 'endpoint.removed',
   }),
   'deliveries recover': ({ org }) => ({
     args: ['-o', org],
-    says: new RegExp(`Sends 3 dead-lettered and 2 skipped deliveries of ${org} again\\.`),
-    facts: { deadLettered: 3, skipped: 2, disabled: [] },
+    says: new RegExp(`Sends 3 failed and 2 skipped deliveries of ${org} again\\.`),
+    facts: { failed: 3, skipped: 2, disabled: [] },
     isUntouched: async () => {
       const left = await sql`
-        select from business_api.finished_deliveries where organization_id = ${org} and state in ('dead_lettered', 'skipped')`
+        select from business_api.finished_deliveries where organization_id = ${org} and state in ('failed', 'skipped')`
       return left.length === 5
     },
     action: 'deliveries.recovered',
@@ -227,12 +227,12 @@ describe('purge', () => {
 
   const count = async (): Promise<number> => (await sql`select from business_api.events`).length
 
-  test('asks with the number of events, organizations and dead letters, and is audited in each', async () => {
+  test('asks with the number of events, organizations and failed deliveries, and is audited in each', async () => {
     await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     for (const org of ['org_purge_1', 'org_purge_2']) await setUp(org)
     await age('40 days')
     const purge = ['purge', '--older-than', '30d']
-    const says = /Erases 38 events of 2 organizations, 6 dead letters among them: /
+    const says = /Erases 38 events of 2 organizations, 6 failed deliveries among them: /
     const refused = await answering('no')(...purge)
     assert.equal(refused.exitCode, 1)
     assert.match(flat(refused.stderr), says)
@@ -241,7 +241,7 @@ describe('purge', () => {
       dryRun: true,
       events: 38,
       organizations: 2,
-      deadLetters: 6,
+      failed: 6,
       isPartial: false,
     })
     assert.equal(await count(), 38)
@@ -273,7 +273,7 @@ describe('purge', () => {
     await reopenDeliveries(sql, sql`id in (select id from business_api.finished_deliveries limit 5)`)
     assert.match(
       textOf(await run('purge', '--older-than', '30d', '--dry-run')),
-      /Erases (9,99\d|10,000) and more events of 1 and more organizations, \d and more dead letters/,
+      /Erases (9,99\d|10,000) and more events of 1 and more organizations, \d and more failed deliveries/,
     )
   })
 })

@@ -101,7 +101,7 @@ describe('deliver, as a process', () => {
     assert.equal(await program.exit, 0)
     assert.deepEqual(
       [program.stdout(), program.stderr()],
-      ['Delivering. Ctrl-C or SIGTERM stops.\nStopped: 1 delivered, 0 to be retried, 0 dead-lettered\n', ''],
+      ['Delivering. Ctrl-C or SIGTERM stops.\nStopped: 1 delivered, 0 to be retried, 0 failed\n', ''],
     )
     const [{ headers, body } = assert.fail()] = receiver.requests
     verifyWebhook(body, headers['x-service-signature'], secret)
@@ -121,7 +121,7 @@ describe('deliver, as a process', () => {
     const again = setInterval(() => program.signal('SIGINT'), 100)
     assert.equal(await program.exit, 130)
     clearInterval(again)
-    assert.deepEqual(await readDeliveries(), [{ state: 'in_flight', attempts: 1 }])
+    assert.deepEqual(await readDeliveries(), [{ state: 'sending', attempts: 1 }])
   })
 
   test('ends after a signal, also when its database has fallen silent', async (t) => {
@@ -147,7 +147,7 @@ describe('deliver, as a process', () => {
     const lines = program.stdout().trimEnd().split('\n')
     assert.deepEqual(
       lines.map((line) => JSON.parse(line)),
-      [{ event: 'started' }, { event: 'stopped', delivered: 0, retried: 0, deadLettered: 0 }],
+      [{ event: 'started' }, { event: 'stopped', delivered: 0, retried: 0, failed: 0 }],
     )
   })
 })
@@ -158,8 +158,8 @@ describe('deliver, in this process', () => {
     await addEndpoint(receiver)
     await publish(sql, ORG, 2)
     const once = ['deliver', '--once', '--concurrency', '1', '--retention', 'never', ...DEVELOPMENT]
-    assert.deepEqual(jsonOf(await run(...once, '--json')), { delivered: 0, retried: 2, deadLettered: 0 })
-    assert.equal((await run(...once)).stdout, 'Done: 0 delivered, 0 to be retried, 0 dead-lettered\n')
+    assert.deepEqual(jsonOf(await run(...once, '--json')), { delivered: 0, retried: 2, failed: 0 })
+    assert.equal((await run(...once)).stdout, 'Done: 0 delivered, 0 to be retried, 0 failed\n')
     assert.equal(receiver.requests.length, 2)
   })
 
@@ -180,7 +180,7 @@ describe('deliver, in this process', () => {
         /^\d\d:\d\d:\d\dZ {2}204 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/,
       )
       assert.match(second, /^\S+Z {2}failed: 503 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/)
-      assert.equal(last, 'Done: 1 delivered, 1 to be retried, 0 dead-lettered')
+      assert.equal(last, 'Done: 1 delivered, 1 to be retried, 0 failed')
       assert.equal(stderr, '')
       await sql`update business_api.open_deliveries set due_at = now() where claim_token is null`
       assert.match((await onTerminal()).stdout, /204 .* org_1 {2}attempt 2\n/)
@@ -197,12 +197,9 @@ describe('deliver, in this process', () => {
     test('--quiet and --json write no progress', async (t) => {
       await addEndpoint(await startReceiver(t))
       await publish(sql, ORG)
-      assert.equal(
-        (await onTerminal('--quiet')).stdout,
-        'Done: 1 delivered, 0 to be retried, 0 dead-lettered\n',
-      )
+      assert.equal((await onTerminal('--quiet')).stdout, 'Done: 1 delivered, 0 to be retried, 0 failed\n')
       await publish(sql, ORG)
-      assert.deepEqual(jsonOf(await onTerminal('--json')), { delivered: 1, retried: 0, deadLettered: 0 })
+      assert.deepEqual(jsonOf(await onTerminal('--json')), { delivered: 1, retried: 0, failed: 0 })
     })
 
     test('writes so many lines a second at most, and says how many more there were', async (t) => {

@@ -118,7 +118,7 @@ describe('deliveries', () => {
     assert.equal((await run('deliveries', 'redeliver', data[0].id, ...of)).stderr, '')
     assert.deepEqual({ ...(await run(...recover)) }, { exitCode: 0, stdout: 'Recovered 1\n', stderr: '' })
 
-    await finishDeliveries(sql, 'dead_lettered', sql`organization_id = ${org}`)
+    await finishDeliveries(sql, 'failed', sql`organization_id = ${org}`)
     await run('endpoints', 'disable', endpointId, ...of, '--yes')
     const redelivered = await run('deliveries', 'redeliver', data[0].id, ...of)
     assert.equal(
@@ -126,7 +126,7 @@ describe('deliveries', () => {
       `${data[0].id} will be skipped again, because its endpoint is disabled: enable that first\n`,
     )
     for (const flags of [[], ['--endpoint', endpointId]]) {
-      await finishDeliveries(sql, 'dead_lettered', sql`organization_id = ${org}`)
+      await finishDeliveries(sql, 'failed', sql`organization_id = ${org}`)
       const recovered = await run(...recover, ...flags)
       assert.equal(recovered.stdout, 'Recovered 2\n')
       assert.equal(

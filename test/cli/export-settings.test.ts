@@ -40,7 +40,7 @@ async function fill(store: BusinessApiStore, organizationId: string) {
   const second = await endpoints.rotateSecret(organizationId, kept.id)
   const gone = await endpoints.register(organizationId, { url: 'https://127.0.0.2/' })
   await createPlatform(store).clients.create(organizationId, { name: 'Atlas', email: 'a@atlas.example' })
-  await record(store, await claim(store, organizationId, 3), 'dead_lettered')
+  await record(store, await claim(store, organizationId, 3), 'failed')
   await endpoints.remove(organizationId, gone.id)
   await endpoints.backfill(organizationId, kept.id)
   const secrets = [key, rotated.key, kept.secret, second.secret, gone.secret, HEADER_VALUE]

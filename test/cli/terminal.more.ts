@@ -134,6 +134,6 @@ describe('in a terminal', { skip }, () => {
     screen.press('\x03')
     assert.equal(await screen.exit, 0)
     assert.match(screen.text(), /Z {2}200 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_3\r\n/)
-    assert.match(screen.text(), /Stopped: 1 delivered, 0 to be retried, 0 dead-lettered\r\n$/)
+    assert.match(screen.text(), /Stopped: 1 delivered, 0 to be retried, 0 failed\r\n$/)
   })
 })

@@ -92,7 +92,7 @@ function testOutcomes(harness: StoreHarness): void {
     },
   )
 
-  harness.test('writeResults() of a last failure dead-letters the delivery, with its reason', async (t) => {
+  harness.test('writeResults() of a last failure fails the delivery, with its reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
@@ -102,7 +102,7 @@ function testOutcomes(harness: StoreHarness): void {
     const { storeTime, eventIds } = await claim(tenant)
     assert.deepEqual(eventIds, [], 'it is final')
     const { state, reason, dueAt, finishedAt } = await onlyDelivery(tenant)
-    assert.deepEqual([state, reason, dueAt], ['dead_lettered', 'timeout', null])
+    assert.deepEqual([state, reason, dueAt], ['failed', 'timeout', null])
     assert.ok(storeTime - Date.parse(finishedAt ?? '') >= 20_000, `finished at ${finishedAt}`)
   })
 }
@@ -241,7 +241,7 @@ function testBatches(harness: StoreHarness): void {
       const unknown = success({ ...one, id: ids('dlv') })
       const stranger = success({ ...one, organizationId: 'org_unheard_of' })
       await writeResults(tenant, [unknown, success({ ...one, token: 'another' }), stranger, success(other)])
-      assert.equal((await getDelivery(tenant, one.id)).state, 'in_flight')
+      assert.equal((await getDelivery(tenant, one.id)).state, 'sending')
       assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
       assert.deepEqual(await writeResults(tenant, []), [])
     },
@@ -259,7 +259,7 @@ function testBatches(harness: StoreHarness): void {
       [[theirs.id, 1]],
     )
     assert.equal((await onlyDelivery(ours)).state, 'delivered')
-    assert.equal((await onlyDelivery(theirs)).state, 'dead_lettered')
+    assert.equal((await onlyDelivery(theirs)).state, 'failed')
     assert.equal((await onlyEndpoint(ours)).failures, 0)
   })
 }
@@ -312,7 +312,7 @@ function testRelease(harness: StoreHarness): void {
       assert.ok(one && other, 'one or other is missing')
       await tenant.store.deliveries.release([refOf(one)])
       const states = new Map((await deliveriesOf(tenant)).map(({ id, state }) => [id, state]))
-      assert.deepEqual([states.get(one.id), states.get(other.id)], ['pending', 'in_flight'])
+      assert.deepEqual([states.get(one.id), states.get(other.id)], ['pending', 'sending'])
     },
   )
 }

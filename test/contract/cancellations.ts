@@ -113,7 +113,7 @@ export function testCancellations(harness: StoreHarness): void {
           entry: newEntry(),
         })
       }
-      assert.deepEqual(states, ['delivered', 'dead_lettered', 'cancelled', 'skipped'])
+      assert.deepEqual(states, ['delivered', 'failed', 'cancelled', 'skipped'])
     },
   )
 

@@ -89,7 +89,7 @@ function testUnread(harness: StoreHarness): void {
       const [unread, ...others] = claims.unread
       assert.deepEqual([unread?.organizationId, unread?.endpointId, others], [tenant.id, endpointId, []])
       const delivery = (await deliveriesOf(tenant)).find(({ eventId }) => eventId === large)
-      assert.deepEqual([delivery?.id, delivery?.state, delivery?.attempts], [unread?.id, 'in_flight', 1])
+      assert.deepEqual([delivery?.id, delivery?.state, delivery?.attempts], [unread?.id, 'sending', 1])
       const [read] = await tenant.store.deliveries.read(unreadOf(claims))
       assert.deepEqual([read?.eventId, read?.body], [large, bodyOf(1001)])
     },
@@ -162,7 +162,7 @@ function testUnread(harness: StoreHarness): void {
     const result = lastFailure(delivery, { status: null, error: 'unreadable', reason: 'unreadable' })
     assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
     const { state, reason, attemptLog } = await onlyDelivery(tenant)
-    assert.deepEqual([state, reason, attemptLog[0]?.error], ['dead_lettered', 'unreadable', 'unreadable'])
+    assert.deepEqual([state, reason, attemptLog[0]?.error], ['failed', 'unreadable', 'unreadable'])
     assert.deepEqual((await tenant.store.endpoints.list(tenant.id))[0]?.failures, 0)
   })
 }
@@ -192,10 +192,7 @@ function testRepeats(harness: StoreHarness): void {
         attempts,
       ])
       for (const [eventId, state, attempts] of states) {
-        assert.deepEqual(
-          [state, attempts],
-          rest.includes(String(eventId)) ? ['pending', 0] : ['in_flight', 1],
-        )
+        assert.deepEqual([state, attempts], rest.includes(String(eventId)) ? ['pending', 0] : ['sending', 1])
       }
       assert.deepEqual((await claim(tenant)).eventIds.toSorted(), rest.toSorted())
     },

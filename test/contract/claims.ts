@@ -51,8 +51,8 @@ function testClaimed(harness: StoreHarness): void {
       attempt: 1,
     })
     assert.ok(token, 'no token')
-    const inFlight = { ...before, state: 'in_flight', attempts: 1, dueAt: null }
-    assert.deepEqual(await onlyDelivery(tenant), inFlight, 'the attempt is counted, and not logged yet')
+    const sending = { ...before, state: 'sending', attempts: 1, dueAt: null }
+    assert.deepEqual(await onlyDelivery(tenant), sending, 'the attempt is counted, and not logged yet')
   })
 
   harness.test('claim() tells the store’s clock', async (t) => {
@@ -85,7 +85,7 @@ function testClaimed(harness: StoreHarness): void {
       assert.equal(claimed.length, 100)
       assert.equal(new Set(claimed.map(({ id }) => id)).size, 100)
       const states = (await deliveriesOf(tenant)).map(({ state, attempts }) => `${state} ${attempts}`)
-      assert.deepEqual(new Set(states), new Set(['in_flight 1']))
+      assert.deepEqual(new Set(states), new Set(['sending 1']))
     },
   )
 }

@@ -56,11 +56,11 @@ function testPages(harness: StoreHarness): void {
       for (let round = 0; round < 2; round++) {
         for (let event = 0; event < 6; event++) await tenant.publish()
         const { deliveries } = await claim(tenant, { limit: 6 })
-        const [delivered, deadLettered, backingOff, due] = deliveries
-        assert.ok(delivered && deadLettered && backingOff && due, 'a delivery in each state')
+        const [delivered, failed, backingOff, due] = deliveries
+        assert.ok(delivered && failed && backingOff && due, 'a delivery in each state')
         await writeResults(tenant, [
           success(delivered),
-          lastFailure(deadLettered),
+          lastFailure(failed),
           failure(backingOff, { delayMs: 60_000 }),
           failure(due, { delayMs: 0 }),
         ])
@@ -69,7 +69,7 @@ function testPages(harness: StoreHarness): void {
       const all = await deliveriesOf(tenant)
       assert.equal(all.length, 14)
       const states = new Set(all.map(({ state }) => state))
-      assert.deepEqual([...states].toSorted(), ['dead_lettered', 'delivered', 'in_flight', 'pending'])
+      assert.deepEqual([...states].toSorted(), ['failed', 'delivered', 'sending', 'pending'])
       assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
       for (const filter of [{}, { endpointId }, { endpointId, states: ['pending', 'delivered'] as const }]) {
         const paged: Delivery[] = []
@@ -135,10 +135,7 @@ function testFilters(harness: StoreHarness): void {
         [{ eventId: all[2]?.eventId ?? '' }, ({ eventId }) => eventId === all[2]?.eventId],
         [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
         [{ states: ['pending'] }, ({ state }) => state === 'pending'],
-        [
-          { states: ['delivered', 'in_flight'] },
-          ({ state }) => state === 'delivered' || state === 'in_flight',
-        ],
+        [{ states: ['delivered', 'sending'] }, ({ state }) => state === 'delivered' || state === 'sending'],
         [{ since }, ({ createdAt }) => createdAt >= since],
         [{ until }, ({ createdAt }) => createdAt < until],
         [{ since, until }, ({ createdAt }) => createdAt >= since && createdAt < until],
@@ -146,14 +143,14 @@ function testFilters(harness: StoreHarness): void {
           {
             endpointId,
             type: 'client.created',
-            states: ['pending', 'in_flight', 'delivered'],
+            states: ['pending', 'sending', 'delivered'],
             since,
             until: '9999-12-31T23:59:59.999Z',
           },
           (delivery) =>
             delivery.endpointId === endpointId &&
             delivery.type === 'client.created' &&
-            delivery.state !== 'dead_lettered' &&
+            delivery.state !== 'failed' &&
             delivery.createdAt >= since,
         ],
       ]
@@ -179,7 +176,7 @@ function testFilters(harness: StoreHarness): void {
     const seen = new Set(all.map(({ state, lastStatus, lastError }) => `${state} ${lastStatus} ${lastError}`))
     const { attemptLog, lastStatus } = await getDelivery(
       tenant,
-      all.find(({ state }) => state === 'dead_lettered')?.id ?? '',
+      all.find(({ state }) => state === 'failed')?.id ?? '',
     )
     assert.ok(lastStatus !== null && lastStatus === attemptLog.at(-1)?.status, `lastStatus ${lastStatus}`)
     assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())

@@ -154,7 +154,7 @@ export function failure(delivery: ClaimedName, changes: Partial<AttemptResult> =
 
 /** A failure without a further attempt. */
 export function lastFailure(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
-  return failure(delivery, { outcome: 'dead_lettered', reason: 'http_500', ...changes })
+  return failure(delivery, { outcome: 'failed', reason: 'http_500', ...changes })
 }
 
 /** @returns the endpoints with a failed attempt */

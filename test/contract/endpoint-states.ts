@@ -258,7 +258,7 @@ export function testRemove(harness: StoreHarness): void {
       await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
       assert.deepEqual(await writeResults(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
       const { state, attemptLog } = await onlyDelivery(tenant)
-      assert.deepEqual([state, attemptLog.length], ['dead_lettered', 1])
+      assert.deepEqual([state, attemptLog.length], ['failed', 1])
     },
   )
 }

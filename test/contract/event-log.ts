@@ -77,7 +77,7 @@ function testLists(harness: StoreHarness): void {
       const sent = await tenant.publish({ createdAt: timeAt(2) })
       const { deliveries } = await claim(tenant)
       await writeResults(tenant, [success(deliveries[0] ?? assert.fail())])
-      const counts = { delivered: 1, in_flight: 1 }
+      const counts = { delivered: 1, sending: 1 }
       const { events } = await list(tenant.id, {}, 10, null)
       assert.deepEqual(events, [
         { id: sent.id, type: sent.type, createdAt: timeAt(2), onlyEndpointId: null, deliveries: counts },

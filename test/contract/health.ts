@@ -173,7 +173,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual([again?.state, again?.isNewlyDisabled], ['disabled', false])
     assert.deepEqual((await claim(tenant)).eventIds, [])
     const states = (await deliveriesOf(tenant)).map(({ state }) => state)
-    assert.deepEqual(states.toSorted(), ['dead_lettered', 'skipped', 'skipped', 'skipped'])
+    assert.deepEqual(states.toSorted(), ['failed', 'skipped', 'skipped', 'skipped'])
   })
 
   harness.test('a paused endpoint whose attempts in flight fail is disabled too', async (t) => {
@@ -223,7 +223,7 @@ function testGone(harness: StoreHarness): void {
       assert.deepEqual([health?.state, health?.failures, health?.isNewlyDisabled], ['disabled', 1, true])
       assert.equal((await onlyEndpoint(tenant)).disabledReason, 'gone')
       const [delivery] = await deliveriesOf(tenant)
-      assert.deepEqual([delivery?.state, delivery?.reason], ['dead_lettered', 'gone'])
+      assert.deepEqual([delivery?.state, delivery?.reason], ['failed', 'gone'])
     },
   )
 

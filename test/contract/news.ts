@@ -21,7 +21,7 @@ import type { Tenant } from './tenant.ts'
 export function testNews(harness: StoreHarness): void {
   testFailing(harness)
   testLostAnswers(harness)
-  testDeadLetters(harness)
+  testFailedDeliveries(harness)
 }
 
 /** The second failure is half of the limit. */
@@ -187,13 +187,13 @@ function testLostAnswers(harness: StoreHarness): void {
       const before = await state()
       const again = await attempt(tenant, results, { inSecond: true })
       assert.deepEqual(again, lost)
-      assert.deepEqual([newsOf(again), again.deadLetters.length], [['failing'], 1])
+      assert.deepEqual([newsOf(again), again.failed.length], [['failing'], 1])
       assert.deepEqual(await state(), before, 'and change nothing')
 
       const more = await attempt(tenant, [...results, lastFailure(three)])
       assert.deepEqual(newsOf(more).toSorted(), ['failing', null])
       assert.deepEqual(
-        more.deadLetters.map(({ deliveryId }) => deliveryId).toSorted(),
+        more.failed.map(({ deliveryId }) => deliveryId).toSorted(),
         [one.id, three.id].toSorted(),
       )
       for (const { endpointId, failures } of more.endpoints) assert.deepEqual([endpointId, failures], [id, 3])
@@ -244,12 +244,12 @@ function testLostAnswers(harness: StoreHarness): void {
       limit: { failures: 1, failingMs: 0 },
     })
     const { lost, ...news } = await attempt(tenant, [lastFailure(late, { durationMs: 90_000.25 })])
-    assert.deepEqual([lost.length, news], [1, { endpoints: [], deadLetters: [] }])
+    assert.deepEqual([lost.length, news], [1, { endpoints: [], failed: [] }])
   })
 }
 
-function testDeadLetters(harness: StoreHarness): void {
-  harness.test('writeResults() reports exactly the deliveries that the call has dead-lettered', async (t) => {
+function testFailedDeliveries(harness: StoreHarness): void {
+  harness.test('writeResults() reports exactly the deliveries that the call has failed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'project.completed' })
@@ -259,32 +259,35 @@ function testDeadLetters(harness: StoreHarness): void {
     const [one, other] = deliveries.filter((delivery) => delivery !== given)
     assert.ok(given && one && other, 'given, one or other is missing')
     const results = [success(one), lastFailure(given, { reason: 'timeout' }), failure(other)]
-    const { deadLetters } = await attempt(tenant, results, { limit: NEVER })
+    const { failed } = await attempt(tenant, results, { limit: NEVER })
     const expected = { organizationId: tenant.id, endpointId, deliveryId: given.id, eventId: event.id }
-    assert.deepEqual(deadLetters, [{ ...expected, type: 'project.completed', reason: 'timeout' }])
+    assert.deepEqual(failed, [{ ...expected, type: 'project.completed', reason: 'timeout' }])
   })
 
-  harness.test('only the claim that ends the lease of a last attempt reports the dead letter', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id: endpointId } = await tenant.insertEndpoint()
-    const event = await tenant.publish({ type: 'project.completed' })
-    const { id: deliveryId } = await claimOne(tenant)
-    await tenant.letTimePass(LEASE_MS + 1)
-    const again = await claim(tenant, { maxAttempts: 2 })
-    assert.deepEqual([again.deliveries.length, again.deadLetters], [1, []], 'it was not the last')
+  harness.test(
+    'only the claim that ends the lease of a last attempt reports the failed delivery',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      const event = await tenant.publish({ type: 'project.completed' })
+      const { id: deliveryId } = await claimOne(tenant)
+      await tenant.letTimePass(LEASE_MS + 1)
+      const again = await claim(tenant, { maxAttempts: 2 })
+      assert.deepEqual([again.deliveries.length, again.failed], [1, []], 'it was not the last')
 
-    await tenant.letTimePass(LEASE_MS + 1)
-    const { deliveries, deadLetters } = await claim(tenant, { maxAttempts: 2 }, tenant.secondStore)
-    const expected = { organizationId: tenant.id, endpointId, deliveryId, eventId: event.id }
-    assert.deepEqual(deliveries, [])
-    assert.deepEqual(
-      deadLetters.filter(({ organizationId }) => organizationId === tenant.id),
-      [{ ...expected, type: 'project.completed', reason: 'interrupted' }],
-    )
-    const after = await claim(tenant, { maxAttempts: 2 })
-    assert.deepEqual(
-      after.deadLetters.filter(({ organizationId }) => organizationId === tenant.id),
-      [],
-    )
-  })
+      await tenant.letTimePass(LEASE_MS + 1)
+      const { deliveries, failed } = await claim(tenant, { maxAttempts: 2 }, tenant.secondStore)
+      const expected = { organizationId: tenant.id, endpointId, deliveryId, eventId: event.id }
+      assert.deepEqual(deliveries, [])
+      assert.deepEqual(
+        failed.filter(({ organizationId }) => organizationId === tenant.id),
+        [{ ...expected, type: 'project.completed', reason: 'interrupted' }],
+      )
+      const after = await claim(tenant, { maxAttempts: 2 })
+      assert.deepEqual(
+        after.failed.filter(({ organizationId }) => organizationId === tenant.id),
+        [],
+      )
+    },
+  )
 }

@@ -11,19 +11,19 @@ const WEEK_MS = 7 * DAY_MS
 /** The numbers that need an administrator, at a glance. */
 export function testOverview(harness: StoreHarness): void {
   function read({ store, id }: Tenant, limit = 10): Promise<Overview> {
-    return store.overview.read(id, { keysWithinMs: WEEK_MS, deadLettersWithinMs: DAY_MS, limit })
+    return store.overview.read(id, { keysWithinMs: WEEK_MS, failedWithinMs: DAY_MS, limit })
   }
 
   harness.test('overview.read() of a new organization is empty', async () => {
     const id = 'org_contract_without_anything'
     const store = await harness.store(id)
-    assert.deepEqual(await store.overview.read(id, { keysWithinMs: 1, deadLettersWithinMs: 1, limit: 1 }), {
+    assert.deepEqual(await store.overview.read(id, { keysWithinMs: 1, failedWithinMs: 1, limit: 1 }), {
       hasApiKey: false,
       hasUsedApiKey: false,
       hasEndpoint: false,
       troubledEndpoints: [],
       expiringApiKeys: [],
-      deadLetters: 0,
+      failed: 0,
     })
   })
 
@@ -52,39 +52,46 @@ export function testOverview(harness: StoreHarness): void {
     },
   )
 
-  harness.test('overview.read() gives disabled and failing endpoints, and counts dead letters', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const other = await createPublisher(harness, t)
-    const { id: fails } = await tenant.insertEndpoint()
-    const { id: disabled } = await tenant.insertEndpoint()
-    const { id: works } = await tenant.insertEndpoint()
-    const { id: removed } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState({
-      organizationId: tenant.id,
-      endpointId: disabled,
-      state: 'disabled',
-      from: ['enabled'],
-      entry: newEntry(),
-    })
-    await tenant.publish()
-    const { deliveries } = await claim(tenant)
-    assert.equal(deliveries.length, 3)
-    await writeResults(
-      tenant,
-      deliveries.map((delivery) =>
-        delivery.endpointId === works ? success(delivery) : lastFailure(delivery),
-      ),
-    )
-    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: removed, entry: newEntry() })
-    const overview = await read(tenant)
-    const list = await tenant.store.endpoints.list(tenant.id)
-    assert.deepEqual(
-      overview.troubledEndpoints,
-      [disabled, fails].map((id) => list.find((endpoint) => endpoint.id === id)),
-    )
-    assert.deepEqual([overview.hasEndpoint, overview.deadLetters], [true, 1])
-    assert.deepEqual([(await read(other)).troubledEndpoints, (await read(other)).deadLetters], [[], 0])
-  })
+  harness.test(
+    'overview.read() gives disabled and failing endpoints, and counts failed deliveries',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const other = await createPublisher(harness, t)
+      const { id: fails } = await tenant.insertEndpoint()
+      const { id: disabled } = await tenant.insertEndpoint()
+      const { id: works } = await tenant.insertEndpoint()
+      const { id: removed } = await tenant.insertEndpoint()
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId: disabled,
+        state: 'disabled',
+        from: ['enabled'],
+        entry: newEntry(),
+      })
+      await tenant.publish()
+      const { deliveries } = await claim(tenant)
+      assert.equal(deliveries.length, 3)
+      await writeResults(
+        tenant,
+        deliveries.map((delivery) =>
+          delivery.endpointId === works ? success(delivery) : lastFailure(delivery),
+        ),
+      )
+      await tenant.store.endpoints.remove({
+        organizationId: tenant.id,
+        endpointId: removed,
+        entry: newEntry(),
+      })
+      const overview = await read(tenant)
+      const list = await tenant.store.endpoints.list(tenant.id)
+      assert.deepEqual(
+        overview.troubledEndpoints,
+        [disabled, fails].map((id) => list.find((endpoint) => endpoint.id === id)),
+      )
+      assert.deepEqual([overview.hasEndpoint, overview.failedDeliveries], [true, 1])
+      assert.deepEqual([(await read(other)).troubledEndpoints, (await read(other)).failedDeliveries], [[], 0])
+    },
+  )
 
   harness.test(
     'apiKeys.get() and endpoints.get() give the same as the lists, and nothing of another organization',

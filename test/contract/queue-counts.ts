@@ -13,7 +13,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { createTenant, type Tenant } from './tenant.ts'
 
-const NOTHING: QueueCounts = { due: 0, oldestDueMs: 0, backingOff: 0, paused: 0, inFlight: 0, deadLetters: 0 }
+const NOTHING: QueueCounts = { due: 0, oldestDueMs: 0, backingOff: 0, paused: 0, sending: 0, failed: 0 }
 
 /** The counts of the queue for metrics. */
 export function testQueueCounts(harness: StoreHarness): void {
@@ -65,14 +65,14 @@ export function testQueueCounts(harness: StoreHarness): void {
         lastFailure(dead),
         success(delivered),
       ])
-      const expected = { due: 2, backingOff: 1, paused: 0, inFlight: 1, deadLetters: 1 }
+      const expected = { due: 2, backingOff: 1, paused: 0, sending: 1, failed: 1 }
       const { oldestDueMs, ...counts } = await countOf(tenant)
       assert.deepEqual(counts, expected)
       assert.ok(oldestDueMs >= 100_000, `${oldestDueMs}`)
       const all = await deliveries.countQueue(null)
       assert.deepEqual([all.due, all.backingOff], [2, 1])
-      assert.equal(all.deadLetters, Math.min(before.deadLetters + 1, 10_001))
-      assert.ok(all.inFlight >= 1, `${all.inFlight}`)
+      assert.equal(all.failed, Math.min(before.failed + 1, 10_001))
+      assert.ok(all.sending >= 1, `${all.sending}`)
     },
   )
 

@@ -66,7 +66,7 @@ function testRound(harness: StoreHarness): void {
       await tenant.letTimePass(LEASE_MS + 1)
       await claim(tenant, { maxAttempts: 2 })
       const { reason, finishedAt, ...before } = await onlyDelivery(tenant)
-      assert.deepEqual([before.state, before.attempts, reason], ['dead_lettered', 2, 'interrupted'])
+      assert.deepEqual([before.state, before.attempts, reason], ['failed', 2, 'interrupted'])
       assert.ok(finishedAt, 'not finished')
 
       assert.deepEqual(await recover(tenant, [id]), [id])
@@ -101,7 +101,7 @@ function testRound(harness: StoreHarness): void {
       }
       assert.deepEqual((await claim(tenant, { maxAttempts: 2 })).eventIds, [])
       const { id, state, attempts } = await onlyDelivery(tenant)
-      assert.deepEqual([state, attempts], ['dead_lettered', round * 2])
+      assert.deepEqual([state, attempts], ['failed', round * 2])
       await recover(tenant, [id])
     }
   })
@@ -162,11 +162,8 @@ function testWhich(harness: StoreHarness): void {
       await writeResults(tenant, [success(one), lastFailure(other), failure(retried, { delayMs: 60_000 })])
       const all = await deliveriesOf(tenant)
       const [final, open] = [all.filter(isFinal), all.filter((delivery) => !isFinal(delivery))]
-      assert.deepEqual(
-        new Set(final.map(({ state }) => state)),
-        new Set(['skipped', 'delivered', 'dead_lettered']),
-      )
-      assert.deepEqual(new Set(open.map(({ state }) => state)), new Set(['pending', 'in_flight']))
+      assert.deepEqual(new Set(final.map(({ state }) => state)), new Set(['skipped', 'delivered', 'failed']))
+      assert.deepEqual(new Set(open.map(({ state }) => state)), new Set(['pending', 'sending']))
 
       const recovered = await recover(
         tenant,
@@ -235,7 +232,7 @@ function testWhich(harness: StoreHarness): void {
 }
 
 function isFinal({ state }: { readonly state: string }): boolean {
-  return state !== 'pending' && state !== 'in_flight'
+  return state !== 'pending' && state !== 'sending'
 }
 
 function testFilters(harness: StoreHarness): void {
@@ -267,10 +264,10 @@ function testFilters(harness: StoreHarness): void {
     )
     const all = await deliveriesOf(tenant)
     const expected = all.filter(
-      (delivery) => delivery.endpointId === endpointId && delivery.state === 'dead_lettered',
+      (delivery) => delivery.endpointId === endpointId && delivery.state === 'failed',
     )
     assert.equal(expected.length, 1)
-    const filter = { endpointId, states: ['dead_lettered'] } as const
+    const filter = { endpointId, states: ['failed'] } as const
     assert.deepEqual(await recover(tenant, null, { ...filter, type: 'client.created' }), [])
     assert.deepEqual(await recover(tenant, null, { ...filter, until: '2000-01-01T00:00:00.000Z' }), [])
     assert.deepEqual(
@@ -278,7 +275,7 @@ function testFilters(harness: StoreHarness): void {
       [expected[0]?.id],
     )
     const states = (await deliveriesOf(tenant)).map(({ state }) => state)
-    assert.deepEqual(states.toSorted(), ['dead_lettered', 'delivered', 'delivered', 'pending'])
+    assert.deepEqual(states.toSorted(), ['failed', 'delivered', 'delivered', 'pending'])
   })
 
   harness.test('recover() of ids takes only the ids that also match the filter', async (t) => {
@@ -286,7 +283,7 @@ function testFilters(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     const [one, other] = await deliver(tenant, 2)
     assert.ok(one && other, 'one or other is missing')
-    assert.deepEqual(await recover(tenant, [one.id, other.id], { states: ['dead_lettered'] }), [])
+    assert.deepEqual(await recover(tenant, [one.id, other.id], { states: ['failed'] }), [])
     assert.deepEqual(await recover(tenant, [one.id], { states: ['delivered'] }), [one.id])
     assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
   })

@@ -66,12 +66,12 @@ export function testRepeats(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     await publishMany(tenant, 4)
     const lost = await claim(tenant, { limit: 3 })
-    const [ended, released, inFlight] = lost.deliveries
-    assert.ok(ended && released && inFlight, 'ended, released or inFlight is missing')
+    const [ended, released, sending] = lost.deliveries
+    assert.ok(ended && released && sending, 'ended, released or sending is missing')
     await writeResults(tenant, [success(ended)])
     await tenant.store.deliveries.release([refOf(released)])
     const repeat = { token: lost.token, isRepeat: true, capacity: capacityFor(tenant, { endpoint: 0 }) }
-    assert.deepEqual((await claim(tenant, repeat)).deliveries, [inFlight])
+    assert.deepEqual((await claim(tenant, repeat)).deliveries, [sending])
     await tenant.letTimePass(LEASE_MS + 1)
     assert.deepEqual((await claim(tenant, repeat)).deliveries, [], 'its lease has ended')
   })

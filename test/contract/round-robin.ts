@@ -189,10 +189,10 @@ function testClosedEndpoints(harness: StoreHarness): void {
         assert.match(finishedAt ?? '', TIMESTAMP)
       }
 
-      const [inFlight] = deliveries
-      assert.ok(inFlight, 'no delivery is in flight')
-      await writeResults(tenant, [success(inFlight)])
-      assert.equal((await getDelivery(tenant, inFlight.id)).state, 'delivered', 'it was in flight already')
+      const [sending] = deliveries
+      assert.ok(sending, 'no delivery is in flight')
+      await writeResults(tenant, [success(sending)])
+      assert.equal((await getDelivery(tenant, sending.id)).state, 'delivered', 'it was in flight already')
     })
   }
 

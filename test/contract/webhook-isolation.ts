@@ -210,7 +210,7 @@ function testSameIds(harness: StoreHarness): void {
       await theirs.insertEndpoint({ id })
       const before = await stateOf(theirs)
       await ours.publish()
-      const gone = success(await claimOne(ours), { outcome: 'dead_lettered', reason: 'gone', isGone: true })
+      const gone = success(await claimOne(ours), { outcome: 'failed', reason: 'gone', isGone: true })
       const [health] = await writeResults(ours, [gone])
       assert.deepEqual([health?.organizationId, health?.state], [ours.id, 'disabled'])
       assert.deepEqual(await stateOf(theirs), before)

@@ -38,7 +38,7 @@ describeOnStores('Attempts', (under) => {
       return /^\d+$/.test(outcome) ? { status: Number(outcome) } : { status: null, error: outcome }
     })
     const counts = await under.loop(sender).runOnce()
-    assert.deepEqual(counts, { delivered: 5, retried: 13, deadLettered: 0 })
+    assert.deepEqual(counts, { delivered: 5, retried: 13, failed: 0 })
     for (const { endpointId, state, attempts, finishedAt, dueAt, attemptLog } of await deliveriesOf(
       under.store,
     )) {
@@ -54,29 +54,29 @@ describeOnStores('Attempts', (under) => {
     }
   })
 
-  test('are five, 30, 60, 120 and 240 seconds after one another, with the same event id and body; then the delivery is a dead letter', async () => {
+  test('are five, 30, 60, 120 and 240 seconds after one another, with the same event id and body; then the delivery is a failed delivery', async () => {
     const waits = [30_000, 60_000, 120_000, 240_000]
     await addEndpoint(under.store)
     const { id, body } = await publish(under.store)
     const sender = createTestSender(() => FAILED)
     const loop = under.loop(sender)
     for (const [index, waitMs] of waits.entries()) {
-      assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 1, deadLettered: 0 })
+      assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 1, failed: 0 })
       const { state, attempts, dueAt, reason, finishedAt } = await onlyDelivery(under.store)
       assert.deepEqual([state, attempts, reason, finishedAt], ['pending', index + 1, null, null])
       assert.ok(dueAt)
       await under.letTimePass(waitMs - 1000)
-      assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+      assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
       await under.letTimePass(1000)
     }
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 1 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 1 })
     await under.letTimePass(AN_HOUR_MS)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
 
     assert.deepEqual(sender.eventIds, [id, id, id, id, id])
     assert.deepEqual(new Set(sender.requests.map((request) => request.body)), new Set([body]))
     const { state, attempts, dueAt, reason, finishedAt, attemptLog } = await onlyDelivery(under.store)
-    assert.deepEqual([state, attempts, dueAt, reason], ['dead_lettered', 5, null, 'http_500'])
+    assert.deepEqual([state, attempts, dueAt, reason], ['failed', 5, null, 'http_500'])
     assert.ok(finishedAt)
     assert.deepEqual(
       attemptLog.map(({ number, status }) => [number, status]),
@@ -153,9 +153,9 @@ describeOnStores('Attempts', (under) => {
     const first = await publish(under.store)
     const sender = createTestSender(() => ({ status: 410 }))
     const loop = under.loop(sender)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 1 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 1 })
     const { state, reason, attempts } = await onlyDelivery(under.store)
-    assert.deepEqual([state, reason, attempts], ['dead_lettered', 'gone', 1])
+    assert.deepEqual([state, reason, attempts], ['failed', 'gone', 1])
     const [endpoint] = await under.store.endpoints.list(ORG)
     assert.deepEqual(
       [endpoint?.id, endpoint?.state, endpoint?.disabledReason],
@@ -169,12 +169,12 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([second?.state, second?.attempts], ['skipped', 0])
   })
 
-  test('a dead letter that is sent again has a new round of five, with the same event id', async () => {
+  test('a failed delivery that is sent again has a new round of five, with the same event id', async () => {
     await addEndpoint(under.store)
     const { id, body } = await publish(under.store)
     const sender = createTestSender(() => FAILED)
     const loop = under.loop(sender, { retryDelaysMs: [0, 0, 0, 0] })
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, deadLettered: 1 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, failed: 1 })
     const { id: deliveryId } = await onlyDelivery(under.store)
     assert.deepEqual(
       await under.store.deliveries.recover({
@@ -186,9 +186,9 @@ describeOnStores('Attempts', (under) => {
       }),
       [deliveryId],
     )
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, deadLettered: 1 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, failed: 1 })
     const { state, attempts, reason, attemptLog } = await onlyDelivery(under.store)
-    assert.deepEqual([state, attempts, reason], ['dead_lettered', 10, 'http_500'])
+    assert.deepEqual([state, attempts, reason], ['failed', 10, 'http_500'])
     assert.deepEqual(
       attemptLog.map(({ number }) => number),
       [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],

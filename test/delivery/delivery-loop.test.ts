@@ -73,8 +73,8 @@ describeOnStores('Deliveries', (under) => {
       `https://some.test/ ${lead.id}`,
       `https://some.test/ ${client.id}`,
     ])
-    assert.deepEqual(counts, { delivered: 5, retried: 0, deadLettered: 0 })
-    assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual(counts, { delivered: 5, retried: 0, failed: 0 })
+    assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 0, retried: 0, failed: 0 })
   })
 
   test('a request has the content type, the three headers of the service, the endpoint’s own, and no other', async () => {
@@ -136,7 +136,7 @@ describeOnStores('Deliveries', (under) => {
     t.after(() => sender.close())
     await addEndpoint(under.store, { url: subscriber.url })
     const { id, body } = await event()
-    assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 1, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 1, retried: 0, failed: 0 })
     const [received] = subscriber.received
     assert.ok(received)
     assert.deepEqual(received.bytes, Buffer.from(body))
@@ -228,7 +228,7 @@ describeOnMemory('By a clock that stands still', (under) => {
       now = dueAt + 1
     }
     await loop.runOnce()
-    assert.deepEqual([(await delivery()).state, sender.requests.length], ['dead_lettered', 5])
+    assert.deepEqual([(await delivery()).state, sender.requests.length], ['failed', 5])
     const times = sender.requests.map((_, index) => timestampOf(signatureOf(sender, index + 1)))
     const waits = times.slice(1).map((time, index) => time - (times[index] ?? 0))
     for (const [index, seconds] of [30, 60, 120, 240].entries()) {

@@ -80,7 +80,7 @@ describeOnStores('A store that fails for a while', (under) => {
     await stopping
     const deliveries = await deliveriesOf(under.store)
     assert.deepEqual(
-      deliveries.filter(({ state }) => state === 'in_flight'),
+      deliveries.filter(({ state }) => state === 'sending'),
       [],
     )
     assert.equal(deliveries.filter(({ attempts }) => attempts === 1).length, sender.requests.length)
@@ -125,7 +125,7 @@ describeOnMemory('A store that is slow', (under) => {
     })
     const sender = createTestSender()
     const loop = under.loop(sender, { leaseMs: 600 }, store)
-    assert.deepEqual(await loop.runOnce(), { delivered: 1, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 1, retried: 0, failed: 0 })
     assert.deepEqual(
       [sender.requests.length, released, (await onlyDelivery(under.store)).attempts],
       [1, 1, 1],

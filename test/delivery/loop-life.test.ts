@@ -42,14 +42,14 @@ describeOnStores('stop()', (under) => {
     loop.start()
     await sender.sent(16)
     await until('some have been claimed ahead', async () => {
-      return (await countIn(under.store, 'in_flight')) > sender.inFlight
+      return (await countIn(under.store, 'sending')) > sender.inFlight
     })
     let isStopped = false
     const stopping = loop.stop().then(() => {
       isStopped = true
     })
     await until('the rest is given back', async () => {
-      return (await countIn(under.store, 'in_flight')) === sender.inFlight
+      return (await countIn(under.store, 'sending')) === sender.inFlight
     })
     assert.equal(isStopped, false)
     const sent = sender.requests.length
@@ -129,7 +129,7 @@ describeOnStores('stop()', (under) => {
     const loop = under.loop(sender, NO_POLL, store)
     loop.start()
     await failed.opened
-    assert.equal((await onlyDelivery(under.store)).state, 'in_flight')
+    assert.equal((await onlyDelivery(under.store)).state, 'sending')
     isDown = false
     await loop.stop()
     const { state, attempts } = await onlyDelivery(under.store)
@@ -206,7 +206,7 @@ describeOnMemory('start() and stop()', (under) => {
       await sender.sent(round)
       await loop.stop()
     }
-    assert.deepEqual((await loop.stats()).attempts, { delivered: 3, retried: 0, deadLettered: 0 })
+    assert.deepEqual((await loop.stats()).attempts, { delivered: 3, retried: 0, failed: 0 })
   })
 
   test('start() and runOnce() are refused while it stops', async () => {
@@ -299,15 +299,15 @@ describeOnStores('stats()', (under) => {
     const sender = createTestSender((_request, _number, signal) => hang(signal))
     const loop = under.loop(sender, NO_POLL)
     const before = await loop.stats()
-    assert.deepEqual([before.due, before.inFlight], [6, 0])
+    assert.deepEqual([before.due, before.sending], [6, 0])
     assert.ok(before.oldestDueMs >= 5000 && before.oldestDueMs < 10_000)
     loop.start()
     await sender.sent(4)
     const during = await loop.stats()
-    assert.deepEqual([during.due, during.inFlight], [2, 4])
+    assert.deepEqual([during.due, during.sending], [2, 4])
     await loop.stop({ timeoutMs: 0 })
-    const { due, inFlight, attempts } = await loop.stats()
-    assert.deepEqual([due, inFlight], [6, 0])
-    assert.deepEqual(attempts, { delivered: 0, retried: 4, deadLettered: 0 })
+    const { due, sending, attempts } = await loop.stats()
+    assert.deepEqual([due, sending], [6, 0])
+    assert.deepEqual(attempts, { delivered: 0, retried: 4, failed: 0 })
   })
 })

@@ -26,7 +26,7 @@ const FAILED = { status: 500 }
 const GONE = { status: 410 }
 const DAY_MS = 24 * AN_HOUR_MS
 
-// --- Endpoints and dead letters ---
+// --- Endpoints and failed deliveries ---
 
 describeOnStores('Notices', (under) => {
   test('report an endpoint after half of the failures, and when the endpoint is disabled', async () => {
@@ -51,7 +51,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(others, [{ kind: 'endpoint_disabled', ...told, reason: 'failing' }])
   })
 
-  test('report for an answer 410 both the dead letter and the disabled endpoint', async () => {
+  test('report for an answer 410 both the failed delivery and the disabled endpoint', async () => {
     const endpointId = await addEndpoint(under.store)
     const event = await publish(under.store)
     const heard = listen()
@@ -67,7 +67,7 @@ describeOnStores('Notices', (under) => {
     const given = { deliveryId, eventId: event.id, type: event.type, reason: 'gone' }
     const health = { failures: 1, failingSince: endpoint?.failingSince }
     assert.deepEqual(heard.notices, [
-      { kind: 'delivery_dead_lettered', ...of, ...given },
+      { kind: 'delivery_failed', ...of, ...given },
       { kind: 'endpoint_disabled', ...of, ...health, reason: 'gone' },
     ])
   })
@@ -77,7 +77,7 @@ describeOnStores('Notices', (under) => {
     await publish(under.store)
     const seen: Promise<unknown>[] = []
     const onNotice = ({ kind }: Notice): void => {
-      if (kind === 'delivery_dead_lettered') seen.push(onlyDelivery(under.store).then(({ state }) => state))
+      if (kind === 'delivery_failed') seen.push(onlyDelivery(under.store).then(({ state }) => state))
       else seen.push(under.store.endpoints.list(ORG).then(([endpoint]) => endpoint?.state))
     }
     await under
@@ -86,7 +86,7 @@ describeOnStores('Notices', (under) => {
         { onNotice },
       )
       .runOnce()
-    assert.deepEqual(await Promise.all(seen), ['dead_lettered', 'disabled'])
+    assert.deepEqual(await Promise.all(seen), ['failed', 'disabled'])
   })
 
   test('report a delivery given up because the process of the last attempt has ended', async () => {
@@ -98,7 +98,7 @@ describeOnStores('Notices', (under) => {
     await under.loop(createTestSender(), { retryDelaysMs: [], onNotice: heard.onNotice }).runOnce()
     const { id: deliveryId } = await onlyDelivery(under.store)
     const given = { organizationId: ORG, endpointId, deliveryId, eventId, type, reason: 'interrupted' }
-    assert.deepEqual(heard.notices, [{ kind: 'delivery_dead_lettered', ...given }])
+    assert.deepEqual(heard.notices, [{ kind: 'delivery_failed', ...given }])
   })
 
   test('report no successful attempt, and no attempt with a retry', async () => {
@@ -131,7 +131,7 @@ describeOnStores('Notices', (under) => {
       )
       .runOnce()
     assert.equal(calls, 3)
-    assert.deepEqual(heard.kinds, ['delivery_dead_lettered', 'endpoint_disabled'])
+    assert.deepEqual(heard.kinds, ['delivery_failed', 'endpoint_disabled'])
   })
 
   test('come to one of two loops when the results of both make an endpoint failing', async () => {
@@ -195,9 +195,9 @@ describeOnMemory('A host’s onNotice', (under) => {
         createTestSender(() => GONE),
         { onNotice, onError, logger },
       )
-      const { deadLettered } = await loop.runOnce()
-      // Two dead letters and an endpoint.
-      assert.deepEqual([deadLettered, errors], [2, [bug, bug, bug]])
+      const { failed } = await loop.runOnce()
+      // Two failed deliveries and an endpoint.
+      assert.deepEqual([failed, errors], [2, [bug, bug, bug]])
       assert.equal(lines.filter(({ message }) => message === 'onNotice failed').length, 3)
       await loop.runOnce()
     })
@@ -213,8 +213,8 @@ describeOnMemory('A host’s onNotice', (under) => {
       createTestSender(() => GONE),
       { onNotice: fail, onError: fail },
     )
-    assert.equal((await loop.runOnce()).deadLettered, 1)
-    assert.equal((await onlyDelivery(under.store)).state, 'dead_lettered')
+    assert.equal((await loop.runOnce()).failed, 1)
+    assert.equal((await onlyDelivery(under.store)).state, 'failed')
   })
 
   test('can subscribe to the channel business-api:notice without an onNotice', async (t) => {
@@ -250,7 +250,7 @@ describeOnMemory('A host’s onNotice', (under) => {
       .runOnce()
     assert.deepEqual(
       new Set(published.map((notice) => Reflect.get(notice, 'kind'))),
-      new Set(['api_key_expiring', 'secret_expiring', 'delivery_dead_lettered', 'endpoint_disabled']),
+      new Set(['api_key_expiring', 'secret_expiring', 'delivery_failed', 'endpoint_disabled']),
     )
     assert.doesNotMatch(JSON.stringify([published, lines]), /whsec|digest|sealed/)
   })

@@ -70,7 +70,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
       async () => {
         published.push(await publish(under.store, {}, 'org_2'))
         await sender.sent(published.length)
-        return (await countIn(under.store, 'dead_lettered')) === 1
+        return (await countIn(under.store, 'failed')) === 1
       },
       15_000,
     )
@@ -86,10 +86,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     assert.equal(sender.requests.length, published.length)
     const found = await deliveriesOf(under.store)
     const delivery = found.find(({ eventId }) => eventId === poison.id)
-    assert.deepEqual(
-      [delivery?.state, delivery?.reason, delivery?.attempts],
-      ['dead_lettered', 'unreadable', 1],
-    )
+    assert.deepEqual([delivery?.state, delivery?.reason, delivery?.attempts], ['failed', 'unreadable', 1])
     assert.deepEqual(
       delivery?.attemptLog.map(({ number, status, error }) => [number, status, error]),
       [[1, null, 'unreadable']],
@@ -100,7 +97,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     const { endpointId = '', id: deliveryId = '' } = delivery ?? {}
     assert.deepEqual(notices, [
       {
-        kind: 'delivery_dead_lettered',
+        kind: 'delivery_failed',
         organizationId: ORG,
         endpointId,
         deliveryId,
@@ -109,7 +106,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
         reason: 'unreadable',
       },
     ])
-    assert.deepEqual((await loop.stats()).attempts.deadLettered, 1)
+    assert.deepEqual((await loop.stats()).attempts.failed, 1)
     assert.equal((await under.store.endpoints.list(ORG))[0]?.failures, 0)
     // First a claim failed as a whole, then the delivery alone.
     assert.ok(calls.whole >= 1 && calls.whole <= 2, `${calls.whole} claims failed`)
@@ -127,7 +124,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     assert.deepEqual(await under.loop(createTestSender()).runOnce(), {
       delivered: 1,
       retried: 0,
-      deadLettered: 0,
+      failed: 0,
     })
   })
 
@@ -146,7 +143,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     loop.start()
     await until('it has failed alone three times', () => calls.single >= 3, 15_000)
     const { state, attempts } = await onlyDelivery(under.store)
-    assert.deepEqual([state === 'dead_lettered', attempts <= 1], [false, true])
+    assert.deepEqual([state === 'failed', attempts <= 1], [false, true])
     isSlow = false
     await sender.sent(1)
     assert.deepEqual(sender.eventIds, [id])
@@ -173,7 +170,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     const loop = under.loop(createTestSender(), NO_POLL, store)
     loop.start()
     await until('it is being read', () => isAsked)
-    assert.equal((await onlyDelivery(under.store)).state, 'in_flight')
+    assert.equal((await onlyDelivery(under.store)).state, 'sending')
     await loop.stop()
     const { state, attempts } = await onlyDelivery(under.store)
     assert.deepEqual([state, attempts], ['pending', 0])
@@ -198,7 +195,7 @@ describeOnStores('Deliveries that are larger than a claim', (under) => {
     })
     const sender = createTestSender()
     const counts = await under.loop(sender, {}, store).runOnce()
-    assert.deepEqual(counts, { delivered: 20, retried: 0, deadLettered: 0 })
+    assert.deepEqual(counts, { delivered: 20, retried: 0, failed: 0 })
     assert.deepEqual(new Set(sender.eventIds), new Set(events.map(({ id }) => id)))
     // An organization has one read at a time.
     assert.equal(most, 1)

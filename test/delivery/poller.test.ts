@@ -42,7 +42,7 @@ describe('createPoller()', () => {
     return {
       deliveries: served.map(deliveryOf),
       unread: [],
-      deadLetters: [],
+      failed: [],
       storeTime: 1_773_480_413_000,
       next,
     }

@@ -89,7 +89,7 @@ describe('createResultWriter()', () => {
         assert.equal(limit, LIMIT)
         await beforeWrite(results)
         batches.push(results)
-        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], deadLetters: [], unwritten }
+        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], failed: [], unwritten }
       },
       async release(claims) {
         await beforeRelease()
@@ -178,7 +178,7 @@ describe('createResultWriter()', () => {
         !taken.includes(Number(deliveryId.replace('dlv_', '')))
       store.writeResults = async (results) => {
         batches.push(results)
-        return { lost: [], endpoints: [], deadLetters: [], unwritten: results.filter(isLeft) }
+        return { lost: [], endpoints: [], failed: [], unwritten: results.filter(isLeft) }
       }
       store.release = async (claims) => {
         released.push(claims)

@@ -26,12 +26,12 @@ describeOnStores('runOnce()', (under) => {
     }
     const sender = createTestSender((_request, number) => (number % 10 === 0 ? { status: 500 } : {}))
     const loop = under.loop(sender, { concurrency: 4 })
-    assert.deepEqual(await loop.runOnce(), { delivered: 108, retried: 12, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 108, retried: 12, failed: 0 })
     assert.equal(new Set(sender.eventIds).size, 120)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
-    const { due, oldestDueMs, inFlight, attempts } = await loop.stats()
-    assert.deepEqual([due, oldestDueMs, inFlight], [0, 0, 0])
-    assert.deepEqual(attempts, { delivered: 108, retried: 12, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
+    const { due, oldestDueMs, sending, attempts } = await loop.stats()
+    assert.deepEqual([due, oldestDueMs, sending], [0, 0, 0])
+    assert.deepEqual(attempts, { delivered: 108, retried: 12, failed: 0 })
   })
 
   test('is refused while the loop is started or runs once already; start() is refused meanwhile', async () => {
@@ -48,11 +48,11 @@ describeOnStores('runOnce()', (under) => {
     await assert.rejects(loop.runOnce(), { name: 'TypeError', message: /running once/ })
     assert.throws(() => loop.start(), { name: 'TypeError', message: /running once/ })
     gate.open()
-    assert.deepEqual(await running, { delivered: 1, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await running, { delivered: 1, retried: 0, failed: 0 })
     loop.start()
     await assert.rejects(loop.runOnce(), { name: 'TypeError', message: /running/ })
     await loop.stop()
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
   })
 
   test('is ended by stop(), which gives back the rest', async () => {
@@ -63,7 +63,7 @@ describeOnStores('runOnce()', (under) => {
     const running = loop.runOnce()
     await sender.sent(4)
     await loop.stop({ timeoutMs: 10 })
-    assert.deepEqual(await running, { delivered: 0, retried: 4, deadLettered: 0 })
+    assert.deepEqual(await running, { delivered: 0, retried: 4, failed: 0 })
     const states = (await deliveriesOf(under.store)).map(({ state, attempts }) => `${state} ${attempts}`)
     assert.deepEqual(states.sort(), [...Array(16).fill('pending 0'), ...Array(4).fill('pending 1')])
   })
@@ -101,9 +101,9 @@ describeOnStores('runOnce()', (under) => {
     })
     const sender = createTestSender(() => ({ status: 500 }))
     const loop = under.loop(sender, NO_POLL, store)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: ENDPOINTS, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: ENDPOINTS, failed: 0 })
     claims = 0
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
     assert.ok(claims >= 1 && claims <= 4, `${claims} claims`)
     claims = 0
     loop.start()

@@ -92,7 +92,7 @@ describeOnStores('A sender with a bug', (under) => {
       { onError: (error) => errors.push(error) },
     )
     const counts = await loop.runOnce()
-    assert.deepEqual(counts, { delivered: 0, retried: nonsense.length, deadLettered: 0 })
+    assert.deepEqual(counts, { delivered: 0, retried: nonsense.length, failed: 0 })
     assert.deepEqual(
       errors.map((error) => error instanceof TypeError),
       [true, true, true],
@@ -252,7 +252,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
     }
 
     const able = under.loop(sender, { secretKeys: [KEYS.wrong, KEYS.right] })
-    assert.deepEqual(await able.runOnce(), { delivered: 10, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await able.runOnce(), { delivered: 10, retried: 0, failed: 0 })
   })
 
   test('because it is stored unsealed beside keys lets deliveries wait, until unsealed secrets are allowed, with a notice', async () => {
@@ -266,7 +266,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
       onError: (error) => errors.push(error),
     })
     for (let time = 0; time < 3; time++) {
-      assert.deepEqual(await refusing.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+      assert.deepEqual(await refusing.runOnce(), { delivered: 0, retried: 0, failed: 0 })
     }
     for (const { state, attempts, attemptLog } of await deliveriesOf(under.store)) {
       assert.deepEqual([state, attempts, attemptLog], ['pending', 0, []])
@@ -290,7 +290,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
     await publish(under.store)
     const sender = createTestSender()
     const loop = under.loop(sender)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
     assert.deepEqual([sender.requests.length, (await onlyDelivery(under.store)).attempts], [0, 0])
   })
 })

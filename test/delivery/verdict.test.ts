@@ -54,18 +54,18 @@ describe('judgeAnswer()', () => {
         ['retry', 60_000],
         ['retry', 120_000],
         ['retry', 240_000],
-        ['dead_lettered', 0],
+        ['failed', 0],
       ],
     )
   })
 
   test('the options decide the waits and the number of waits', () => {
     assert.deepEqual(judge({ status: 500 }, 2, [1, 2]), { ...RETRY, delayMs: 2 })
-    assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'dead_lettered')
-    assert.equal(judge({ status: 500 }, 1, []).outcome, 'dead_lettered')
+    assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'failed')
+    assert.equal(judge({ status: 500 }, 1, []).outcome, 'failed')
   })
 
-  test('a dead letter says why: the status, or why no answer came', () => {
+  test('a failed delivery says why: the status, or why no answer came', () => {
     assert.equal(judge({ status: 500 }, 5).reason, 'http_500')
     assert.equal(judge({ status: 302 }, 5).reason, 'http_302')
     assert.equal(judge({ error: 'timeout' }, 5).reason, 'timeout')
@@ -77,7 +77,7 @@ describe('judgeAnswer()', () => {
   })
 
   test('410 ends a delivery at the first attempt, with the endpoint reported as gone', () => {
-    const gone = { outcome: 'dead_lettered', reason: 'gone', isGone: true, delayMs: 0, load: 'same' }
+    const gone = { outcome: 'failed', reason: 'gone', isGone: true, delayMs: 0, load: 'same' }
     assert.deepEqual(judge({ status: 410 }), gone)
     assert.deepEqual(judge({ status: 410, retryAfterMs: 60_000 }), gone)
   })
@@ -100,7 +100,7 @@ describe('judgeAnswer()', () => {
 
   test('Retry-After is ignored elsewhere, and does not keep the last attempt from being the last', () => {
     for (const status of [301, 400, 413, 500, 502]) assert.equal(waitAfter(status, 90_000), 30_000)
-    assert.equal(judge({ status: 503, retryAfterMs: 90_000 }, 5).outcome, 'dead_lettered')
+    assert.equal(judge({ status: 503, retryAfterMs: 90_000 }, 5).outcome, 'failed')
   })
 
   test('an endpoint is asked less after a timeout and after 429, and not after other failures', () => {

@@ -26,7 +26,7 @@ export interface LedgerEvent {
   readonly organizationId: string
   readonly publishedAt: number
   /** The endpoints that wanted the event, with the result that is known. */
-  readonly results: Map<LedgerEndpoint, 'delivered' | 'dead_lettered' | undefined>
+  readonly results: Map<LedgerEndpoint, 'delivered' | 'failed' | undefined>
 }
 
 /** The ledger of the organizations with many deliveries. */
@@ -37,7 +37,7 @@ export class Ledger {
   published = 0
   deliveries = 0
   delivered = 0
-  deadLettered = 0
+  failed = 0
   /** Deliveries that succeeded although they had succeeded before: a result that a crash took back. */
   repeated = 0
   attempts = 0
@@ -60,7 +60,7 @@ export class Ledger {
   }
 
   /** Enters a written result. */
-  conclude(eventId: string, endpointId: string, outcome: 'delivered' | 'retry' | 'dead_lettered'): void {
+  conclude(eventId: string, endpointId: string, outcome: 'delivered' | 'retry' | 'failed'): void {
     this.attempts++
     if (outcome === 'retry') return
     const event = this.events.get(eventId)
@@ -68,7 +68,7 @@ export class Ledger {
     assert.ok(event && endpoint && event.results.has(endpoint), `${eventId} was not for ${endpointId}`)
     if (event.results.get(endpoint) === 'delivered') this.repeated++
     else if (outcome === 'delivered') this.delivered++
-    else this.deadLettered++
+    else this.failed++
     event.results.set(endpoint, outcome)
   }
 
@@ -79,10 +79,10 @@ export class Ledger {
     Object.assign(endpoint, { state, wasClosed: true })
   }
 
-  /** Enters that the dead letters of an endpoint are due again. */
+  /** Enters that the failed deliveries of an endpoint are due again. */
   reopen(endpoint: LedgerEndpoint): void {
     for (const { results } of this.events.values())
-      if (results.get(endpoint) === 'dead_lettered') results.set(endpoint, undefined)
+      if (results.get(endpoint) === 'failed') results.set(endpoint, undefined)
   }
 
   /** Forgets what an organization had. */

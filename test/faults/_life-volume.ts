@@ -111,8 +111,8 @@ export async function drain(volume: Volume, workers = 3): Promise<void> {
         volume.store.deliveries.claim({ ...request, isRepeat }),
       )
       cursor = claims.next
-      for (const { eventId, endpointId } of claims.deadLetters)
-        volume.ledger.conclude(eventId, endpointId, 'dead_lettered')
+      for (const { eventId, endpointId } of claims.failed)
+        volume.ledger.conclude(eventId, endpointId, 'failed')
       if (claims.deliveries.length > 0) await attemptAll(volume, claims.deliveries, request.token)
       else if (cursor === null) return
     }
@@ -147,13 +147,13 @@ function attempt(ledger: Ledger, delivery: ClaimedDelivery, token: string): Atte
   const status = answerOf(endpoint, delivery)
   const delayMs = RETRY_DELAYS_MS[delivery.attempt - 1]
   const isGone = status === 410
-  const outcome = status === 200 ? 'delivered' : delayMs === undefined || isGone ? 'dead_lettered' : 'retry'
+  const outcome = status === 200 ? 'delivered' : delayMs === undefined || isGone ? 'failed' : 'retry'
   return {
     organizationId: delivery.organizationId,
     deliveryId: delivery.id,
     token,
     outcome,
-    reason: outcome === 'dead_lettered' ? `http_${status}` : null,
+    reason: outcome === 'failed' ? `http_${status}` : null,
     isGone,
     delayMs: outcome === 'retry' ? (delayMs ?? 0) : 0,
     startedAgoMs: 30,

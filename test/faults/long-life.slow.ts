@@ -141,7 +141,7 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
   t.diagnostic(`${seconds(begunAt)} s; found ${JSON.stringify(found)}`)
   t.diagnostic(
     `${ledger.published} events, ${ledger.deliveries} deliveries, ${ledger.attempts} attempts, ${ledger.delivered} delivered, ` +
-      `${ledger.deadLettered} dead letters, ${ledger.repeated} repeated after crashes`,
+      `${ledger.failed} failed deliveries, ${ledger.repeated} repeated after crashes`,
   )
   t.diagnostic(
     `${line}; ${JSON.stringify(counts)}, ${retried.count} statements again, ${dropped} partitions dropped`,

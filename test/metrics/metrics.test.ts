@@ -162,20 +162,20 @@ describe('metrics of deliveries', () => {
     assert.equal(attempts({ outcome: 'delivered', answer: '2xx' }), 1)
     assert.equal(attempts({ outcome: 'retry', answer: '5xx' }), 1)
     assert.equal(attempts({ outcome: 'retry', answer: 'none' }), 1)
-    assert.equal(attempts({ outcome: 'dead_lettered', answer: '4xx' }), 1)
+    assert.equal(attempts({ outcome: 'failed', answer: '4xx' }), 1)
     assert.equal(sampleOf(samples, 'business_api_attempt_duration_seconds_sum'), 0.028)
     assert.equal(sampleOf(samples, 'business_api_claimed_deliveries_total'), 4)
     assert.ok((sampleOf(samples, 'business_api_claim_duration_seconds_count') ?? 0) >= 4)
     assert.ok((sampleOf(samples, 'business_api_result_write_duration_seconds_count') ?? 0) >= 1)
     const notices = (kind: string) => sampleOf(samples, 'business_api_notices_total', { kind })
     assert.deepEqual(
-      [notices('delivery_dead_lettered'), notices('endpoint_disabled'), notices('retention_behind')],
+      [notices('delivery_failed'), notices('endpoint_disabled'), notices('retention_behind')],
       [1, 1, 0],
     )
     assert.equal(sampleOf(samples, 'business_api_retention_lag_seconds'), 0)
     assert.equal(sampleOf(samples, 'business_api_queue_up'), 1)
-    assert.equal(sampleOf(samples, 'business_api_queue_dead_letters'), 1)
-    assert.equal((await metrics.queueOf({ organizationId: ORGANIZATION })).deadLetters, 1)
+    assert.equal(sampleOf(samples, 'business_api_queue_failed'), 1)
+    assert.equal((await metrics.queueOf({ organizationId: ORGANIZATION })).failed, 1)
     for (const target of [undefined, {}, { organizationId: null }, { organizationId: '\u0000' }]) {
       const counting = metrics.queueOf(target as never)
       await assert.rejects(

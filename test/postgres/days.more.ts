@@ -505,7 +505,7 @@ describe('A claim goes on although somebody has dropped or detached tables of th
         assert.deepEqual(await claim(), [])
       }
       const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
-      assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
+      assert.deepEqual({ ...ended }, { state: 'failed', reason: 'interrupted' })
     })
   }
 })
@@ -1052,7 +1052,7 @@ describe('Finished deliveries are listed', () => {
       for (const age of ages) days.push((await fillDay(ago(age), 5)).ids)
       await sql`update business_api.finished_deliveries set endpoint_id = 'we_2' where id like '%3_____'`
       await sql`update business_api.finished_deliveries set state = 'skipped' where id like '%4_____'`
-      const all = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
+      const all = ['delivered', 'failed', 'skipped', 'cancelled']
       const inOrder = (ids: readonly string[]): string[] =>
         order === 'newest' ? ids.toSorted().reverse() : ids.toSorted()
       for (const [endpointId, states, type, leftOut] of [
@@ -1180,7 +1180,7 @@ describe('Days are read one by one', () => {
       explain (analyze, costs off, timing off, summary off, format text)
       select id from business_api.finished_deliveries
       where organization_id = ${ORGANIZATION} and state = 'delivered' and endpoint_id = 'we_1'
-        and state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+        and state in ('delivered', 'failed', 'skipped', 'cancelled')
       order by id desc limit 50`
     const text = lines.map((line) => line['QUERY PLAN']).join('\n')
     assert.doesNotMatch(text, /Sort|Merge Append/)

@@ -139,7 +139,7 @@ describe('deliveries in PostgreSQL', () => {
   test('a delivery that is redelivered during a purge stays', async () => {
     await addEndpoint('org_old')
     await publish('org_old', 'evt_old')
-    await finishDeliveries(sql, 'dead_lettered', sql`organization_id = 'org_old'`)
+    await finishDeliveries(sql, 'failed', sql`organization_id = 'org_old'`)
     await sql`update business_api.events set created_at = now() - interval '31 days' where organization_id = 'org_old'`
     const purge = () => store.deliveries.purge({ eventsAfterMs: 30 * 24 * 60 * 60 * 1000, limit: 100 })
     await sql.begin(async (tx) => {

@@ -183,13 +183,13 @@ describe('the delivery log', () => {
   const ago = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString()
   const STATES: readonly DeliveryState[] = [
     'pending',
-    'in_flight',
+    'sending',
     'delivered',
-    'dead_lettered',
+    'failed',
     'skipped',
     'cancelled',
   ]
-  const failed: readonly DeliveryState[] = ['dead_lettered', 'skipped']
+  const failed: readonly DeliveryState[] = ['failed', 'skipped']
   const views: readonly DeliveryFilter[] = [
     {},
     ...STATES.map((state) => ({ states: [state] })),
@@ -235,7 +235,7 @@ describe('the delivery log', () => {
   })
 
   test('the same where all deliveries of another endpoint wait or have failed', async () => {
-    for (const state of ['pending', 'dead_lettered'] as const) {
+    for (const state of ['pending', 'failed'] as const) {
       for (const { sql } of databases) {
         const others = sql`endpoint_id <> ${ENDPOINT}`
         if (state === 'pending') await reopenDeliveries(sql, others)

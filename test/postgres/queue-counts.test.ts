@@ -32,12 +32,12 @@ describe('countQueue()', () => {
   async function addDeliveries(
     [organizationId, endpointId]: readonly [string, string],
     [first, last]: readonly [number, number],
-    state: 'pending' | 'backing off' | 'dead_lettered' | 'skipped',
+    state: 'pending' | 'backing off' | 'failed' | 'skipped',
   ): Promise<void> {
     const isBackingOff = state === 'backing off'
     const id = sql`${TODAY} || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0')`
     const numbers = sql`generate_series(${first}::int, ${last}::int) as number`
-    if (state === 'dead_lettered' || state === 'skipped') {
+    if (state === 'failed' || state === 'skipped') {
       await sql`
         insert into business_api.finished_deliveries
           (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
@@ -70,7 +70,7 @@ describe('countQueue()', () => {
       [busy, 'pending'],
       [paused, 'pending'],
       [busy, 'backing off'],
-      [busy, 'dead_lettered'],
+      [busy, 'failed'],
       [['org_a', 'we_gone'], 'skipped'],
     ] as const) {
       await addDeliveries(of, [1, 10_000], state)
@@ -81,18 +81,18 @@ describe('countQueue()', () => {
       due: 10_000,
       backingOff: 10_000,
       paused: 10_000,
-      inFlight: 0,
-      deadLetters: 10_000,
+      sending: 0,
+      failed: 10_000,
     })
     assert.ok(oldestDueMs >= 3_600_000)
     const { oldestDueMs: _, ...ofEndpoint } = await store.deliveries.countQueue({
       organizationId: busy[0],
       endpointId: busy[1],
     })
-    assert.deepEqual([ofEndpoint.due, ofEndpoint.paused, ofEndpoint.deadLetters], [10_000, 0, 10_000])
+    assert.deepEqual([ofEndpoint.due, ofEndpoint.paused, ofEndpoint.failed], [10_000, 0, 10_000])
 
     const grow = async (from: number, to: number): Promise<number> => {
-      for (const state of ['pending', 'backing off', 'dead_lettered'] as const) {
+      for (const state of ['pending', 'backing off', 'failed'] as const) {
         await addDeliveries(busy, [from, to], state)
       }
       await addDeliveries(paused, [from, to], 'pending')
@@ -103,8 +103,8 @@ describe('countQueue()', () => {
         due: 10_001,
         backingOff: 10_001,
         paused: 10_001,
-        inFlight: 0,
-        deadLetters: 10_001,
+        sending: 0,
+        failed: 10_001,
       })
       assert.ok(age >= 3_600_000)
       return await pagesRead()
@@ -125,7 +125,7 @@ describe('countQueue()', () => {
 
   test('is exact with many endpoints, of which each has a few deliveries', async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
-    // Every second endpoint is paused; each endpoint has 40 pending deliveries, a skipped one and a dead letter.
+    // Every second endpoint is paused; each endpoint has 40 pending deliveries, a skipped one and a failed delivery.
     await sql`
       insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
       select 'org_' || number, 'we_1', 'https://hooks.example/', case when number % 2 = 0 then 'paused' else 'enabled' end,
@@ -140,10 +140,10 @@ describe('countQueue()', () => {
       insert into business_api.finished_deliveries
         (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
       select 'org_' || number, ${TODAY} || place, 'evt_1', 'client.created', 'we_1',
-             case place when 41 then 'skipped' else 'dead_lettered' end, now(), now()
+             case place when 41 then 'skipped' else 'failed' end, now(), now()
       from generate_series(1, 300) as number, generate_series(41, 42) as place`
     const { oldestDueMs, ...counts } = await store.deliveries.countQueue(null)
-    assert.deepEqual(counts, { due: 6000, backingOff: 0, paused: 6000, inFlight: 0, deadLetters: 300 })
+    assert.deepEqual(counts, { due: 6000, backingOff: 0, paused: 6000, sending: 0, failed: 300 })
     assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)
   })
 

@@ -142,7 +142,7 @@ describe('A delivery loop on PostgreSQL', () => {
       try {
         loop.start()
         const isSetAside = async (): Promise<boolean> =>
-          (await deliveryOf(poisoned, POISON))?.state === 'dead_lettered'
+          (await deliveryOf(poisoned, POISON))?.state === 'failed'
         const latencies = await publishUntil(other, isSetAside, 60_000)
         assert.equal((await deliveryOf(poisoned, POISON))?.reason, 'unreadable')
         await until(() => sent.some(({ eventId }) => eventId === behind))

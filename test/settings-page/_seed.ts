@@ -78,7 +78,7 @@ export async function seed(
     { bodyExcerpt: excerpt },
   )
   const [given, ...others] = claimed.filter(({ endpointId }) => endpointId === fails.id)
-  await record(store, given ? [given] : [], 'dead_lettered', {
+  await record(store, given ? [given] : [], 'failed', {
     status: 503,
     reason: 'http_503',
     bodyExcerpt: excerpt,
@@ -95,7 +95,7 @@ export async function seed(
     failingEndpoint: fails.id,
     disabledEndpoint: disabled.id,
     pausedEndpoint: paused.id,
-    failedDelivery: first('dead_lettered', fails.id),
+    failedDelivery: first('failed', fails.id),
     pendingDelivery: first('pending', fails.id),
     deliveredDelivery: first('delivered', works.id),
   }
@@ -123,7 +123,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     `/endpoints/${endpoint}/disable`,
     `/endpoints/${endpoint}/remove`,
     '/deliveries',
-    '/deliveries?state=dead_lettered&period=custom',
+    '/deliveries?state=failed&period=custom',
     '/deliveries/recover',
     ...[failedDelivery, pendingDelivery, deliveredDelivery].map((id) => `/deliveries/${id}`),
     `/deliveries/${pendingDelivery}/cancel`,

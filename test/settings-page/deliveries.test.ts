@@ -19,7 +19,7 @@ test('GET /deliveries filters by state, type, endpoint, event and time, all in t
   const { eventId } = await under.settings.deliveries.get(ORGANIZATION, failedDelivery)
   const counts = {
     '': 16,
-    'state=dead_lettered': 1,
+    'state=failed': 1,
     'state=delivered': 4,
     'type=invoice.paid': 8,
     [`endpoint=${endpoint}`]: 4,
@@ -80,23 +80,20 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   assert.equal(status, 200)
   assert.match(words, /3 deliveries are being sent again/)
   assert.match((await under.get('/audit')).words, /sent failed deliveries again \(3 deliveries\)/)
-  assert.equal(
-    await under.settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered', 'skipped'] }),
-    2,
-  )
+  assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['failed', 'skipped'] }), 2)
 })
 
 test('a recovery of more than a request can wait for goes on in parts', async () => {
   const under = setUp()
   const { id } = await under.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com' })
   for (let event = 0; event < 5001; event++) await publish(under.store, ORGANIZATION)
-  await record(under.store, await claim(under.store, ORGANIZATION), 'dead_lettered')
+  await record(under.store, await claim(under.store, ORGANIZATION), 'failed')
   const first = await under.submit(`/deliveries/recover?endpoint=${id}`, {})
   assert.match(first.words, /5,000 deliveries are being sent again\. .*There are more.*Continue/)
   const second = await under.post('/deliveries/recover', hiddenOf(first))
   assert.match(second.words, /One delivery is being sent again/)
   assert.doesNotMatch(second.words, /Continue/)
-  assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered'] }), 0)
+  assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['failed'] }), 0)
 })
 
 test('GET / shows everything that needs an administrator, and All is well only when nothing does', async () => {

@@ -54,7 +54,7 @@ export async function makeOfEachState(given: SetUp): Promise<Record<Delivery['st
   const { store, organizationId, endpoints, endpointId, deliveries } = given
   const made: Partial<Record<Delivery['state'], string>> = {}
   const newest = async () => (await deliveries.list(organizationId)).data[0]?.id ?? ''
-  for (const outcome of ['delivered', 'dead_lettered'] as const) {
+  for (const outcome of ['delivered', 'failed'] as const) {
     await publishSeveral(given, 1)
     await record(store, await claim(store, organizationId), outcome)
     made[outcome] = await newest()
@@ -65,9 +65,9 @@ export async function makeOfEachState(given: SetUp): Promise<Record<Delivery['st
   await endpoints.enable(organizationId, endpointId)
   await publishSeveral(given, 1)
   await claim(store, organizationId)
-  made.in_flight = await newest()
+  made.sending = await newest()
   await publishSeveral(given, 1)
   made.pending = await newest()
-  const { delivered = '', dead_lettered = '', skipped = '', in_flight = '', pending = '' } = made
-  return { delivered, dead_lettered, skipped, in_flight, pending, cancelled: '' }
+  const { delivered = '', failed = '', skipped = '', sending = '', pending = '' } = made
+  return { delivered, failed, skipped, sending, pending, cancelled: '' }
 }

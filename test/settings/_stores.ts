@@ -100,7 +100,7 @@ export interface Claimed extends ClaimedDelivery {
 
 /**
  * Records one attempt of each delivery, all with the same outcome; {@link AttemptResult.reason} is `http_500` for a
- * dead letter.
+ * failed delivery.
  */
 export async function record(
   store: BusinessApiStore,
@@ -113,7 +113,7 @@ export async function record(
     deliveryId: id,
     token,
     outcome,
-    reason: outcome === 'dead_lettered' ? 'http_500' : null,
+    reason: outcome === 'failed' ? 'http_500' : null,
     isGone: false,
     delayMs: outcome === 'retry' ? 30_000 : 0,
     startedAgoMs: 30,

@@ -13,11 +13,11 @@ import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 type Left = Pick<AuditEntry, 'subjectId' | 'details'>
 
 /** A delivery that was given up. */
-async function makeDeadLetter({ store, organizationId }: Given): Promise<string> {
+async function makeFailedDelivery({ store, organizationId }: Given): Promise<string> {
   await publish(store, organizationId)
   const [delivery, ...others] = await claim(store, organizationId)
   assert.ok(delivery && others.length === 0)
-  await record(store, [delivery], 'dead_lettered')
+  await record(store, [delivery], 'failed')
   return delivery.id
 }
 
@@ -100,13 +100,13 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     return { subjectId: other, details: { types: ['business.created'], events: 1 } }
   },
   async 'delivery.redelivered'(given, acting) {
-    const id = await makeDeadLetter(given)
+    const id = await makeFailedDelivery(given)
     await given.settings.deliveries.redeliver(given.organizationId, id, acting)
     return { subjectId: id, details: { recovered: 1 } }
   },
   async 'deliveries.recovered'(given, acting) {
-    await makeDeadLetter(given)
-    await makeDeadLetter(given)
+    await makeFailedDelivery(given)
+    await makeFailedDelivery(given)
     const filter = { type: 'client.created', since: '2020-02-29T12:00:00.010Z' } as const
     await given.settings.deliveries.recover(given.organizationId, { ...filter, ...acting })
     return { subjectId: given.organizationId, details: { filter, recovered: 2 } }
@@ -118,7 +118,7 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     return { subjectId: delivery?.id ?? '', details: {} }
   },
   async 'events.purged'(given, { actor = null }) {
-    await makeDeadLetter(given)
+    await makeFailedDelivery(given)
     const { subjectId: _, ...entry } = newEntry({
       action: 'events.purged',
       actor,
@@ -157,7 +157,7 @@ describeOnEveryStore((open) => {
 
     test('deliveries.recover() of an endpoint is found under that endpoint', async () => {
       const given = await setUp()
-      await makeDeadLetter(given)
+      await makeFailedDelivery(given)
       const { settings, organizationId, endpointId } = given
       await settings.deliveries.recover(organizationId, { endpointId })
       const { data } = await settings.audit.list(organizationId, { subjectId: endpointId })
@@ -184,7 +184,7 @@ describeOnEveryStore((open) => {
       const { settings, organizationId, endpointId, keyId } = given
       const { apiKeys, endpoints, deliveries, rateLimits } = settings
       await apiKeys.revoke(organizationId, keyId)
-      const delivered = await makeDeadLetter(given)
+      const delivered = await makeFailedDelivery(given)
       const before = await entriesOf(given)
 
       await apiKeys.revoke(organizationId, keyId)

@@ -144,9 +144,9 @@ describeOnEveryStore((open) => {
     const { previous, ...rotatedKey } = await apiKeys.rotate(organizationId, key.id)
     const endpoint = await endpoints.register(organizationId, { url: URL })
     const rotated = await endpoints.rotateSecret(organizationId, endpoint.id)
-    const deadLetter = async () => {
+    const failedDelivery = async () => {
       await publish(given.store, organizationId)
-      await record(given.store, await claim(given.store, organizationId), 'dead_lettered')
+      await record(given.store, await claim(given.store, organizationId), 'failed')
       return (await deliveries.list(organizationId)).data[0]?.id ?? ''
     }
     const id = endpoint.id
@@ -162,7 +162,7 @@ describeOnEveryStore((open) => {
       await endpoints.enable(organizationId, id),
       await endpoints.sendTest(organizationId, id),
       await endpoints.list(organizationId),
-      await deliveries.redeliver(organizationId, await deadLetter()),
+      await deliveries.redeliver(organizationId, await failedDelivery()),
       await deliveries.recover(organizationId),
       await deliveries.list(organizationId),
       await Promise.all(

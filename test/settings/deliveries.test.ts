@@ -20,9 +20,9 @@ describeOnEveryStore((open) => {
         data.map(({ id, state, attempts, reason }) => ({ id, state, attempts, reason })),
         [
           { id: made.pending, state: 'pending', attempts: 0, reason: null },
-          { id: made.in_flight, state: 'in_flight', attempts: 1, reason: null },
+          { id: made.sending, state: 'sending', attempts: 1, reason: null },
           { id: made.skipped, state: 'skipped', attempts: 0, reason: 'endpoint_disabled' },
-          { id: made.dead_lettered, state: 'dead_lettered', attempts: 1, reason: 'http_500' },
+          { id: made.failed, state: 'failed', attempts: 1, reason: 'http_500' },
           { id: made.delivered, state: 'delivered', attempts: 1, reason: null },
         ],
       )
@@ -31,7 +31,7 @@ describeOnEveryStore((open) => {
         assert.deepEqual([type, endpoint], ['client.created', endpointId])
         assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
         assert.equal(dueAt !== null, state === 'pending')
-        assert.equal(finishedAt !== null, !['pending', 'in_flight'].includes(state))
+        assert.equal(finishedAt !== null, !['pending', 'sending'].includes(state))
       }
     })
 
@@ -49,9 +49,9 @@ describeOnEveryStore((open) => {
       )
       assert.equal((await list({ endpointId })).length, 6)
       assert.deepEqual(idsOf(await list({ states: ['delivered'] })), [made.delivered])
-      assert.deepEqual(idsOf(await list({ states: ['skipped', 'dead_lettered', 'cancelled'] })), [
+      assert.deepEqual(idsOf(await list({ states: ['skipped', 'failed', 'cancelled'] })), [
         made.skipped,
-        made.dead_lettered,
+        made.failed,
       ])
       assert.equal((await list({ endpointId: other, type: 'invoice.paid', states: ['pending'] })).length, 1)
       assert.deepEqual(await list({ endpointId: other, type: 'client.created' }), [])
@@ -178,12 +178,12 @@ describeOnEveryStore((open) => {
       const failed = { delayMs: 0, startedAgoMs: 1000, endedAgoMs: 500 }
       await record(store, await claim(store, organizationId), 'retry', failed)
       const refused = { status: null, error: 'connection_refused', tlsMs: null, firstByteMs: null }
-      await record(store, await claim(store, organizationId), 'dead_lettered', refused)
+      await record(store, await claim(store, organizationId), 'failed', refused)
       const { data } = await deliveries.list(organizationId)
       const [{ id = '', ...shown } = {}] = data
       const { body, attemptLog, ...delivery } = await deliveries.get(organizationId, id)
       assert.deepEqual(delivery, { id, ...shown })
-      assert.deepEqual([delivery.state, delivery.attempts, delivery.reason], ['dead_lettered', 2, 'http_500'])
+      assert.deepEqual([delivery.state, delivery.attempts, delivery.reason], ['failed', 2, 'http_500'])
       assert.equal(JSON.parse(body).id, eventId)
       const [one, two, ...others] = attemptLog
       assert.ok(one && two && others.length === 0)

@@ -109,7 +109,7 @@ describeOnEveryStore((open) => {
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await publish(store, organizationId)
       const gone = { status: 410, reason: 'gone', isGone: true }
-      await record(store, await claim(store, organizationId), 'dead_lettered', gone)
+      await record(store, await claim(store, organizationId), 'failed', gone)
       const disabled = await settings.endpoints.disable(organizationId, id)
       assert.deepEqual([disabled.state, disabled.disabledReason, disabled.failures], ['disabled', 'gone', 1])
       assert.ok(disabled.failingSince)

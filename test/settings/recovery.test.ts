@@ -16,7 +16,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('deliveries.redeliver()', () => {
-    for (const state of ['delivered', 'dead_lettered', 'skipped'] as const) {
+    for (const state of ['delivered', 'failed', 'skipped'] as const) {
       test(`deliveries.redeliver() has a ${state} delivery sent again: same event, a new round of attempts`, async () => {
         const given = await setUp()
         const { deliveries, store, organizationId } = given
@@ -49,7 +49,7 @@ describeOnEveryStore((open) => {
       const made = await makeOfEachState(given)
       for (const [state, text] of [
         ['pending', 'pending'],
-        ['in_flight', 'in flight'],
+        ['sending', 'in flight'],
       ] as const) {
         const before = await deliveries.get(organizationId, made[state])
         const call = deliveries.redeliver(organizationId, made[state])
@@ -106,9 +106,9 @@ describeOnEveryStore((open) => {
       const made = await makeOfEachState(given)
       await deliveries.cancel(organizationId, made.pending)
       for (const [id, text] of [
-        [made.in_flight, 'in flight'],
+        [made.sending, 'in flight'],
         [made.delivered, 'delivered'],
-        [made.dead_lettered, 'dead-lettered'],
+        [made.failed, 'failed'],
         [made.skipped, 'skipped'],
         [made.pending, 'cancelled'],
       ] as const) {
@@ -122,18 +122,18 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.recover()', () => {
-    test('deliveries.recover() has the dead-lettered and the skipped sent again, and nothing else', async () => {
+    test('deliveries.recover() has the failed and the skipped sent again, and nothing else', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const made = await makeOfEachState(given)
       assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2 })
       const states = new Map((await deliveries.list(organizationId)).data.map(({ id, state }) => [id, state]))
-      assert.equal(states.get(made.dead_lettered), 'pending')
+      assert.equal(states.get(made.failed), 'pending')
       assert.equal(states.get(made.skipped), 'pending')
       assert.equal(states.get(made.delivered), 'delivered')
-      assert.equal(states.get(made.in_flight), 'in_flight')
+      assert.equal(states.get(made.sending), 'sending')
       const claimed = idsOf(await claim(store, organizationId))
-      assert.deepEqual(claimed.sort(), [made.dead_lettered, made.skipped, made.pending].sort())
+      assert.deepEqual(claimed.sort(), [made.failed, made.skipped, made.pending].sort())
       assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
     })
 
@@ -145,7 +145,7 @@ describeOnEveryStore((open) => {
       await nextMillisecond()
       await publish(store, organizationId, 'client.created')
       const claimed = await claim(store, organizationId)
-      await record(store, claimed, 'dead_lettered')
+      await record(store, claimed, 'failed')
       assert.equal(claimed.length, 4)
       const { data } = await deliveries.list(organizationId, { endpointId, type: 'client.created' })
       const since = data[0]?.createdAt
@@ -168,7 +168,7 @@ describeOnEveryStore((open) => {
       const { deliveries, endpoints, store, organizationId, endpointId, register } = given
       const kept = await register()
       await publish(store, organizationId)
-      await record(store, await claim(store, organizationId), 'dead_lettered')
+      await record(store, await claim(store, organizationId), 'failed')
       await endpoints.remove(organizationId, endpointId)
       assert.deepEqual(await deliveries.recover(newOrganization()), { recovered: 0 })
       assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1 })

@@ -139,7 +139,7 @@ describeOnEveryStore((open) => {
         response.writeHead(status).end(),
       )
       await publish(store, organizationId)
-      await record(store, await claim(store, organizationId), 'dead_lettered')
+      await record(store, await claim(store, organizationId), 'failed')
       const before = [await endpoints.list(organizationId), await deliveries.list(organizationId)]
       assert.equal((await sendTest()).status, 410)
       status = 204

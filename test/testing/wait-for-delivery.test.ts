@@ -61,7 +61,7 @@ test('waitForDelivery() rejects at once when a delivery is lost for good', async
   const begunAt = performance.now()
   await assert.rejects(
     waitForDelivery(store, { organizationId, eventId, timeoutMs: 60_000 }),
-    /was not delivered: dlv_\w+ to we_\w+ is dead_lettered because of gone after 1 attempts \(the last one: 410\)$/,
+    /was not delivered: dlv_\w+ to we_\w+ is failed because of gone after 1 attempts \(the last one: 410\)$/,
   )
   assert.ok(performance.now() - begunAt < 5000)
 })

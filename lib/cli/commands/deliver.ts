@@ -121,8 +121,8 @@ async function deliverOnce(
   }
 }
 
-function describeCounts({ delivered, retried, deadLettered }: DeliveryCounts): string {
-  return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(deadLettered)} dead-lettered`
+function describeCounts({ delivered, retried, failed }: DeliveryCounts): string {
+  return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(failed)} failed`
 }
 
 /** Null where the database, the source of the other statistics, can no longer be reached. */

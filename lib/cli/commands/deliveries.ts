@@ -18,7 +18,7 @@ const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
 const listDeliveries: Command = defineCommand({
   name: 'list',
   summary: 'shows the delivery log of an organization, newest first',
-  about: 'The states are pending, in_flight, delivered, dead_lettered, skipped, cancelled.',
+  about: 'The states are pending, sending, delivered, failed, skipped, cancelled.',
   flags: {
     organization,
     ...FILTER_FLAGS,
@@ -28,8 +28,8 @@ const listDeliveries: Command = defineCommand({
   },
   examples: [
     {
-      purpose: 'dead letters since yesterday',
-      line: 'business-api-kit deliveries list --organization org_42 --state dead_lettered --since 24h',
+      purpose: 'failed deliveries since yesterday',
+      line: 'business-api-kit deliveries list --organization org_42 --state failed --since 24h',
     },
     {
       purpose: 'a page for a program; the next page begins --before its next',
@@ -118,7 +118,7 @@ const cancel: Command = defineCommand({
   name: 'cancel',
   summary: 'keeps a delivery that waits from being sent',
   about:
-    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery in flight cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help.',
+    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery that is being sent cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help.',
   argument: 'ID',
   flags: { organization, actor },
   examples: [

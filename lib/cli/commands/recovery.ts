@@ -48,7 +48,7 @@ export const redeliver: Command = defineCommand({
 /** Sends many deliveries again. */
 export const recover: Command = defineCommand({
   name: 'recover',
-  summary: 'sends all dead-lettered and skipped deliveries again',
+  summary: 'sends all failed and skipped deliveries again',
   about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption the same command does the rest.`,
   flags: { organization, ...FILTER_FLAGS, ...CONFIRMATION_FLAGS, actor },
   examples: [
@@ -66,8 +66,8 @@ export const recover: Command = defineCommand({
     const done = await withSettings(session, async (settings) => {
       const disabled = await findDisabled(settings, owner, filter)
       const goesOn = await confirm(session, { yes, dryRun }, async () => {
-        const [deadLettered = 0, skipped = 0] = await count(owner, filter, session, DELIVERY_COUNT_MAX)
-        return ofRecovering(owner, deadLettered, skipped, disabled)
+        const [failed = 0, skipped = 0] = await count(owner, filter, session, DELIVERY_COUNT_MAX)
+        return ofRecovering(owner, failed, skipped, disabled)
       })
       return goesOn ? { ...(await recoverAll(settings, owner, filter, who, session)), disabled } : null
     })

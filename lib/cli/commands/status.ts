@@ -70,11 +70,11 @@ function describeStatus(status: Status, width: number): string {
   const details = [
     ['Schema', describeSchema(schema)],
     ['Due', backlog && describeBacklog(backlog)],
-    ['In flight', backlog && formatBounded(backlog.inFlight)],
+    ['Sending', backlog && formatBounded(backlog.sending)],
     ['Backing off', backlog && formatBounded(backlog.backingOff)],
     ['Paused', backlog && formatBounded(backlog.paused)],
     ['Old events', retention && describeRetention(retention)],
-    ['Dead-lettered or skipped', recoverable === null ? null : formatBounded(recoverable)],
+    ['Failed or skipped', recoverable === null ? null : formatBounded(recoverable)],
     ['Endpoints', endpoints && describeCounts(endpoints)],
     ['API keys', apiKeys && describeCounts(apiKeys)],
   ] as const

@@ -246,7 +246,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint event_limits.event_limits_pkey': 'b56cabea1aae',
     'constraint events.events_pkey': '2dbd9714db4e',
     'constraint finished_deliveries.finished_deliveries_pkey': '1a29056265b9',
-    'constraint finished_deliveries.finished_deliveries_state_check': '7121ef3a7d59',
+    'constraint finished_deliveries.finished_deliveries_state_check': 'c8d54f2ee8e0',
     'constraint idempotency_keys.idempotency_keys_pkey': '07c4cc6e2982',
     'constraint invoices.invoices_amount_paid_check': 'a800d67eddb2',
     'constraint invoices.invoices_minor_units_check': 'f853e6dc51e4',
@@ -281,13 +281,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '0b7819dde3f9',
+      'e24c92155a77',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
       '052928400ac3',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'e273eb8fda18',
+      '2426687ed090',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -296,19 +296,19 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '6969f8f833d9',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '98aa2985b220',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       'c1d767db45e5',
-    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '9299842d220a',
+    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
-      '6fb1104976a9',
+      'bcf8a2ac0c9b',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
-    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
-      '1b92ef714365',
+    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
+      '6770104462b5',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function event_types()': '0babe9e09636',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
@@ -351,11 +351,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       '00a79033d41c',
     'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      'ee097d2a3edc',
+      'f2a54ef1d321',
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '2ccccbad6037',
-    'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      '1ea2771f8a06',
+      '3990f0a3fd79',
+    'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_sending boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
+      'e370865a7df3',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '2c16d3d30168',
@@ -381,13 +381,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_lag(retention_ms double precision, walk jsonb)': 'bef6a53dfbd1',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       '7fe3ef2122ea',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '2a9814c86bb5',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '34577d808ed4',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
-    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5e0ea4f69a7b',
-    'function reclaim_expired_leases(max_attempts integer)': '8816c1d545bb',
+    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
+    'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      'fede3d5b375f',
+      'e8215fba8fbf',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function release_deliveries(claims jsonb)': '584d9df861da',
@@ -396,8 +396,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function renew_copy(organization_id text, business_id text)': 'ee115dedb728',
     'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
       '3f0ce45cdd87',
-    'function report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
-      '7559e4ad0bf9',
+    'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
+      'f6d70875a65d',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
@@ -410,7 +410,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function walk_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       '6a96d0e2b7df',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '4d6c7c310bbf',
+      'f62b3be0a4bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
@@ -424,9 +424,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_created_at_idx': '21a08bbab759',
     'index events_log_idx': '48586fcd9527',
-    'index finished_deliveries_recoverable_idx': 'eba3cb6a4ad0',
-    'index finished_deliveries_state_idx': 'db404b6ee4d6',
-    'index finished_deliveries_type_idx': 'cb5a9bbaddc6',
+    'index finished_deliveries_recoverable_idx': '9cbae24c292d',
+    'index finished_deliveries_state_idx': '1644f97113b2',
+    'index finished_deliveries_type_idx': 'f1df1cdd996d',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
     'index invoices_organization_id_changed_xid_id_idx': 'b7ffa7442508',

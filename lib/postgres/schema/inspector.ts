@@ -31,7 +31,7 @@ export interface ServerState {
 export interface RecordCounts {
   readonly endpoints: { readonly enabled: number; readonly paused: number; readonly disabled: number }
   readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
-  /** Dead-lettered and skipped deliveries, exact to 10,000; 10,001 stands for more. */
+  /** Failed and skipped deliveries, exact to 10,000; 10,001 stands for more. */
   readonly recoverable: number
 }
 
@@ -54,8 +54,8 @@ export interface PurgePreview {
   readonly events: number
   /** Number of organizations that own the events. */
   readonly organizations: number
-  /** Dead-lettered deliveries of the events, which could still be recovered. */
-  readonly deadLetters: number
+  /** Failed deliveries of the events, which could still be recovered. */
+  readonly failed: number
   /** True if more events are old enough than were counted. */
   readonly isPartial: boolean
 }
@@ -160,7 +160,7 @@ export function createInspector(url: string): Inspector {
               'recoverable', (
                 select count(*) from (
                   select 1 from business_api.finished_deliveries
-                  where state in ('dead_lettered', 'skipped')
+                  where state in ('failed', 'skipped')
                   -- The order of the index for these deliveries: without it, few of them cost a scan of the table.
                   order by organization_id, state, endpoint_id, id limit ${QUEUE_COUNT_MAX + 1}::int
                 ) as counted
@@ -251,16 +251,16 @@ export function createInspector(url: string): Inspector {
             pg_catalog.json_build_object(
               'events', count(*) filter (where unsent = 0),
               'organizations', count(distinct organization_id) filter (where unsent = 0),
-              'deadLetters', coalesce(sum(dead_letters) filter (where unsent = 0), 0),
+              'failed', coalesce(sum(failed) filter (where unsent = 0), 0),
               'isPartial', count(*) = ${max}::int
             )::text,
             ${mark}
           from (
-            select event.organization_id, delivered.unsent, delivered.dead_letters
+            select event.organization_id, delivered.unsent, delivered.failed
             from business_api.events event, lateral (
               select
-                count(*) filter (where state in ('pending', 'in_flight')) as unsent,
-                count(*) filter (where state = 'dead_lettered') as dead_letters
+                count(*) filter (where state in ('pending', 'sending')) as unsent,
+                count(*) filter (where state = 'failed') as failed
               from ${deliveriesOf(sql, 'event')} as delivery
             ) as delivered
             where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'

@@ -20,13 +20,13 @@ export interface DeliverySelection {
 }
 
 /** The final states. A delivery in a final state can be sent again. */
-export const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
-const OPEN_STATES: readonly DeliveryState[] = ['pending', 'in_flight']
+export const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'failed', 'skipped', 'cancelled']
+const OPEN_STATES: readonly DeliveryState[] = ['pending', 'sending']
 
 /** The columns of the delivery log, of each table. */
 const OPEN_COLUMNS = `
   delivery.organization_id, delivery.id, delivery.event_id, delivery.type, delivery.endpoint_id,
-  case when delivery.claim_token is null then 'pending' else 'in_flight' end as state, null as reason,
+  case when delivery.claim_token is null then 'pending' else 'sending' end as state, null as reason,
   delivery.attempts, case when delivery.claim_token is null then delivery.due_at end as due_at,
   delivery.created_at, null::timestamptz as finished_at`
 const FINISHED_COLUMNS = `

@@ -25,7 +25,7 @@ export async function show(context: Context): Promise<Page> {
   ])
   const { state } = filter
   const canRecover =
-    access.can('deliveries:write') && (state === '' || state === 'dead_lettered' || state === 'skipped')
+    access.can('deliveries:write') && (state === '' || state === 'failed' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
 ${deliveryFilterForm(context, filter, endpoints)}
 ${
@@ -150,7 +150,7 @@ function breakable(type: string): Content {
 
 /** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
 export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
-  return deliveries.some(({ state }) => state === 'pending' || state === 'in_flight')
+  return deliveries.some(({ state }) => state === 'pending' || state === 'sending')
 }
 
 /** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */

@@ -4,22 +4,15 @@ import type { Texts } from '../texts.ts'
 import { badge, type Tone } from '../views/badge.ts'
 
 /** Every state of a delivery, in the order of the filter. */
-export const DELIVERY_STATES = [
-  'dead_lettered',
-  'pending',
-  'in_flight',
-  'delivered',
-  'skipped',
-  'cancelled',
-] as const
+export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'skipped', 'cancelled'] as const
 
 /** The word of a state. */
 export function stateText(t: Texts, state: DeliveryState): string {
   const texts: Readonly<Record<DeliveryState, string>> = {
     pending: t`Pending`,
-    in_flight: t`Being sent`,
+    sending: t`Being sent`,
     delivered: t`Delivered`,
-    dead_lettered: t`Failed`,
+    failed: t`Failed`,
     skipped: t`Skipped`,
     cancelled: t`Cancelled`,
   }
@@ -28,9 +21,9 @@ export function stateText(t: Texts, state: DeliveryState): string {
 
 const TONES: Readonly<Record<DeliveryState, Tone>> = {
   pending: 'wait',
-  in_flight: 'wait',
+  sending: 'wait',
   delivered: 'good',
-  dead_lettered: 'bad',
+  failed: 'bad',
   skipped: 'quiet',
   cancelled: 'quiet',
 }

@@ -117,7 +117,7 @@ ${attemptFacts(context, attempt)}</section>
 ${codeBlock(t, pretty(body), t`The body of the event`)}
 <details><summary>${t`As it is sent, byte for byte`}</summary>${codeBlock(t, exact(body), t`The body as it is sent`)}</details>
 ${await auditOf(context, id)}`
-  const isOpen = state === 'pending' || state === 'in_flight'
+  const isOpen = state === 'pending' || state === 'sending'
   const acts = access.can('deliveries:write') && [
     !isOpen && buttonForm(link(`/deliveries/${id}/redeliver`), t`Send again`),
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),

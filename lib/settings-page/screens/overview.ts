@@ -28,7 +28,7 @@ ${!hasBegun && steps(context, overview)}`
 
 function troublesOf(
   context: Context,
-  { troubledEndpoints, expiringApiKeys, deadLetters }: Overview,
+  { troubledEndpoints, expiringApiKeys, failedDeliveries }: Overview,
 ): readonly Content[] {
   const { t, link, format, access } = context
   const endpoints = access.can('endpoints:read')
@@ -55,16 +55,16 @@ function troublesOf(
       )
     : []
   const failed =
-    access.can('deliveries:read') && deadLetters > 0
+    access.can('deliveries:read') && failedDeliveries > 0
       ? [
           notice(
             'bad',
             t.count(
-              deadLetters,
+              failedDeliveries,
               'One delivery failed in the last 24 hours',
               '{0} deliveries failed in the last 24 hours',
             ),
-            html`<p><a href="${link('/deliveries', { state: 'dead_lettered', period: '24h' })}">${t`Look at the failed deliveries`}</a></p>`,
+            html`<p><a href="${link('/deliveries', { state: 'failed', period: '24h' })}">${t`Look at the failed deliveries`}</a></p>`,
           ),
         ]
       : []

@@ -94,7 +94,7 @@ function startPurge(store: PostgresStore, eventsAfterMs: number): { stop(): Prom
 async function measureCalls(store: PostgresStore, times: Times): Promise<void> {
   const organizationId = organizationOf(0)
   const [{ endpointId = '' } = {}] = await onePublished(store, organizationId)
-  const list = (states?: readonly ['dead_lettered']) =>
+  const list = (states?: readonly ['failed']) =>
     store.deliveries.list(organizationId, { endpointId, ...(states && { states }) }, 50, null)
   for (let call = 0; call < CALLS; call++) {
     await timed(times, 'publish', () => store.events.publish(organizationId, newEvent()))
@@ -107,7 +107,7 @@ async function measureCalls(store: PostgresStore, times: Times): Promise<void> {
     if (!one) throw new Error('Cannot measure the log of a delivery because nothing was claimed')
     await deliverRest(store)
     await timed(times, "list of an endpoint's deliveries", () => list())
-    await timed(times, 'list of dead letters', () => list(['dead_lettered']))
+    await timed(times, 'list of failed deliveries', () => list(['failed']))
     await timed(times, 'log of a delivery', () => store.deliveries.get(one.organizationId, one.id))
     await timed(times, 'log of events', () => store.eventLog.list(organizationId, {}, 50, null))
   }
