@@ -74,10 +74,10 @@ test('a watch ended before the network lets the watch begin leaves no connection
 
   slow.fallSilent()
   const unwatch = store.deliveries.watch(() => {})
-  await until('it is connecting', () => slow.size > 0, 2000)
+  await until('it is connecting', () => slow.size > 0, 30_000)
   unwatch()
   slow.speak()
-  await until('its connection is closed', () => slow.size === 0, 3000)
+  await until('its connection is closed', () => slow.size === 0, 30_000)
 })
 
 /** Publishes a burst and waits for the first deliveries. */

@@ -26,7 +26,7 @@ test('a caller that dies after the commit and before the reply gets the same rec
   const socket = connect(host.port, '127.0.0.1').pause()
   await once(socket, 'connect')
   socket.write(postRequest(BODY))
-  await until('the client is in the database', async () => (await readClients()).length > 0, 5000)
+  await until('the client is in the database', async () => (await readClients()).length > 0, 30_000)
   socket.resetAndDestroy()
 
   const retry = await caller.send({

@@ -74,7 +74,7 @@ test('idle connections that have fallen silent delay a single request together, 
     await Promise.all(keys.map(listAs))
     return proxy.size === CONNECTIONS
   }
-  await until('all connections are open', areAllOpen, 5000)
+  await until('all connections are open', areAllOpen, 30_000)
   await sleep(100)
 
   proxy.fallSilent()

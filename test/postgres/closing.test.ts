@@ -81,7 +81,7 @@ test('close() leaves no connection behind in the server', async () => {
   }
   assert.ok((await count()) > 1)
   await store.close()
-  await until('the server has ended them', async () => (await count()) === 0, 2000)
+  await until('the server has ended them', async () => (await count()) === 0, 30_000)
 })
 
 test('close() refuses a value that is no time', async () => {

@@ -33,7 +33,7 @@ describe('migrate()', () => {
     assert.equal(row?.current, current)
     const sessions = (): Promise<readonly unknown[]> =>
       sql`select from pg_stat_activity where application_name = 'migrating alone'`
-    await until('the server has ended the session', async () => (await sessions()).length === 0, 5000)
+    await until('the server has ended the session', async () => (await sessions()).length === 0, 30_000)
   })
 
   test('called eight times at once on an empty database, applies each migration once', async () => {

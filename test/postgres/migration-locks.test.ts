@@ -193,7 +193,7 @@ describe('a migration with the mark concurrent', () => {
     await migrateFrom(database.sql({ max: 1, connection: { application_name: 'migrating' } }), INDEX)
     const sessions = (): Promise<readonly unknown[]> =>
       sql`select from pg_stat_activity where application_name = 'migrating'`
-    await until('only the session of the caller is left', async () => (await sessions()).length === 1, 5000)
+    await until('only the session of the caller is left', async () => (await sessions()).length === 1, 30_000)
   })
 
   const refused: Record<string, string> = {

@@ -40,7 +40,7 @@ test('a database that has become read-only: 503, and the connections are given u
   await sql`set default_transaction_read_only = off`
   await sql`alter database ${sql(name)} reset default_transaction_read_only`
   // Connections that were kept would be read-only for ever.
-  await until('all is served', async () => (await createAtOnce()).every((status) => status === 200), 3000)
+  await until('all is served', async () => (await createAtOnce()).every((status) => status === 200), 30_000)
 })
 
 for (const [order, run] of [
@@ -61,7 +61,7 @@ for (const [order, run] of [
       const sessions = await sql`select from pg_stat_activity where application_name = ${`${CONNECTIONS}`}`
       return sessions.length === CONNECTIONS
     }
-    await until('all connections are open', areAllOpen, 5000)
+    await until('all connections are open', areAllOpen, 30_000)
     await sql`set default_transaction_read_only = off`
     await sql`alter database ${sql(name)} reset default_transaction_read_only`
 
