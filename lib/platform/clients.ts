@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { IdSchema } from '../base/host-input.ts'
+import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import type { Client, ClientChanges, ClientFilter, StoredClient } from '../resources/clients.ts'
@@ -62,7 +62,7 @@ export interface ClientCalls {
 
 const SET_STATUS_FIELDS = {
   clientId: IdSchema,
-  status: v.picklist(STATUSES, `must be one of ${STATUSES.join(', ')}`),
+  status: oneOf(STATUSES),
 }
 const SET_REVENUE_FIELDS = {
   clientId: IdSchema,
