@@ -2,8 +2,14 @@ import * as v from 'valibot'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import type { Client, ClientChanges, ClientFilter, StoredClient } from '../resources/clients.ts'
-import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
+import {
+  type Client,
+  type ClientChanges,
+  type ClientFilter,
+  CreateClientInputSchema,
+  newClient,
+  type StoredClient,
+} from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
   type CallOptions,

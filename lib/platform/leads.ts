@@ -16,8 +16,7 @@ import {
   type StoredLead,
   scoreBand,
 } from '../resources/leads.ts'
-import type { EventRecord } from '../writes/event-envelope.ts'
-import { buildEventTemplate } from '../writes/event-envelope.ts'
+import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import {

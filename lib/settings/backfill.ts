@@ -5,8 +5,7 @@ import { type Call, defineCall, found, IdSchema, someOf, whole } from '../base/h
 import type { BusinessApiStore } from '../business-store.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // --- Types ---
 

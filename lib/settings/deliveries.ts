@@ -13,8 +13,7 @@ import type {
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 

@@ -17,8 +17,7 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // --- Types ---
 
