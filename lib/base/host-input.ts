@@ -38,6 +38,17 @@ export function moment(requirement: string): v.GenericSchema<Date | string, Date
   return v.union([v.date(), text], requirement)
 }
 
+/** Makes the schema of one of several words. */
+export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
+  return v.picklist(words, `must be one of ${words.join(', ')}`)
+}
+
+/** Makes the schema of a list of one word or more, of several. */
+export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
+  const requirement = `must be one or more of ${words.join(', ')}`
+  return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
+}
+
 /** Makes the schema of a whole number from `min` to `max`, both included. */
 export function whole(min: number, max: number): v.GenericSchema<number, number> {
   const requirement = `must be a whole number from ${min} to ${max}`

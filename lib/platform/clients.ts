@@ -1,9 +1,15 @@
 import * as v from 'valibot'
-import { IdSchema } from '../base/host-input.ts'
+import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import type { Client, ClientChanges, ClientFilter, StoredClient } from '../resources/clients.ts'
-import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
+import {
+  type Client,
+  type ClientChanges,
+  type ClientFilter,
+  CreateClientInputSchema,
+  newClient,
+  type StoredClient,
+} from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
   type CallOptions,
@@ -62,7 +68,7 @@ export interface ClientCalls {
 
 const SET_STATUS_FIELDS = {
   clientId: IdSchema,
-  status: v.picklist(STATUSES, `must be one of ${STATUSES.join(', ')}`),
+  status: oneOf(STATUSES),
 }
 const SET_REVENUE_FIELDS = {
   clientId: IdSchema,

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { MomentSchema, read, whole, withoutUndefined } from '../base/host-input.ts'
+import { MomentSchema, oneOf, read, whole, withoutUndefined } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import type { Business } from '../resources/businesses.ts'
 import { formatNumber } from '../resources/document-numbers.ts'
@@ -44,10 +44,6 @@ function ownId(kind: IdKind) {
     v.string(requirement),
     v.check((id) => pattern.test(id), requirement),
   )
-}
-
-function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
-  return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
 function orNull<Schema extends v.GenericSchema>(schema: Schema) {

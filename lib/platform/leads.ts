@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
-import { IdSchema } from '../base/host-input.ts'
+import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { type Client, clientEvents } from '../resources/clients.ts'
@@ -16,8 +16,7 @@ import {
   type StoredLead,
   scoreBand,
 } from '../resources/leads.ts'
-import type { EventRecord } from '../writes/event-envelope.ts'
-import { buildEventTemplate } from '../writes/event-envelope.ts'
+import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import {
@@ -109,7 +108,7 @@ const CREATE_FIELDS = {
 }
 const SET_STAGE_FIELDS = {
   leadId: IdSchema,
-  stage: v.picklist(STAGES, `must be one of ${STAGES.join(', ')}`),
+  stage: oneOf(STAGES),
 }
 const SET_SCORE_FIELDS = { leadId: IdSchema, leadScore: ScoreSchema }
 const CONVERT_FIELDS = { leadId: IdSchema }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { IdSchema } from '../base/host-input.ts'
+import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { type Project, type ProjectFilter, projectEvents, type StoredProject } from '../resources/projects.ts'
@@ -97,7 +97,7 @@ const TRANSITIONS = {
 
 const CREATE_FIELDS = {
   name: TitleSchema,
-  billingType: v.picklist(BILLING_TYPES, `must be one of ${BILLING_TYPES.join(', ')}`),
+  billingType: oneOf(BILLING_TYPES),
   value: AmountSchema,
 }
 const REF_FIELDS = { projectId: IdSchema }

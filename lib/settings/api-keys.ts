@@ -14,8 +14,7 @@ import { type Call, defineCall, found, IdSchema, moment, newIdOf } from '../base
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall, insertedItem } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, insertedItem, type MakeEntry } from './calls.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
-import { defineCall, IdSchema, MomentSchema } from '../base/host-input.ts'
+import { defineCall, IdSchema, MomentSchema, oneOf } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 
@@ -43,7 +43,7 @@ export interface AuditSettings {
 
 const readList = defineCall('Cannot list the audit', {
   subjectId: v.exactOptional(IdSchema),
-  action: v.exactOptional(v.picklist(AUDIT_ACTIONS, `must be one of ${AUDIT_ACTIONS.join(', ')}`)),
+  action: v.exactOptional(oneOf(AUDIT_ACTIONS)),
   actor: v.exactOptional(field.text(1, 200)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import { defineCall, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -13,8 +13,7 @@ import type {
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 
@@ -128,24 +127,16 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
-const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
-const statesRequirement = `must be one or more of ${STATES.join(', ')}`
-
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),
-  type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
+  type: v.exactOptional(oneOf(EVENT_TYPES)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
 }
 const COUNT = {
   ...FILTER,
   eventId: v.exactOptional(IdSchema),
-  states: v.exactOptional(
-    v.pipe(
-      v.array(v.picklist(STATES, statesRequirement), statesRequirement),
-      v.minLength(1, statesRequirement),
-    ),
-  ),
+  states: v.exactOptional(someOf(STATES)),
 }
 const REF = { deliveryId: IdSchema }
 const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { defineCall, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -72,11 +72,8 @@ export interface EventSettings {
 
 // --- Inputs ---
 
-const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
-const typesRequirement = `must be one or more of ${EVENT_TYPES.join(', ')}`
-
 const readList = defineCall('Cannot list events', {
-  type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
+  type: v.exactOptional(oneOf(EVENT_TYPES)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 200), 50),
@@ -85,12 +82,7 @@ const readList = defineCall('Cannot list events', {
 })
 const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
 const readFollow = defineCall('Cannot follow the events', {
-  types: v.exactOptional(
-    v.pipe(
-      v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
-      v.minLength(1, typesRequirement),
-    ),
-  ),
+  types: v.exactOptional(someOf(EVENT_TYPES)),
   intervalMs: v.optional(whole(100, 60_000), 1000),
 })
 

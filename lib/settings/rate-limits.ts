@@ -2,8 +2,7 @@ import * as v from 'valibot'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../access/rate-limit.ts'
 import { defineCall } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 

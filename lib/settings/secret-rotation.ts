@@ -4,8 +4,7 @@ import type { Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret, type SecretSealer } from '../webhooks/secret-sealing.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited } from './calls.ts'
+import { type Acting, audited, type MakeEntry } from './calls.ts'
 import { readRotateSecret } from './endpoint-inputs.ts'
 
 /** Options of `rotateSecret`. */

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { TestLimit } from '../access/audit.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
-import { found, IdSchema } from '../base/host-input.ts'
+import { found, IdSchema, oneOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -17,8 +17,7 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import type { Acting, MakeEntry } from './calls.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // --- Types ---
 
@@ -46,7 +45,7 @@ const ACTION = 'Cannot send a test webhook'
 
 const readSend = defineAuditedCall(ACTION, {
   endpointId: IdSchema,
-  type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
+  type: v.optional(oneOf(EVENT_TYPES)),
 })
 
 // --- Call ---

@@ -38,9 +38,9 @@ test('npm run contract fails a store with a fault, and names the tests, of the g
 })
 
 test('npm run contract says what is wrong with the arguments', async () => {
-  const { exit, output } = await runContract('./examples/tracker-store.ts', 'dreams')
+  const { exit, output } = await runContract('./examples/tracker-store.ts', 'one store for all')
   assert.equal(exit, 2)
-  assert.match(output, /Cannot find 'dreams' in the contract of stores: its parts are 'lists', /)
+  assert.match(output, /Cannot find 'one store for all' in the contract of stores: its parts are 'lists', /)
 })
 
 test('npm run contract refuses a file without a factory', () =>

@@ -1,5 +1,5 @@
 import { after, describe, test } from 'node:test'
-import { describeStoreContract, type StoreCapability } from './store-contract.ts'
+import { type ContractPart, describeStoreContract } from './store-contract.ts'
 import { loadStore } from './store-file.ts'
 
 // Runs the contract, or parts of it, on the store of a file: npm run contract -- ./my-store.ts [PART…]
@@ -7,15 +7,18 @@ import { loadStore } from './store-file.ts'
 // The exit code is 0 if every test passes, 1 if a test fails, and 2 if the file cannot be used.
 
 const [path, ...parts] = process.argv.slice(2)
+if (path === undefined) {
+  console.error('Usage: npm run contract -- ./my-store.ts [PART…]')
+  process.exit(2)
+}
 try {
-  if (path === undefined) throw new TypeError('Usage: npm run contract -- ./my-store.ts [PART…]')
   const { close, ...store } = await loadStore(path)
   after(close)
   describeStoreContract({
     ...store,
     name: 'your',
     runner: { describe, test },
-    parts: parts.length === 0 ? undefined : (parts as StoreCapability[]),
+    parts: parts.length === 0 ? undefined : (parts as ContractPart[]),
   })
 } catch (error) {
   console.error(error)

@@ -69,7 +69,7 @@ export interface StoreContractOptions extends StoreUnderTest {
   /** The runner: `{ describe, test }` of node:test or Vitest. A test takes up to 30 seconds on a slow machine. */
   readonly runner: TestRunner
   /** The parts to run. Default all. */
-  readonly parts?: readonly StoreCapability[] | undefined
+  readonly parts?: readonly ContractPart[] | undefined
   /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
   readonly without?: readonly StoreCapability[] | undefined
 }
@@ -124,8 +124,11 @@ const PARTS = {
   races: testRaces,
 } as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
 
+/** A part of the contract, as the runner prints it. */
+export type ContractPart = keyof typeof PARTS
+
 /** A part of the contract; `one store for all`: `store` returns the same store for every organization. */
-export type StoreCapability = keyof typeof PARTS | typeof ONE_STORE
+export type StoreCapability = ContractPart | typeof ONE_STORE
 
 const ONE_STORE = 'one store for all'
 
@@ -137,26 +140,28 @@ const ONE_STORE = 'one store for all'
  */
 export function describeStoreContract(options: StoreContractOptions): void {
   const { name, runner, parts, without = [], ...store } = options
-  const known: readonly string[] = [...Object.keys(PARTS), ONE_STORE]
-  const unknown = [...(parts ?? []), ...without].find((part) => !known.includes(part))
-  if (unknown !== undefined) {
-    throw new RangeError(
-      `Cannot find '${unknown}' in the contract of stores: its parts are ${known.map((part) => `'${part}'`).join(', ')}`,
-    )
-  }
+  checkParts(without, [...Object.keys(PARTS), ONE_STORE])
+  checkParts(parts ?? [], Object.keys(PARTS))
   runner.describe(`${name} store`, () => {
     for (const [part, register] of Object.entries(PARTS)) {
-      if (parts !== undefined && !parts.includes(part as StoreCapability)) continue
-      runner.describe(part, () => register(harnessOf(store, runner, without, part as StoreCapability)))
+      if (parts !== undefined && !parts.includes(part as ContractPart)) continue
+      runner.describe(part, () => register(harnessOf(store, runner, without, part as ContractPart)))
     }
   })
+}
+
+function checkParts(given: readonly string[], known: readonly string[]): void {
+  const unknown = given.find((part) => !known.includes(part))
+  if (unknown === undefined) return
+  const names = known.map((part) => `'${part}'`).join(', ')
+  throw new RangeError(`Cannot find '${unknown}' in the contract of stores: its parts are ${names}`)
 }
 
 function harnessOf(
   store: StoreUnderTest,
   runner: TestRunner,
   without: readonly StoreCapability[],
-  part: StoreCapability,
+  part: ContractPart,
 ): StoreHarness {
   type Body = (test: ContractTest) => unknown
   const register = (isSkipped: boolean, name: string, body: Body): void => {
