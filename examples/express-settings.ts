@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { createBusinessApi } from 'business-api-kit'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
-import { type Access, createSettingsPage, type PageRequest } from 'business-api-kit/settings-page'
+import { type Access, createSettingsPage, type SettingsPageRequest } from 'business-api-kit/settings-page'
 import { createWebhookSender } from 'business-api-kit/webhooks'
 import express, { type Request } from 'express'
 
@@ -56,7 +56,7 @@ app.use(
   '/settings/developer',
   createSettingsPage(settings, {
     api,
-    authorize: ({ raw }: PageRequest<Request>) => sessionOf(raw) ?? { redirect: '/login' },
+    authorize: ({ raw }: SettingsPageRequest<Request>) => sessionOf(raw) ?? { redirect: '/login' },
   }),
 )
 app.use('/platform', api)

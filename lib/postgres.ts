@@ -10,5 +10,6 @@ export {
 export { type PgClient, type PgStatement, pgTransaction } from './postgres/drivers/pg.ts'
 export { type PrismaTransaction, prismaTransaction } from './postgres/drivers/prisma.ts'
 export type { SqlParameter, SqlRow, SqlTransaction } from './postgres/drivers/sql-transaction.ts'
+export type { PostgresPlatform } from './postgres/postgres-platform.ts'
 export { type MigrateOptions, type MigrationReport, migrate } from './postgres/schema/migrate.ts'
 export { createPostgresStore, type PostgresStore } from './postgres/store.ts'

@@ -1,6 +1,6 @@
 export type { ErrorContext } from './http/report.ts'
 export { ABILITIES, type Ability, type Access } from './settings-page/access.ts'
 export { createSettingsPage, type SettingsPage } from './settings-page/create-settings-page.ts'
-export type { LayoutParts, PageRequest, SettingsPageOptions } from './settings-page/options.ts'
+export type { LayoutParts, SettingsPageOptions, SettingsPageRequest } from './settings-page/options.ts'
 export type { PluralForms, Translations } from './settings-page/texts.ts'
 export type { Theme, ThemeColours } from './settings-page/theme.ts'

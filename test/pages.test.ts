@@ -20,12 +20,11 @@ import type {
   KyselyCompiledQuery,
   KyselyTransaction,
   PostgresStore,
-  PostgresTransaction,
+  PostgresPlatform,
   PrismaTransaction,
-  SqlTransaction,
+
 } from 'business-api-kit/postgres'
 import type { DeveloperSettings } from 'business-api-kit/settings'
-import type { TransactionalPlatform } from 'business-api-kit/platform'
 import type { Notice, WebhookSender } from 'business-api-kit/webhooks'
 import type { Express } from 'express'
 import type { Pool } from 'pg'
@@ -36,7 +35,7 @@ declare global {
   const app: Express
   const store: PostgresStore
   const settings: DeveloperSettings
-  const platform: TransactionalPlatform<PostgresTransaction | SqlTransaction>
+  const platform: PostgresPlatform
   const sender: WebhookSender
   const sql: Sql
   const pool: Pool

@@ -57,10 +57,10 @@ export interface CallRefusal {
 }
 
 /** The host's hook before an operation: see option `onRequest`. */
-export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>
+export type OnRequest = (call: AdmittedCall) => HookDecision | Promise<HookDecision>
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that lets a request go on may end without a return.
-type Verdict = CallRefusal | null | undefined | void
+type HookDecision = CallRefusal | null | undefined | void
 
 /** The host's hook after an answer: see option `onResponse`. */
 export type OnResponse = (call: AnsweredCall) => void | Promise<void>
@@ -119,7 +119,7 @@ export type NoteAnswer = (
  * slow hook delays no answer, and a failing hook costs only a report.
  */
 export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {
-  async function tell(hook: OnResponse, exchange: DescribedExchange, answer: Answer): Promise<void> {
+  async function tell(hook: OnResponse, exchange: DescribedExchange, answer: CallResult): Promise<void> {
     try {
       await hook({ ...describe(exchange), ...answer })
     } catch (error) {
@@ -145,7 +145,7 @@ export function createNoteAnswer(onResponse: OnResponse | undefined, report: Rep
   }
 }
 
-type Answer = Pick<AnsweredCall, 'status' | 'durationMs' | 'isReplay'>
+type CallResult = Pick<AnsweredCall, 'status' | 'durationMs' | 'isReplay'>
 
 function describe({ request, requestId, facts, address }: DescribedExchange): ApiCall {
   const { method, url } = request

@@ -24,7 +24,12 @@ export const FILTER_FLAGS: FilterFlags = {
 /**
  * @throws `UsageError` for a period without a moment
  */
-export function readFilter({ endpoint, type, since, until }: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+export function readDeliveryFilter({
+  endpoint,
+  type,
+  since,
+  until,
+}: Values<typeof FILTER_FLAGS>): RecoveryFilter {
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
   return { endpointId: endpoint, type, since, until }
 }

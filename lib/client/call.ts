@@ -3,7 +3,7 @@ import { attempt, type ClientAnswer, type ClientRequest, type ReadData } from '.
 import type { CallOptions, ResolvedClientOptions } from './client-options.ts'
 
 /** Makes calls with retries. */
-export type Caller = <Data>(
+export type CallSender = <Data>(
   request: ClientRequest,
   read: ReadData<Data>,
   options: CallOptions,
@@ -17,7 +17,7 @@ const PAUSE_MAX_MS = 8000
  * Creates the function that makes a call: the request, and again after every failure that may pass, with the pause that the API
  * asks for or a growing pause. The number of attempts and the time are bounded; the last failure is thrown.
  */
-export function createCaller(options: ResolvedClientOptions): Caller {
+export function createCaller(options: ResolvedClientOptions): CallSender {
   const { maxRetries, maxDurationMs, wait } = options
 
   return async (request, read, { signal }) => {

@@ -1,7 +1,7 @@
 import { readWhole } from '../base/options.ts'
 import { ApiError, INVALID_RESPONSE } from './api-error.ts'
 import type { AnswerBody, ClientRequest } from './attempt.ts'
-import type { Caller } from './call.ts'
+import type { CallSender } from './call.ts'
 import type { CallOptions } from './client-options.ts'
 import { findNextLink } from './next-link.ts'
 
@@ -38,7 +38,7 @@ const PAGE_MAX = 200
  * @throws `RangeError` for a page size that the API would refuse
  */
 export function createList<Item>(
-  call: Caller,
+  call: CallSender,
   resource: string,
   url: string,
   { pageSize, updatedSince, signal }: ListOptions = {},

@@ -199,7 +199,7 @@ export function createResultWriter(
 }
 
 /** Decides when a writer pauses, because the store took nothing of all that waits. */
-interface Tries {
+interface WriteTries {
   /**
    * Notes a batch.
    *
@@ -211,7 +211,7 @@ interface Tries {
   note(tried: number, left: number, waiting: number): boolean
 }
 
-function createTries(): Tries {
+function createTries(): WriteTries {
   /** Entries of the last batches of which the store took nothing. */
   let triedInVain = 0
   return {

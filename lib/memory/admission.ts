@@ -2,7 +2,7 @@ import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } fr
 import { endOfKey } from '../access/api-keys.ts'
 import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { jsonText } from '../base/json-text.ts'
-import type { KeptApiKey, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredApiKey } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
 /** Precision of a key's last use, in milliseconds. */
@@ -87,18 +87,18 @@ function changedIds(
 }
 
 /** True if the last use of a key was recorded more than a minute ago, or never. */
-export function isLastUseStale({ lastUsedAt }: KeptApiKey, now: number): boolean {
+export function isLastUseStale({ lastUsedAt }: StoredApiKey, now: number): boolean {
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }
 
 /** True for a key that is neither revoked nor expired. */
-export function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
+export function isInForce({ record, revokedAt }: StoredApiKey, now: number): boolean {
   return endOfKey({ revokedAt, expiresAt: record.expiresAt }, now) === null
 }
 
 function takeTokens(
   organization: Organization,
-  key: KeptApiKey,
+  key: StoredApiKey,
   limits: RateLimits,
   now: number,
 ): RateLimitState {

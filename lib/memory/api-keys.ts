@@ -3,7 +3,7 @@ import type { ApiKey, ApiKeyRecord, ApiKeyStore } from '../access/api-keys.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
-import type { KeptApiKey, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredApiKey } from './state.ts'
 
 /** Creates the slice of API keys and of the admission of requests, in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
@@ -120,18 +120,18 @@ function countInForce({ apiKeys }: Organization, now: number): number {
   return [...apiKeys.values()].filter((key) => isInForce(key, now)).length
 }
 
-function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): KeptApiKey {
+function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): StoredApiKey {
   // Two keys never share a digest: a second owner would take the key away from the first owner.
   if (memory.digests.has(record.digest))
     throw new Error('Cannot insert an API key because its digest is taken')
-  const key: KeptApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
+  const key: StoredApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
   memory.digests.set(record.digest, { organization, key })
   return key
 }
 
 /** Ends a key after the overlap, or at once for an overlap of 0. */
-function end(key: KeptApiKey, now: number, overlapMs: number): void {
+function end(key: StoredApiKey, now: number, overlapMs: number): void {
   if (overlapMs === 0) key.revokedAt = toTimestamp(now)
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
@@ -142,7 +142,7 @@ function earlier(one: string | null, other: string): string {
 }
 
 /** Returns a key without the digest, for administrators. */
-export function showKey({ record, revokedAt, successorId, lastUsedAt }: KeptApiKey): ApiKey {
+export function showKey({ record, revokedAt, successorId, lastUsedAt }: StoredApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }
 }

@@ -8,7 +8,7 @@ import type {
   ResultReport,
 } from '../webhooks/deliveries.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory } from './state.ts'
+import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
 // The three ends of a claim: the result of the attempt, the release, the end of the lease.
 
@@ -19,10 +19,10 @@ export function writeResults(
   limit: FailureLimit,
 ): ResultReport {
   const now = memory.clock()
-  const written = new Map<KeptEndpoint, AttemptResult[]>()
+  const written = new Map<StoredEndpoint, AttemptResult[]>()
   const failed: FailedDelivery[] = []
   const lost: ClaimRef[] = []
-  const repeated: [KeptEndpoint, AttemptResult][] = []
+  const repeated: [StoredEndpoint, AttemptResult][] = []
   for (const result of results) {
     const delivery = find(memory, result)
     if (!delivery || (!isInForce(delivery, result) && !isLogged(delivery, result)))
@@ -77,7 +77,7 @@ export function reclaimExpiredLeases(
   return failed
 }
 
-function find(memory: Memory, { organizationId, deliveryId }: ClaimRef): KeptDelivery | undefined {
+function find(memory: Memory, { organizationId, deliveryId }: ClaimRef): StoredDelivery | undefined {
   return memory.organization(organizationId).deliveries.get(deliveryId)
 }
 
@@ -86,13 +86,13 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
 }
 
 /** True if an earlier call whose answer was lost has written the result. */
-function isLogged({ attemptLog }: KeptDelivery, { durationMs, status, error }: AttemptResult): boolean {
+function isLogged({ attemptLog }: StoredDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
   )
 }
 
-function isInForce({ claim }: KeptDelivery, { token }: ClaimRef): boolean {
+function isInForce({ claim }: StoredDelivery, { token }: ClaimRef): boolean {
   return claim?.token === token
 }
 
@@ -109,7 +109,7 @@ const INTERRUPTED = {
   bodyExcerpt: '',
 } as const
 
-function writeResult(memory: Memory, delivery: KeptDelivery, result: AttemptResult, now: number): void {
+function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptResult, now: number): void {
   const { outcome, reason, delayMs, startedAgoMs } = result
   const endedAt = now - result.endedAgoMs
   log(delivery, now - startedAgoMs, result)
@@ -121,7 +121,7 @@ function writeResult(memory: Memory, delivery: KeptDelivery, result: AttemptResu
 }
 
 function log(
-  { attempts, attemptLog }: KeptDelivery,
+  { attempts, attemptLog }: StoredDelivery,
   startedAt: number,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
 ): void {
@@ -139,11 +139,11 @@ function log(
 }
 
 /** True if the delivery failed with the result, now or in an earlier call; false for a late result. */
-function isFailureOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
+function isFailureOf({ state, reason }: StoredDelivery, result: AttemptResult): boolean {
   return state === 'failed' && result.outcome === 'failed' && reason === result.reason
 }
 
-function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: KeptDelivery): FailedDelivery {
+function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: StoredDelivery): FailedDelivery {
   const { organizationId, record } = endpoint
   const { id: eventId, type } = event
   return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }
@@ -155,7 +155,7 @@ function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: KeptDeliv
 
 /** Judges an endpoint after some attempts; null if no attempt failed, or if the endpoint no longer exists. */
 function judge(
-  endpoint: KeptEndpoint,
+  endpoint: StoredEndpoint,
   results: readonly AttemptResult[],
   limit: FailureLimit,
   now: number,
@@ -176,7 +176,7 @@ function judge(
 }
 
 /** Returns the health of an endpoint that an earlier written result made failing or disabled; null for every other endpoint. */
-function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
+function recall(endpoint: StoredEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
   // An administrator may have enabled or disabled the endpoint after the attempt.
@@ -190,7 +190,7 @@ function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }
 
-function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void {
+function count(endpoint: StoredEndpoint, result: AttemptResult, now: number): void {
   if (isFailure(result)) {
     if (endpoint.failingSince === null) endpoint.noticedAttempt = null
     endpoint.failures++
@@ -206,20 +206,20 @@ function isFailure({ outcome, error }: AttemptResult): boolean {
   return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }
 
-function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit, now: number): boolean {
+function isFailing({ failures, failingSince }: StoredEndpoint, limit: FailureLimit, now: number): boolean {
   return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
 }
 
 /** True for a failing endpoint without a notice so far. */
-function isNewsOf(endpoint: KeptEndpoint, limit: FailureLimit): boolean {
+function isNewsOf(endpoint: StoredEndpoint, limit: FailureLimit): boolean {
   return endpoint.state !== 'disabled' && endpoint.noticedAttempt === null && hasHalfFailed(endpoint, limit)
 }
 
-function hasHalfFailed({ failures }: KeptEndpoint, limit: FailureLimit): boolean {
+function hasHalfFailed({ failures }: StoredEndpoint, limit: FailureLimit): boolean {
   return failures * 2 >= limit.failures
 }
 
-function disable(endpoint: KeptEndpoint, reason: string): void {
+function disable(endpoint: StoredEndpoint, reason: string): void {
   endpoint.state = 'disabled'
   endpoint.disabledReason = reason
 }
@@ -231,7 +231,7 @@ function healthOf({
   disabledReason,
   failures,
   failingSince,
-}: KeptEndpoint): Omit<EndpointHealth, 'isNewlyFailing' | 'isNewlyDisabled'> {
+}: StoredEndpoint): Omit<EndpointHealth, 'isNewlyFailing' | 'isNewlyDisabled'> {
   const since = failingSince === null ? null : toTimestamp(failingSince)
   return { organizationId, endpointId, state, disabledReason, failures, failingSince: since }
 }

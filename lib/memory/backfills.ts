@@ -5,7 +5,7 @@ import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry } from './audit.ts'
 import { fanOut } from './events.ts'
-import type { KeptEndpoint, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
 /** A record with an event. */
 interface BackfillRecord {
@@ -55,7 +55,7 @@ function backfill(memory: Memory, request: BackfillRequest): BackfillOutcome | n
 function make(
   memory: Memory,
   organization: Organization,
-  endpoint: KeptEndpoint,
+  endpoint: StoredEndpoint,
   { type, template }: BackfillRequest,
   { id, businessId, representation }: BackfillRecord,
 ): boolean {
@@ -99,7 +99,7 @@ function recordsOf(organization: Organization, type: BackfillType): BackfillReco
 /** Finds the records whose own event the endpoint has got, or is still to get. */
 function announcedTo(
   organization: Organization,
-  endpoint: KeptEndpoint,
+  endpoint: StoredEndpoint,
   type: BackfillType,
 ): ReadonlySet<string> {
   const [kind] = type.split('.')

@@ -2,7 +2,7 @@ import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } fro
 import { reclaimExpiredLeases, release } from './attempts.ts'
 import { sealedSecretsOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
-import type { KeptDelivery, KeptEndpoint, Memory } from './state.ts'
+import type { Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
 /** The position before the first endpoint. */
 const START: EndpointRef = { organizationId: '', endpointId: '' }
@@ -43,11 +43,11 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
  */
 function findDue(
   memory: Memory,
-  repeated: readonly KeptDelivery[],
+  repeated: readonly StoredDelivery[],
   request: ClaimRequest,
   now: number,
-): { readonly found: readonly KeptDelivery[]; readonly next: EndpointRef | null } {
-  const found: KeptDelivery[] = []
+): { readonly found: readonly StoredDelivery[]; readonly next: EndpointRef | null } {
+  const found: StoredDelivery[] = []
   let last = request.cursor ?? START
   let inspected = 0
   for (const endpoint of endpointsAfter(memory, last)) {
@@ -63,16 +63,16 @@ function findDue(
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */
 function cutToBytes(
-  deliveries: readonly KeptDelivery[],
+  deliveries: readonly StoredDelivery[],
   maxBytes: number,
 ): {
-  readonly whole: readonly KeptDelivery[]
-  readonly unread: readonly KeptDelivery[]
+  readonly whole: readonly StoredDelivery[]
+  readonly unread: readonly StoredDelivery[]
   /** The last delivery before the cut; null when nothing was cut. */
-  readonly last: KeptDelivery | null
+  readonly last: StoredDelivery | null
 } {
-  const whole: KeptDelivery[] = []
-  const unread: KeptDelivery[] = []
+  const whole: StoredDelivery[] = []
+  const unread: StoredDelivery[] = []
   let bytes = 0
   for (const [index, delivery] of deliveries.entries()) {
     const size = Buffer.byteLength(delivery.event.body)
@@ -89,14 +89,14 @@ function cutToBytes(
 }
 
 /** Finds the deliveries of an earlier claim with a lost answer. A removed endpoint has no signing secret. */
-function findClaimed(memory: Memory, token: string): KeptDelivery[] {
+function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
   })
 }
 
 /** Lists the endpoints with pending deliveries: first the endpoints after the cursor, then the endpoints up to the cursor. */
-function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly KeptEndpoint[] {
+function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly StoredEndpoint[] {
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
     .filter(({ pending }) => pending.size > 0)
@@ -116,11 +116,11 @@ function compareTexts(one: string, other: string): number {
   return one < other ? -1 : 1
 }
 
-function refOf({ organizationId, record }: KeptEndpoint): EndpointRef {
+function refOf({ organizationId, record }: StoredEndpoint): EndpointRef {
   return { organizationId, endpointId: record.id }
 }
 
-function claimRefOf({ id, endpoint, claim }: KeptDelivery): ClaimRef {
+function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
   return { organizationId: endpoint.organizationId, deliveryId: id, token: claim?.token ?? '' }
 }
 
@@ -129,11 +129,11 @@ function claimRefOf({ id, endpoint, claim }: KeptDelivery): ClaimRef {
 /** Greatest number of deliveries of an endpoint that a claim skips. */
 const SKIPPED_AT_ONCE = 500
 
-function isClosed({ isRemoved, state }: KeptEndpoint): boolean {
+function isClosed({ isRemoved, state }: StoredEndpoint): boolean {
   return isRemoved || state === 'disabled'
 }
 
-function skipSome(memory: Memory, { pending }: KeptEndpoint, now: number): void {
+function skipSome(memory: Memory, { pending }: StoredEndpoint, now: number): void {
   for (const delivery of [...pending].slice(0, SKIPPED_AT_ONCE)) {
     memory.move(delivery, { state: 'skipped', reason: ENDPOINT_DISABLED, finishedAt: now })
   }
@@ -141,18 +141,18 @@ function skipSome(memory: Memory, { pending }: KeptEndpoint, now: number): void 
 
 /** Finds due deliveries of an endpoint, within the capacity that the deliveries claimed before leave. */
 function dueOf(
-  endpoint: KeptEndpoint,
-  claimed: readonly KeptDelivery[],
+  endpoint: StoredEndpoint,
+  claimed: readonly StoredDelivery[],
   request: ClaimRequest,
   now: number,
-): readonly KeptDelivery[] {
+): readonly StoredDelivery[] {
   return [...endpoint.pending]
     .filter((delivery) => delivery.dueAt <= now)
     .sort(byTurn)
     .slice(0, capacityFor(endpoint, claimed, request))
 }
 
-function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimRequest, now: number): void {
+function take(memory: Memory, delivery: StoredDelivery, { token, leaseMs }: ClaimRequest, now: number): void {
   memory.move(delivery, {
     state: 'sending',
     attempts: delivery.attempts + 1,
@@ -161,19 +161,19 @@ function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimR
 }
 
 /** Sorts by priority, then the deliveries that have been due longest first. */
-function byTurn(one: KeptDelivery, other: KeptDelivery): number {
+function byTurn(one: StoredDelivery, other: StoredDelivery): number {
   return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }
 
 /** First attempts come before retries, and backfills last. */
-function priorityOf({ attempts, attemptsBefore, isBackfill }: KeptDelivery): number {
+function priorityOf({ attempts, attemptsBefore, isBackfill }: StoredDelivery): number {
   if (isBackfill) return 2
   return attempts > attemptsBefore ? 1 : 0
 }
 
 function capacityFor(
-  { organizationId, record: { id } }: KeptEndpoint,
-  claimed: readonly KeptDelivery[],
+  { organizationId, record: { id } }: StoredEndpoint,
+  claimed: readonly StoredDelivery[],
   { limit, capacity }: ClaimRequest,
 ): number {
   const ofOrganization = claimed.filter(({ endpoint }) => endpoint.organizationId === organizationId)
@@ -193,7 +193,10 @@ function listed(capacities: Readonly<Record<string, number>>, id: string, otherw
 
 // --- The answer ---
 
-function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, now: number): ClaimedDelivery {
+function show(
+  { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,
+  now: number,
+): ClaimedDelivery {
   const { url, headerNames, sealedHeaders, standardWebhooks = false } = endpoint.record
   return {
     ...refOf(endpoint),

@@ -12,7 +12,7 @@ import { release, writeResults } from './attempts.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
 import { continuePurge, purge } from './retention.ts'
-import type { KeptDelivery, KeptEndpoint, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
 /** Creates the slice of deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
@@ -144,14 +144,14 @@ function cancelDelivery(
 }
 
 /** Sorts the deliveries that a filter selects by id: ULIDs sort by time. */
-function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly KeptDelivery[] {
+function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly StoredDelivery[] {
   return [...deliveries.values()]
     .filter((delivery) => isLetThrough(delivery, filter))
     .sort((one, other) => (one.id < other.id ? -1 : 1))
 }
 
 function isLetThrough(
-  { endpoint, event, state, createdAt }: KeptDelivery,
+  { endpoint, event, state, createdAt }: StoredDelivery,
   { endpointId, eventId, type, states, since, until }: DeliveryFilter,
 ): boolean {
   return (
@@ -164,7 +164,7 @@ function isLetThrough(
   )
 }
 
-function show(delivery: KeptDelivery): Delivery {
+function show(delivery: StoredDelivery): Delivery {
   const { id, event, endpoint, state, attempts, dueAt, reason, createdAt, finishedAt } = delivery
   const last = delivery.attemptLog.at(-1)
   return {
@@ -189,7 +189,7 @@ function show(delivery: KeptDelivery): Delivery {
 function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
   const now = memory.clock()
   const organizations = target ? [memory.organization(target.organizationId)] : [...memory.organizations()]
-  const isWanted = ({ endpoint }: KeptDelivery): boolean =>
+  const isWanted = ({ endpoint }: StoredDelivery): boolean =>
     target?.endpointId === undefined || endpoint.record.id === target.endpointId
   const pending = organizations
     .flatMap(({ endpoints }) => [...endpoints.values()])
@@ -215,7 +215,7 @@ function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
   }
 }
 
-function isIn({ state, isRemoved }: KeptEndpoint, wanted: 'enabled' | 'paused'): boolean {
+function isIn({ state, isRemoved }: StoredEndpoint, wanted: 'enabled' | 'paused'): boolean {
   return !isRemoved && state === wanted
 }
 

@@ -9,7 +9,7 @@ import type {
 } from '../webhooks/endpoints.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
-import type { KeptEndpoint, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
 /** Creates the slice of webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
@@ -176,13 +176,13 @@ export function createEndpointStore(memory: Memory): EndpointStore {
   }
 }
 
-function formsOf({ record, previousSecret }: KeptEndpoint): SealedForms {
+function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
   const { sealedSecret, sealedHeaders } = record
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
 /** Returns the sealed secrets, the current secret first. */
-export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly string[] {
+export function sealedSecretsOf(endpoint: StoredEndpoint, now: number): readonly string[] {
   const { sealedSecret } = endpoint.record
   const previous = previousSecretOf(endpoint, now)
   return previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
@@ -198,12 +198,12 @@ const CHANGEABLE = [
 ] as const
 
 /** Returns the secret before the last rotation during the overlap; afterwards null. */
-function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
+function previousSecretOf({ previousSecret }: StoredEndpoint, now: number): StoredEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
 
-function insert({ id, endpoints }: Organization, record: EndpointRecord): KeptEndpoint {
-  const endpoint: KeptEndpoint = {
+function insert({ id, endpoints }: Organization, record: EndpointRecord): StoredEndpoint {
+  const endpoint: StoredEndpoint = {
     organizationId: id,
     record,
     state: 'enabled',
@@ -228,12 +228,12 @@ function placeOf({
 }
 
 /** Finds an endpoint; a removed endpoint counts as absent. */
-function find({ endpoints }: Organization, endpointId: string): KeptEndpoint | null {
+function find({ endpoints }: Organization, endpointId: string): StoredEndpoint | null {
   const endpoint = endpoints.get(endpointId)
   return endpoint && !endpoint.isRemoved ? endpoint : null
 }
 
-function enable(memory: Memory, endpoint: KeptEndpoint): void {
+function enable(memory: Memory, endpoint: StoredEndpoint): void {
   endpoint.failures = 0
   endpoint.failingSince = null
   // Deliveries that waited for the endpoint may be due.
@@ -241,7 +241,7 @@ function enable(memory: Memory, endpoint: KeptEndpoint): void {
 }
 
 /** Returns an endpoint without secrets, for administrators. */
-export function showEndpoint(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
+export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, standardWebhooks = false, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)

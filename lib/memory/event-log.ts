@@ -1,7 +1,7 @@
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EventLogStore, LoggedEvent } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import type { KeptEvent, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredEvent } from './state.ts'
 
 /** Creates the slice of the event log in memory. */
 export function createEventLogStore(memory: Memory): EventLogStore {
@@ -54,11 +54,14 @@ export function withoutTrace({ traceparent: _, ...event }: EventRecord): EventRe
   return event
 }
 
-function oldestFirst({ events }: Organization): readonly KeptEvent[] {
+function oldestFirst({ events }: Organization): readonly StoredEvent[] {
   return [...events.values()].sort((one, other) => comparePlaces(placeOf(one), placeOf(other)))
 }
 
-function placeOf({ record: { id, createdAt: at } }: KeptEvent): { readonly at: string; readonly id: string } {
+function placeOf({ record: { id, createdAt: at } }: StoredEvent): {
+  readonly at: string
+  readonly id: string
+} {
   return { at, id }
 }
 
@@ -71,7 +74,7 @@ function comparePlaces(
   return one.id < other.id ? -1 : 1
 }
 
-function show({ record: { id, type, createdAt }, deliveries, onlyEndpointId }: KeptEvent): LoggedEvent {
+function show({ record: { id, type, createdAt }, deliveries, onlyEndpointId }: StoredEvent): LoggedEvent {
   const counts: Partial<Record<DeliveryState, number>> = {}
   for (const { state } of deliveries) counts[state] = (counts[state] ?? 0) + 1
   return { id, type, createdAt, onlyEndpointId, deliveries: counts }

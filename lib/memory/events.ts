@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
 import type { EventStore } from '../resources/publishing.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory, Organization } from './state.ts'
+import type { DeliveryProgress, Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
 /** The reason of a skipped delivery. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
@@ -44,7 +44,7 @@ export function keepEvent(memory: Memory, organization: Organization, event: Eve
   if (deliveries.some(({ state }) => state === 'pending')) memory.wakeUp.signal()
 }
 
-function isWanted({ isRemoved, record: { types } }: KeptEndpoint, { type }: EventRecord): boolean {
+function isWanted({ isRemoved, record: { types } }: StoredEndpoint, { type }: EventRecord): boolean {
   return !isRemoved && (types === null || types.some((wanted) => wanted === type))
 }
 
@@ -53,13 +53,13 @@ export function fanOut(
   memory: Memory,
   organization: Organization,
   event: EventRecord,
-  endpoint: KeptEndpoint,
+  endpoint: StoredEndpoint,
   isBackfill = false,
-): KeptDelivery {
+): StoredDelivery {
   const now = memory.clock()
   const id = memory.ids('dlv')
   const progress = startingAt(endpoint, now)
-  const delivery: KeptDelivery = {
+  const delivery: StoredDelivery = {
     id,
     event,
     endpoint,
@@ -74,7 +74,7 @@ export function fanOut(
   return delivery
 }
 
-function startingAt({ state }: KeptEndpoint, now: number): DeliveryProgress {
+function startingAt({ state }: StoredEndpoint, now: number): DeliveryProgress {
   const progress = { dueAt: now, attempts: 0, attemptsBefore: 0, claim: null }
   if (state === 'disabled') {
     return { ...progress, state: 'skipped', reason: ENDPOINT_DISABLED, finishedAt: now }

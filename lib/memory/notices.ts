@@ -1,13 +1,13 @@
 import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notices.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { KeptApiKey, KeptEndpoint, Memory } from './state.ts'
+import type { Memory, StoredApiKey, StoredEndpoint } from './state.ts'
 
 /** The expiry in the latest notice, and the token of the call that received the notice. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
 /** A record with an expiry. */
 interface Ending {
-  readonly of: KeptEndpoint | KeptApiKey
+  readonly of: StoredEndpoint | StoredApiKey
   readonly expiresAt: number
   readonly notice: ExpiryNotice
 }

@@ -12,7 +12,7 @@ import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
-import type { KeptProposal, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredProposalRecord } from './state.ts'
 
 /** Creates the slice of proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
@@ -34,7 +34,7 @@ export function createProposalStore(memory: Memory): ProposalStore {
 
     async change(change) {
       refuseOddNumbers(change.set)
-      return applyChange<KeptProposal, Proposal, 'too_fine'>(memory, change, {
+      return applyChange<StoredProposalRecord, Proposal, 'too_fine'>(memory, change, {
         find: ({ proposals }) => proposals.get(change.recordId),
         stateOf: ({ status }) => status,
         represent: proposalRepresentation,
@@ -64,7 +64,7 @@ export function createProposalStore(memory: Memory): ProposalStore {
   }
 }
 
-function toStored({ proposals, signatures }: Organization): (kept: KeptProposal) => StoredProposal {
+function toStored({ proposals, signatures }: Organization): (kept: StoredProposalRecord) => StoredProposal {
   const stored = withUpdatedAt(proposals)
   return (kept) => stored({ ...proposalRepresentation(kept), signature: signatures.get(kept.id) ?? null })
 }
@@ -72,29 +72,29 @@ function toStored({ proposals, signatures }: Organization): (kept: KeptProposal)
 function withDecimals({
   minorUnits: given,
   ...proposal
-}: ProposalRecord & { readonly number: string }): KeptProposal {
+}: ProposalRecord & { readonly number: string }): StoredProposalRecord {
   return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
 }
 
-function proposalRepresentation({ decimals: _, ...proposal }: KeptProposal): Proposal {
+function proposalRepresentation({ decimals: _, ...proposal }: StoredProposalRecord): Proposal {
   return proposal
 }
 
 function changed(
-  kept: KeptProposal,
+  kept: StoredProposalRecord,
   { isRevision = false, signature: _, minorUnits: given, ...changes }: ProposalChanges,
-): KeptProposal {
+): StoredProposalRecord {
   const decimals = changes.currency === undefined ? kept.decimals : (given ?? minorUnits(changes.currency))
   return { ...kept, ...changes, decimals, version: kept.version + (isRevision ? 1 : 0) }
 }
 
-function isFineEnough({ total, monthlyTotal, decimals }: KeptProposal): boolean {
+function isFineEnough({ total, monthlyTotal, decimals }: StoredProposalRecord): boolean {
   return isAsFineAs(total, decimals) && isAsFineAs(monthlyTotal, decimals)
 }
 
 function keep(
   { proposals, signatures }: Organization,
-  kept: KeptProposal,
+  kept: StoredProposalRecord,
   { isRevision, signature }: ProposalChanges,
 ): void {
   proposals.set(kept.id, kept)

@@ -5,12 +5,12 @@ import type {
   SharedPurgeRequest,
 } from '../webhooks/deliveries.ts'
 import { countInEntry } from './audit.ts'
-import type { KeptDelivery, KeptEvent, Memory, Organization } from './state.ts'
+import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
 /** An event with the place of the event in the order of a purge. */
 interface OldEvent {
   readonly organization: Organization
-  readonly event: KeptEvent
+  readonly event: StoredEvent
   readonly createdAt: number
 }
 
@@ -86,12 +86,12 @@ function comparePlaces(one: Place, other: Place): number {
   return (one[index] ?? '') < (other[index] ?? '') ? -1 : 1
 }
 
-function forget({ events, deliveries }: Organization, event: KeptEvent): void {
+function forget({ events, deliveries }: Organization, event: StoredEvent): void {
   events.delete(event.record.id)
   for (const { id } of event.deliveries) deliveries.delete(id)
 }
 
-function isToBeSent({ state }: KeptDelivery): boolean {
+function isToBeSent({ state }: StoredDelivery): boolean {
   return state === 'pending' || state === 'sending'
 }
 

@@ -18,7 +18,7 @@ import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 // Moments are in milliseconds of the store's clock; timestamps of records are strings.
 
 /** An API key with the state that changes. */
-export interface KeptApiKey {
+export interface StoredApiKey {
   /** Replaced as a whole with every change. */
   record: ApiKeyRecord
   revokedAt: string | null
@@ -29,7 +29,7 @@ export interface KeptApiKey {
 }
 
 /** A proposal with the fields that the API does not show. */
-export interface KeptProposal extends Proposal {
+export interface StoredProposalRecord extends Proposal {
   /** Decimals of the currency. */
   readonly decimals: number
 }
@@ -44,7 +44,7 @@ export interface IdempotencyEntry {
 }
 
 /** A webhook endpoint with the state that changes. */
-export interface KeptEndpoint {
+export interface StoredEndpoint {
   readonly organizationId: string
   /** Replaced as a whole with every change. */
   record: EndpointRecord
@@ -58,23 +58,23 @@ export interface KeptEndpoint {
   /** True for an endpoint that is kept for the log of its deliveries only. */
   isRemoved: boolean
   /** Pending deliveries, so that no claim searches all deliveries of the past. */
-  readonly pending: Set<KeptDelivery>
+  readonly pending: Set<StoredDelivery>
 }
 
 /** An event with the deliveries of the event. */
-export interface KeptEvent {
+export interface StoredEvent {
   readonly record: EventRecord
-  readonly deliveries: readonly KeptDelivery[]
+  readonly deliveries: readonly StoredDelivery[]
   /** The only endpoint of an event of a backfill; null for every other event. */
   readonly onlyEndpointId: string | null
 }
 
 /** A delivery with the log of attempts. */
-export interface KeptDelivery extends Readonly<DeliveryProgress> {
+export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly id: string
   /** Replaced as a whole when the business of the event is forgotten. */
   event: EventRecord
-  readonly endpoint: KeptEndpoint
+  readonly endpoint: StoredEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
   /** True for a delivery of a backfill, which stands behind all other deliveries of the organization. */
@@ -98,12 +98,12 @@ export interface DeliveryProgress {
 /** All records of an organization, by id, without a reference to any other organization. */
 export interface Organization {
   readonly id: string
-  readonly apiKeys: Map<string, KeptApiKey>
+  readonly apiKeys: Map<string, StoredApiKey>
   readonly businesses: Map<string, Business>
   readonly clients: SyncedRecords<Client>
   readonly leads: SyncedRecords<LeadRecord>
   readonly invoices: SyncedRecords<Invoice>
-  readonly proposals: SyncedRecords<KeptProposal>
+  readonly proposals: SyncedRecords<StoredProposalRecord>
   readonly signatures: Map<string, ProposalSignature>
   readonly payments: Map<string, Payment & { readonly invoiceId: string }>
   /** The client of each business that became a client. */
@@ -116,9 +116,9 @@ export interface Organization {
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
   /** Entries in the order of recording. */
-  readonly events: Map<string, KeptEvent>
-  readonly endpoints: Map<string, KeptEndpoint>
-  readonly deliveries: Map<string, KeptDelivery>
+  readonly events: Map<string, StoredEvent>
+  readonly endpoints: Map<string, StoredEndpoint>
+  readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
   /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
@@ -140,18 +140,18 @@ export interface Memory {
   /** Removes an organization with everything that it keeps. */
   remove(id: string): void
   /** The owner of each key's digest: the only look-up that cannot begin with the organization. */
-  readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
+  readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
   /** Deliveries that are being sent, of all organizations, in the order of claiming. */
-  readonly sending: Set<KeptDelivery>
+  readonly sending: Set<StoredDelivery>
   /** Changes a delivery, and moves the delivery into the collection of its state: pending, sending, or neither. */
-  move(delivery: KeptDelivery, changes: Partial<DeliveryProgress>): void
+  move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }
 
 /** Creates a state without organizations. */
 export function createMemory(clock: Clock, maxEventBytes: number): Memory {
   const organizations = new Map<string, Organization>()
-  const sending = new Set<KeptDelivery>()
+  const sending = new Set<StoredDelivery>()
   const changes: ChangeCount = { storeId: randomUUID(), last: 0 }
   return {
     clock,

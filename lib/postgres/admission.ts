@@ -9,7 +9,7 @@ import { type AdmissionStatements, defineAdmission, FIND_ORGANIZATION } from './
 import type { AdmittedColumn, AdmittedValues } from './statements/admitted-write.ts'
 import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
 import type { ListStatements } from './statements/list.ts'
-import { type Answer, ask, type Value } from './statements/statement.ts'
+import { ask, type ResultColumns, type Value } from './statements/statement.ts'
 import {
   areEqual,
   hasSameOwnLimits,
@@ -57,7 +57,7 @@ export interface Admissions {
 export const NOT_ADMITTED: unique symbol = Symbol('not admitted')
 
 /** The answer of a write that also judges its request. */
-type JudgedWrite = Answer<AdmittedColumn, never>
+type JudgedWrite = ResultColumns<AdmittedColumn, never>
 
 type AdmittedWrite<Outcome> = (
   values: AdmittedValues,

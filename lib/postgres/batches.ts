@@ -3,10 +3,10 @@ import { createFairQueue, type FairQueue } from '../base/fair-queue.ts'
 import type { ConnectionUse } from '../business-store.ts'
 import type { ByteRow, Database, RecordDatabase, StatementWait } from './connection/database.ts'
 import {
-  type Answer,
   arrayOf,
   ask,
   type BatchStatement,
+  type ResultColumns,
   readColumns,
   type Value,
 } from './statements/statement.ts'
@@ -16,7 +16,7 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
   organizationId: string,
   statement: BatchStatement<Values, Column, Bytes>,
   values: Values & { readonly [Name in keyof Values]: Value },
-) => Promise<Answer<Column, Bytes>>
+) => Promise<ResultColumns<Column, Bytes>>
 
 /** Asks a statement for the requests that wait at the same time. */
 export interface Batches {

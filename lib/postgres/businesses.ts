@@ -2,10 +2,10 @@ import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
-import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
+import { getRecord, listRecords, type RecordTable } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
-const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
+const RECORD: RecordTable = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
   steps: [reserve(), insertBusiness(), published('business')],

@@ -15,7 +15,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const COLUMNS = [
@@ -52,7 +52,7 @@ const LIST = defineList(TABLE, {
   seam: { text: '},"business":', replacement: ',"business":' },
 })
 
-const RECORD: RecordKind = {
+const RECORD: RecordTable = {
   table: TABLE,
   representation: withUpdatedAt(withBusiness('record.representation', 'record')),
 }

@@ -31,12 +31,12 @@ export function createImportStore(database: RecordDatabase): ImportStore {
 }
 
 /** The answer of the function, by rows. */
-interface Answer {
+interface ImportResult {
   readonly refused?: readonly { readonly row: number; readonly reason: ImportRefusal }[]
   readonly known?: Readonly<Record<string, boolean>>
 }
 
-function readOutcome({ refused, known = {} }: Answer, count: number): ImportOutcome {
+function readOutcome({ refused, known = {} }: ImportResult, count: number): ImportOutcome {
   if (refused) {
     return { outcome: 'refused', refusals: refused.map(({ row, reason }) => ({ index: row, reason })) }
   }
@@ -48,11 +48,11 @@ function readOutcome({ refused, known = {} }: Answer, count: number): ImportOutc
   return { outcome: 'imported', states }
 }
 
-type Row = Readonly<Record<string, unknown>>
+type ImportRow = Readonly<Record<string, unknown>>
 
 /** The rows of a batch by table; `row` is the place of the record in the batch. */
-function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly Row[]>> {
-  const rows: Record<ImportedRecord['kind'], Row[]> = {
+function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly ImportRow[]>> {
+  const rows: Record<ImportedRecord['kind'], ImportRow[]> = {
     business: [],
     client: [],
     lead: [],
@@ -67,7 +67,7 @@ function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, rea
   return rows
 }
 
-function toRow(imported: ImportedRecord): Row {
+function toRow(imported: ImportedRecord): ImportRow {
   switch (imported.kind) {
     case 'proposal': {
       const { place, signature, ...record } = imported.record

@@ -23,14 +23,14 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordKind = {
+const RECORD: RecordTable = {
   table: TABLE,
   representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1)

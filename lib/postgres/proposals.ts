@@ -6,13 +6,13 @@ import { defineChange, isAllowed, orBefore, setOf, writeChange } from './stateme
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.proposals'
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordKind = {
+const RECORD: RecordTable = {
   table: TABLE,
   representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1) || ',"signature":' || case

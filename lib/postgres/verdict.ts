@@ -7,12 +7,12 @@ import {
   takeToken,
 } from '../access/rate-limit.ts'
 import type { JudgedColumn, OwnLimits } from './statements/admission.ts'
-import type { Answer } from './statements/statement.ts'
+import type { ResultColumns } from './statements/statement.ts'
 
 // The answers of the statements that judge a request, in the words of the contract.
 
 /** The answer of a statement that judges. */
-export type Judged = Answer<JudgedColumn, never>
+export type Judged = ResultColumns<JudgedColumn, never>
 
 interface JudgedPage extends Judged {
   readonly page: Buffer | null

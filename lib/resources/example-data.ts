@@ -36,13 +36,13 @@ function agreeing(data: unknown): unknown {
   return Object.fromEntries(entries)
 }
 
-function withValuesOf(data: Fields, record: Fields): Fields {
+function withValuesOf(data: ExampleFields, record: ExampleFields): ExampleFields {
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, data[name] ?? value]))
 }
 
-type Fields = Readonly<Record<string, unknown>>
+type ExampleFields = Readonly<Record<string, unknown>>
 
-function isRecord(value: unknown): value is Fields {
+function isRecord(value: unknown): value is ExampleFields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

@@ -1,4 +1,4 @@
-import type { Connection, OpenConnection } from './connection.ts'
+import type { HttpConnection, OpenConnection } from './connection.ts'
 import type { Deadline } from './deadline.ts'
 import { SENDER_FAILED, SendError } from './send-error.ts'
 
@@ -9,9 +9,9 @@ export interface ConnectionPool {
    *
    * @throws `SendError` when the deadline comes first, or when the pool is closed
    */
-  take(origin: string, deadline: Deadline): Connection | Promise<Connection>
+  take(origin: string, deadline: Deadline): HttpConnection | Promise<HttpConnection>
   /** Gives a connection back, open or closed. */
-  giveBack(connection: Connection): void
+  giveBack(connection: HttpConnection): void
   /**
    * Closes idle connections at once, and busy connections after their attempts. Resolves when every connection is closed. Called
    * once.
@@ -24,8 +24,8 @@ interface OriginState {
   /** Idle or taken. */
   size: number
   /** The connection used last comes last. */
-  readonly idle: Connection[]
-  readonly waiting: ((connection: Connection) => void)[]
+  readonly idle: HttpConnection[]
+  readonly waiting: ((connection: HttpConnection) => void)[]
 }
 
 /**
@@ -44,9 +44,9 @@ const MAX_IDLE = 512
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()
   /** Of all origins, the connection unused for longest first. */
-  const idle = new Set<Connection>()
+  const idle = new Set<HttpConnection>()
   /** Connections that are being closed included. */
-  const alive = new Set<Connection>()
+  const alive = new Set<HttpConnection>()
   let isClosed = false
   let reportEmpty = () => {}
 
@@ -59,7 +59,7 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     return state
   }
 
-  function add(origin: string): Connection {
+  function add(origin: string): HttpConnection {
     const connection = open(origin, () => {
       if (idle.has(connection)) drop(connection)
     })
@@ -68,7 +68,7 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     return connection
   }
 
-  function drop(connection: Connection): void {
+  function drop(connection: HttpConnection): void {
     const state = stateOf(connection.origin)
     if (idle.delete(connection)) state.idle.splice(state.idle.indexOf(connection), 1)
     state.size -= 1
@@ -79,14 +79,14 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     })
   }
 
-  function keep(connection: Connection): void {
+  function keep(connection: HttpConnection): void {
     stateOf(connection.origin).idle.push(connection)
     idle.add(connection)
     const [longestUnused] = idle
     if (idle.size > MAX_IDLE && longestUnused) drop(longestUnused)
   }
 
-  function wait({ waiting }: OriginState, deadline: Deadline): Promise<Connection> {
+  function wait({ waiting }: OriginState, deadline: Deadline): Promise<HttpConnection> {
     return new Promise((resolve, reject) => {
       waiting.push(resolve)
       deadline.onEnd((error) => {

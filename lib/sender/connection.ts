@@ -18,7 +18,7 @@ import {
 import { loadUndici } from './undici.ts'
 
 /** One POST, with the timings known so far. */
-export interface Exchange {
+export interface TimedPost {
   readonly path: string
   /** Names and values in turn. */
   readonly headers: string[]
@@ -29,25 +29,25 @@ export interface Exchange {
 }
 
 /** An answer, with the part of the body that was read. */
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly chunks: readonly Uint8Array[]
 }
 
 /** A connection that stays open from one exchange to the next. The first exchange opens the connection. */
-export interface Connection {
+export interface HttpConnection {
   readonly origin: string
   /** True if a further exchange finds the connection open. */
   readonly isOpen: boolean
   /** Makes an exchange; never two at once. Rejects with a {@link SendError} only. */
-  exchange(exchange: Exchange): Promise<Answer>
+  exchange(exchange: TimedPost): Promise<HttpResponse>
   /** Closes the connection. Resolves when the connection is closed. */
   destroy(): Promise<void>
 }
 
 /** Makes a connection, not opened yet. `onClosed` is called when either side has closed the socket. */
-export type OpenConnection = (origin: string, onClosed: () => void) => Connection
+export type OpenConnection = (origin: string, onClosed: () => void) => HttpConnection
 
 /**
  * The life of an idle connection in milliseconds, unless the other side announces a time: Node and uvicorn close idle connections
@@ -124,7 +124,7 @@ export async function loadConnections(
       await client.destroy()
     }
 
-    function post({ path, headers, body, deadline }: Exchange): Promise<Answer> {
+    function post({ path, headers, body, deadline }: TimedPost): Promise<HttpResponse> {
       return new Promise((resolve, reject) => {
         deadline.onEnd((error) => {
           reject(error)
@@ -184,12 +184,12 @@ function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
-  resolve: (answer: Answer) => void,
+  resolve: (answer: HttpResponse) => void,
   reject: (error: SendError) => void,
 ): Dispatcher.DispatchHandler {
   let sentAt = 0
   let status = 0
-  let headers: Answer['headers'] = {}
+  let headers: HttpResponse['headers'] = {}
   const chunks: Uint8Array[] = []
   let size = 0
   let interimAnswers = 0

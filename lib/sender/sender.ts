@@ -9,7 +9,7 @@ import {
 } from '../webhooks/destination.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { readExcerpt } from './body-excerpt.ts'
-import { type Answer, loadConnections } from './connection.ts'
+import { type HttpResponse, loadConnections } from './connection.ts'
 import { type ConnectionPool, createConnectionPool } from './connection-pool.ts'
 import { type Deadline, startDeadline } from './deadline.ts'
 import { type AddressGuard, createTimings, shareLookups, type Timings } from './dial.ts'
@@ -119,7 +119,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
 const CLOSE_GRACE_MS = 500
 
 /** The parts of a URL that an attempt needs. */
-interface Target {
+interface UrlParts {
   readonly origin: string
   readonly path: string
 }
@@ -131,8 +131,8 @@ const TARGETS_MAX = 1000
  * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a look-up never
  * changes. The function throws `SendError` for a URL that is refused without a look-up.
  */
-function createTargets(destinations: DestinationRules): (url: string) => Target {
-  const targets = new Map<string, Target>()
+function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
+  const targets = new Map<string, UrlParts>()
 
   return (text) => {
     const known = targets.get(text)
@@ -177,7 +177,11 @@ function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string
   return headers
 }
 
-function succeed({ status, headers, chunks }: Answer, timings: Timings, durationMs: number): WebhookAnswer {
+function succeed(
+  { status, headers, chunks }: HttpResponse,
+  timings: Timings,
+  durationMs: number,
+): WebhookAnswer {
   return {
     status,
     error: null,

@@ -31,7 +31,7 @@ export interface Context {
 export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference'>
 
 /** The content of a page. */
-export interface Page {
+export interface ScreenPage {
   /** The heading, and the first part of the document's title. */
   readonly title: string
   readonly content: Content
@@ -56,7 +56,7 @@ export interface Download {
 }
 
 /** The answer of a screen. */
-export type Screen = Page | Redirect | Download
+export type Screen = ScreenPage | Redirect | Download
 
 /** Answers the requests of a route. */
 export type Show = (context: Context) => Screen | Promise<Screen>

@@ -11,7 +11,12 @@ import type { Context, Frame, Screen } from './context.ts'
 import { createAssets } from './create-assets.ts'
 import { createFormat } from './format.ts'
 import { renderDocument } from './layout.ts'
-import { type PageRequest, type ResolvedOptions, readOptions, type SettingsPageOptions } from './options.ts'
+import {
+  type ResolvedOptions,
+  readOptions,
+  type SettingsPageOptions,
+  type SettingsPageRequest,
+} from './options.ts'
 import { createReference } from './reference.ts'
 import { contentSecurityPolicy, downloadReply, htmlReply, type ReplyContext, redirectReply } from './reply.ts'
 import { type FoundRoute, findRoute, type WrongMethod } from './routes.ts'
@@ -43,7 +48,7 @@ const NO_ACCESS: ResolvedAccess = {
 }
 
 /** The state of a request in the handler. */
-interface Exchange {
+interface PageExchange {
   readonly request: ApiRequest
   readonly received: Received
   /** Below the mount path. */
@@ -67,7 +72,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     const path = target.path.replace(/\/+$/, '') || '/'
     const query = new URLSearchParams(target.query)
     const requestId = newRequestId()
-    const exchange: Exchange = { request, received, path, query, requestId, access: NO_ACCESS }
+    const exchange: PageExchange = { request, received, path, query, requestId, access: NO_ACCESS }
     const asset = assets.find(path)
     if (asset) return asset
     try {
@@ -77,7 +82,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     }
   }
 
-  async function answer(exchange: Exchange): Promise<ApiReply> {
+  async function answer(exchange: PageExchange): Promise<ApiReply> {
     const { request, received, path, query } = exchange
     const given = await options.authorize(toPageRequest(request, received))
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
@@ -113,7 +118,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     return reply(await route.show(context), exchange)
   }
 
-  function reply(screen: Screen, exchange: Exchange): ApiReply {
+  function reply(screen: Screen, exchange: PageExchange): ApiReply {
     const context = replyContext(exchange)
     if ('location' in screen) return redirectReply(screen.location, context)
     if ('fileName' in screen) return downloadReply(screen, context)
@@ -126,7 +131,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     return htmlReply(screen.status ?? 200, document, context)
   }
 
-  function fail(error: unknown, exchange: Exchange): ApiReply {
+  function fail(error: unknown, exchange: PageExchange): ApiReply {
     const { request, requestId, path } = exchange
     const screen = showFailure(error, frameOf(exchange), { requestId, method: request.method })
     const status = screen.status ?? 500
@@ -140,7 +145,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     }
   }
 
-  function frameOf({ access, received }: Exchange): Frame {
+  function frameOf({ access, received }: PageExchange): Frame {
     return {
       access,
       reference,
@@ -149,7 +154,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     }
   }
 
-  function replyContext({ requestId, access }: Exchange): ReplyContext {
+  function replyContext({ requestId, access }: PageExchange): ReplyContext {
     const { frameAncestors } = options
     return { requestId, frameAncestors, csp: contentSecurityPolicy(frameAncestors, access.nonce) }
   }
@@ -190,7 +195,7 @@ function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess)
   return route
 }
 
-function toPageRequest(request: ApiRequest, { raw }: Received): PageRequest {
+function toPageRequest(request: ApiRequest, { raw }: Received): SettingsPageRequest {
   return {
     method: request.method,
     url: request.url,

@@ -1,5 +1,5 @@
 import type { Ability } from './access.ts'
-import type { Frame, Page } from './context.ts'
+import type { Frame, ScreenPage } from './context.ts'
 import { attributes, type Html, html, toMarkup } from './html.ts'
 import type { LayoutParts, ResolvedOptions } from './options.ts'
 
@@ -19,7 +19,7 @@ interface Rendering {
 
 /** Builds a whole document, by the host's layout if there is one. */
 export function renderDocument(
-  page: Page,
+  page: ScreenPage,
   frame: Frame,
   { path, assets, csp }: Rendering,
   { layout, logo, stylesheet }: Pick<ResolvedOptions, 'layout' | 'logo' | 'stylesheet'>,
@@ -69,7 +69,7 @@ ${body}
 `
 }
 
-function renderBody(page: Page, frame: Frame, path: string, logo: string | undefined): Html {
+function renderBody(page: ScreenPage, frame: Frame, path: string, logo: string | undefined): Html {
   const { access, t, link } = frame
   return html`<div class="ba">
 <a class="ba-skip" href="#ba-main">${t`Skip to content`}</a>

@@ -7,7 +7,7 @@ import type { Translations } from './texts.ts'
 import { compileTheme, type Theme } from './theme.ts'
 
 /** The request in the form that `authorize` receives. */
-export interface PageRequest<Raw = unknown> {
+export interface SettingsPageRequest<Raw = unknown> {
   readonly method: string
   /** Path and query as sent. */
   readonly url: string
@@ -46,7 +46,7 @@ export interface SettingsPageOptions {
    * @returns the access; `redirect`, a path or URL to sign in at; null for a request without a session
    */
   authorize(
-    request: PageRequest,
+    request: SettingsPageRequest,
   ): Access | { readonly redirect: string } | null | Promise<Access | { readonly redirect: string } | null>
   /** The mount path: `/settings/developer`. Not needed under Express, whose requests carry the mount path. Default the root. */
   basePath?: string | undefined

@@ -32,7 +32,7 @@ export interface Parameter {
 }
 
 /** An answer of an operation. */
-export interface Answer {
+export interface ReferenceResponse {
   readonly description?: string
   readonly content?: Readonly<Record<string, Media>>
 }
@@ -49,7 +49,7 @@ export interface Operation {
   readonly scope: string | null
   readonly parameters: readonly Parameter[]
   readonly body: Media | null
-  readonly answers: readonly (readonly [status: string, answer: Answer])[]
+  readonly answers: readonly (readonly [status: string, answer: ReferenceResponse])[]
 }
 
 /** The API's OpenAPI document, the source of the reference and of the examples. */
@@ -83,7 +83,7 @@ interface RawOperation {
   readonly 'x-required-scope'?: string
   readonly parameters?: readonly (Parameter & Schema)[]
   readonly requestBody?: { readonly content?: Readonly<Record<string, Media>> }
-  readonly responses?: Readonly<Record<string, Answer & Schema>>
+  readonly responses?: Readonly<Record<string, ReferenceResponse & Schema>>
 }
 
 interface Document {

@@ -13,7 +13,7 @@ import { recovery } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 
 /** One kind of request that the page answers. */
-export interface Route {
+export interface PageRoute {
   readonly method: 'GET' | 'POST'
   /** `:id` stands for an id. */
   readonly path: string
@@ -25,7 +25,7 @@ export interface Route {
 }
 
 /** The route of a request, with the ids in the path. */
-export interface FoundRoute extends Route {
+export interface FoundRoute extends PageRoute {
   readonly params: Readonly<Record<string, string>>
 }
 
@@ -35,7 +35,7 @@ export interface WrongMethod {
 }
 
 /** Every request that the page answers, in the order of precedence. */
-export const ROUTES: readonly Route[] = [
+export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/', reads: null, show: overview.show },
   ...both('/keys/new', 'keys', newKey),
   { method: 'GET', path: '/keys', reads: 'keys:read', show: keys.list },
@@ -71,7 +71,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 /** An act without a question. */
-function act(path: string, subject: Subject, show: Show): Route {
+function act(path: string, subject: Subject, show: Show): PageRoute {
   return { method: 'POST', path, reads: `${subject}:read`, writes: `${subject}:write`, show }
 }
 
@@ -82,7 +82,7 @@ function both(
   path: string,
   subject: Subject,
   { ask, act }: { readonly ask: Show; readonly act: Show },
-): readonly Route[] {
+): readonly PageRoute[] {
   const abilities = { reads: `${subject}:read`, writes: `${subject}:write` } as const
   return [
     { method: 'GET', path, ...abilities, show: ask },

@@ -69,7 +69,7 @@ function testPages(harness: StoreHarness): void {
       const all = await deliveriesOf(tenant)
       assert.equal(all.length, 14)
       const states = new Set(all.map(({ state }) => state))
-      assert.deepEqual([...states].toSorted(), ['failed', 'delivered', 'sending', 'pending'])
+      assert.deepEqual([...states].toSorted(), ['delivered', 'failed', 'pending', 'sending'])
       assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
       for (const filter of [{}, { endpointId }, { endpointId, states: ['pending', 'delivered'] as const }]) {
         const paged: Delivery[] = []

@@ -23,7 +23,7 @@ export function testOverview(harness: StoreHarness): void {
       hasEndpoint: false,
       troubledEndpoints: [],
       expiringApiKeys: [],
-      failed: 0,
+      failedDeliveries: 0,
     })
   })
 

@@ -5,13 +5,8 @@ import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
-import {
-  createPlatform,
-  type Platform,
-  type PlatformOptions,
-  type TransactionalPlatform,
-} from '../../lib/platform.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createPlatform, type Platform, type PlatformOptions } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '../../lib/postgres.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -65,7 +60,7 @@ export function describeOnEveryStore(register: (newHost: NewHost) => void): void
 
 /** A database for the tests of a `describe` or a file, with stores and hosts. */
 export interface Opened {
-  readonly newHost: NewHost<TransactionalPlatform<Parameters<PostgresStore['using']>[0]>>
+  readonly newHost: NewHost<PostgresPlatform>
   /** The host's own pool. */
   sql(): Sql
   database(): TestDatabase

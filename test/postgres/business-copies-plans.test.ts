@@ -6,7 +6,7 @@ import type { Admissions } from '../../lib/postgres/admission.ts'
 import { createClientStore } from '../../lib/postgres/clients.ts'
 import type { RecordDatabase } from '../../lib/postgres/connection/database.ts'
 import type { ListStatements } from '../../lib/postgres/statements/list.ts'
-import { arrayOf, type Statement, type Value } from '../../lib/postgres/statements/statement.ts'
+import { arrayOf, type FixedStatement, type Value } from '../../lib/postgres/statements/statement.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -88,7 +88,7 @@ function readStatements(): ListStatements {
 
 const LIST = readStatements()
 
-type AnyStatement = Pick<Statement<unknown, string>, 'text'> &
+type AnyStatement = Pick<FixedStatement<unknown, string>, 'text'> &
   Record<'parameters' | 'columns', readonly string[]>
 
 /** The lists, each with the values of a page in the middle or of the first page. */

@@ -3,8 +3,8 @@ import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import { createIds } from '../../lib/base/ids.ts'
-import { createPlatform, type ImportRecord, type TransactionalPlatform } from '../../lib/platform.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createPlatform, type ImportRecord } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '../../lib/postgres.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -20,7 +20,7 @@ const ids = createIds()
 let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-let platform: TransactionalPlatform<Parameters<PostgresStore['using']>[0]>
+let platform: PostgresPlatform
 let organizations = 0
 let org = ''
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { test } from 'node:test'
 import { queryObjects } from 'node:v8'
 import { Client } from 'undici'
-import type { Connection } from '../../lib/sender/connection.ts'
+import type { HttpConnection } from '../../lib/sender/connection.ts'
 import { createConnectionPool } from '../../lib/sender/connection-pool.ts'
 import { startDeadline } from '../../lib/sender/deadline.ts'
 import { createWebhookSender } from '../../lib/sender/sender.ts'
@@ -210,7 +210,7 @@ test('500 origins leave nothing behind: no connection, and no object of undici',
 
 test('of 513 idle connections the connection unused for longest is closed', async () => {
   const destroyed: string[] = []
-  const pool = createConnectionPool((origin): Connection => {
+  const pool = createConnectionPool((origin): HttpConnection => {
     return {
       origin,
       isOpen: true,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
-import { ROUTES, type Route } from '../../lib/settings-page/routes.ts'
+import { type PageRoute, ROUTES } from '../../lib/settings-page/routes.ts'
 import { ABILITIES } from '../../lib/settings-page.ts'
 import { SENDER } from './_host.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
@@ -18,7 +18,7 @@ async function setUpSeeded() {
 }
 
 /** The path of a route with an id on which the route has an effect. */
-function pathOf({ path }: Route, seeded: Seeded): string {
+function pathOf({ path }: PageRoute, seeded: Seeded): string {
   const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery } = seeded
   const special: Readonly<Record<string, string>> = {
     '/endpoints/:id/resume': pausedEndpoint,

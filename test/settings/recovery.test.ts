@@ -49,7 +49,7 @@ describeOnEveryStore((open) => {
       const made = await makeOfEachState(given)
       for (const [state, text] of [
         ['pending', 'pending'],
-        ['sending', 'in flight'],
+        ['sending', 'being sent'],
       ] as const) {
         const before = await deliveries.get(organizationId, made[state])
         const call = deliveries.redeliver(organizationId, made[state])
@@ -100,13 +100,13 @@ describeOnEveryStore((open) => {
       assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
     })
 
-    test('deliveries.cancel() refuses a delivery in flight or in a final state, and changes nothing', async () => {
+    test('deliveries.cancel() refuses a delivery that is being sent or in a final state, and changes nothing', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
       await deliveries.cancel(organizationId, made.pending)
       for (const [id, text] of [
-        [made.sending, 'in flight'],
+        [made.sending, 'being sent'],
         [made.delivered, 'delivered'],
         [made.failed, 'failed'],
         [made.skipped, 'skipped'],

@@ -4,7 +4,7 @@ import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
-import { FILTER_FLAGS, readFilter } from '../delivery-filter.ts'
+import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
 import { choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
@@ -37,7 +37,7 @@ const listDeliveries: Command = defineCommand({
     },
   ],
   async run({ organization: owner, state, limit, before, wide, ...filter }, session) {
-    const query = { ...readFilter(filter), states: state, limit, before }
+    const query = { ...readDeliveryFilter(filter), states: state, limit, before }
     const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
     await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
     if (page.next !== null) session.note(`More: --before ${page.next}`)

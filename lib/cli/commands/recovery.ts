@@ -7,7 +7,7 @@ import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRecovering } from '../consequences.ts'
 import { withInspector, withSettings } from '../database.ts'
-import { FILTER_FLAGS, readFilter } from '../delivery-filter.ts'
+import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { Failure } from '../failure.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
@@ -62,7 +62,7 @@ export const recover: Command = defineCommand({
     },
   ],
   async run({ organization: owner, actor: who, yes, dryRun, ...given }, session) {
-    const filter = readFilter(given)
+    const filter = readDeliveryFilter(given)
     const done = await withSettings(session, async (settings) => {
       const disabled = await findDisabled(settings, owner, filter)
       const goesOn = await confirm(session, { yes, dryRun }, async () => {

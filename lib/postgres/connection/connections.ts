@@ -53,7 +53,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()
-  const waiting = new Set<Waiter>()
+  const waiting = new Set<WaitingStatement>()
   const backoff = createDialBackoff()
   const closing = new AbortController()
   // Each connection that is being opened listens, which Node takes for a leak from the eleventh on.
@@ -253,7 +253,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
 }
 
 /** A statement that waits for a connection. */
-interface Waiter {
+interface WaitingStatement {
   resolve(connection: Connection): void
   reject(error: unknown): void
 }

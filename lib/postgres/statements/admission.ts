@@ -2,7 +2,7 @@ import {
   type BatchStatement,
   defineStatement,
   defineTogether,
-  type Statement,
+  type FixedStatement,
   type StatementParts,
 } from './statement.ts'
 
@@ -217,7 +217,7 @@ export function hasSameLimits(
 }
 
 /** Finds the organization of a key. */
-export const FIND_ORGANIZATION: Statement<{ keyDigest: string }, 'organizationId'> = defineStatement({
+export const FIND_ORGANIZATION: FixedStatement<{ keyDigest: string }, 'organizationId'> = defineStatement({
   answer: {
     organizationId:
       '(select key.organization_id from business_api.api_keys key where key.digest = @keyDigest::text)',

@@ -1,20 +1,21 @@
 import { hasSameLimits, type OwnLimits } from './admission.ts'
-import { defineStatement, type Statement } from './statement.ts'
+import { defineStatement, type FixedStatement } from './statement.ts'
 
 // The buckets of the rate limits apart from a request.
 
 /** Makes the buckets of a key and of its organization, full. */
-export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 'made'> = defineStatement({
-  steps: [
-    `made as (
+export const MAKE_BUCKETS: FixedStatement<{ organizationId: string; keyId: string }, 'made'> =
+  defineStatement({
+    steps: [
+      `made as (
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
       values (@organizationId::text, @keyId::text, 0), (@organizationId::text, 'organization', 0)
       on conflict do nothing
       returning 1
     )`,
-  ],
-  answer: { made: '(select pg_catalog.count(*) from made)::text' },
-})
+    ],
+    answer: { made: '(select pg_catalog.count(*) from made)::text' },
+  })
 
 /** The returned tokens that count as tokens of the earlier period. */
 const OF_EARLIER_PERIOD =
@@ -36,7 +37,7 @@ export interface GivenBack extends OwnLimits {
  * Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. The
  * buckets do not become full by it, because the request that took the tokens has left room for them (`take_tokens`, sql/21-rate-limits.sql).
  */
-export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
+export const GIVE_BACK: FixedStatement<GivenBack, 'given'> = defineStatement({
   steps: [
     `key as (
       select key.id

@@ -8,7 +8,7 @@ import {
   type WriteStatements,
   type WriteValues,
 } from './key-reservation.ts'
-import type { Answer, Value } from './statement.ts'
+import type { ResultColumns, Value } from './statement.ts'
 import { write } from './write.ts'
 
 // Every change is one statement of these steps, and the record is locked from the first one on:
@@ -183,7 +183,7 @@ function refusalOf<Reason extends string>({
   representation,
   state,
   reason,
-}: Answer<ChangeColumn, never>): Refused<Reason> | undefined {
+}: ResultColumns<ChangeColumn, never>): Refused<Reason> | undefined {
   // It was allowed, and only came too late.
   if (representation !== null) return undefined
   if (state === null) return { outcome: 'not_found' }

@@ -1,7 +1,7 @@
 import { isIdOf } from '../../base/ids.ts'
 import type { Creation, KeyReservation } from '../../writes/creation.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
-import { defineStatement, type Statement, type StatementParts } from './statement.ts'
+import { defineStatement, type FixedStatement, type StatementParts } from './statement.ts'
 
 // The steps that the statements of all writes have in common.
 
@@ -66,8 +66,8 @@ export type OutcomeColumn = 'hasGoneOn' | 'due'
 
 /** The statement of a write, with an idempotency key and without. */
 export interface WriteStatements<Values, Column extends string> {
-  readonly keyed: Statement<Values & KeyValues, Column | OutcomeColumn>
-  readonly keyless: Statement<Values, Column | OutcomeColumn>
+  readonly keyed: FixedStatement<Values & KeyValues, Column | OutcomeColumn>
+  readonly keyless: FixedStatement<Values, Column | OutcomeColumn>
 }
 
 /** Gives the step `reserved`: see {@link defineWrite}. */

@@ -6,7 +6,7 @@ import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
 
 /** A kind of records. */
-export interface RecordKind {
+export interface RecordTable {
   readonly table: string
   /** JSON text, made of a row of the table named `record`. `@organizationId` stands for the organization. */
   readonly representation: string
@@ -50,7 +50,7 @@ export function withUpdatedAt(representation: string): string {
 /** Reads a record as JSON text; null if the organization has none of that id. */
 export async function getRecord<Stored>(
   database: RecordDatabase,
-  { table, representation }: RecordKind,
+  { table, representation }: RecordTable,
   organizationId: string,
   id: string,
 ): Promise<Stored | null> {
@@ -70,7 +70,7 @@ export async function getRecord<Stored>(
 /** Lists records. */
 export function listRecords<Stored>(
   database: RecordDatabase,
-  kind: RecordKind,
+  kind: RecordTable,
   organizationId: string,
   select: (sql: Sql) => Omit<Selection, 'organizationId'>,
 ): Promise<readonly Stored[]> {
@@ -87,7 +87,7 @@ export function listRecords<Stored>(
  */
 export async function listRows<Stored>(
   database: RecordDatabase,
-  { representation }: Pick<RecordKind, 'representation'>,
+  { representation }: Pick<RecordTable, 'representation'>,
   organizationId: string,
   select: (sql: Sql) => { readonly rows: Fragment; readonly order: Fragment; readonly limit: number },
 ): Promise<readonly Stored[]> {
@@ -114,7 +114,7 @@ export function show(sql: Sql, representation: string, organizationId: string): 
 /** Joins the queries of several ranges. */
 export function unionAll(
   sql: Sql,
-  { table }: RecordKind,
+  { table }: RecordTable,
   organizationId: string,
   parts: readonly Fragment[],
 ): Fragment {
@@ -125,7 +125,7 @@ export function unionAll(
   return more.reduce((all, part) => sql`${all} union all (${part})`, sql`(${first})`)
 }
 
-function selectRows(sql: Sql, kind: RecordKind, selection: Selection): Fragment {
+function selectRows(sql: Sql, kind: RecordTable, selection: Selection): Fragment {
   const { organizationId, limit, before, ranges, unique, conditions = sql`` } = selection
   const table = sql.unsafe(kind.table)
   if (ranges !== undefined) {

@@ -5,7 +5,7 @@ import type { Share } from '../connection/turns.ts'
 export type Value = string | number | null
 
 /** A statement of a fixed text, built once. */
-export interface Statement<Values, Column extends string, Bytes extends Column = never> {
+export interface FixedStatement<Values, Column extends string, Bytes extends Column = never> {
   /** The SQL text. The answer tag is the last parameter and the last column. */
   readonly text: string
   /** The names of the parameters before the tag, in order. */
@@ -31,14 +31,14 @@ export interface StatementParts<Column extends string, Bytes extends Column> {
 /** A statement that answers requests, in two forms with the same columns. */
 export interface BatchStatement<Values, Column extends string, Bytes extends Column = never> {
   /** Answers a single request. */
-  readonly alone: Statement<Values, Column, Bytes>
+  readonly alone: FixedStatement<Values, Column, Bytes>
   /**
    * Answers any number of requests. Each parameter is the text of an array, with an element for each request ({@link arrayOf}).
    * Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
    */
-  readonly together: Statement<Values, Column, Bytes>
+  readonly together: FixedStatement<Values, Column, Bytes>
   /** Returns whether an answer among many leaves the request to the form for a single request. Default: none does. */
-  readonly isLeftAlone?: ((answer: Answer<Column, Bytes>) => boolean) | undefined
+  readonly isLeftAlone?: ((answer: ResultColumns<Column, Bytes>) => boolean) | undefined
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
@@ -50,7 +50,7 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
   answer,
   bytes = [],
   from = '',
-}: StatementParts<Column, Bytes>): Statement<Values, Column, Bytes> {
+}: StatementParts<Column, Bytes>): FixedStatement<Values, Column, Bytes> {
   const columns = Object.keys(answer) as Column[]
   // Every column has a name of its own, because many drivers of hosts give a row by name.
   const template = [
@@ -79,7 +79,7 @@ export function defineTogether<Values, Column extends string, Bytes extends Colu
   answer,
   bytes = [],
   from = '',
-}: StatementParts<Column, Bytes>): Statement<Values, Column, Bytes> {
+}: StatementParts<Column, Bytes>): FixedStatement<Values, Column, Bytes> {
   const columns = Object.keys(answer) as Column[]
   const template = [
     `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
@@ -115,7 +115,7 @@ export function arrayOf(values: readonly Value[]): string {
 }
 
 /** The columns of an answer by name. */
-export type Answer<Column extends string, Bytes extends Column> = {
+export type ResultColumns<Column extends string, Bytes extends Column> = {
   readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
 }
 
@@ -128,10 +128,10 @@ export type Answer<Column extends string, Bytes extends Column> = {
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(
   database: RecordDatabase,
   share: Share | null,
-  { text, parameters, columns, bytes }: Statement<Values, Column, Bytes>,
+  { text, parameters, columns, bytes }: FixedStatement<Values, Column, Bytes>,
   values: Values & { readonly [Name in keyof Values]: Value },
   wait?: StatementWait,
-): Promise<Answer<Column, Bytes>> {
+): Promise<ResultColumns<Column, Bytes>> {
   const bound = parameters.map((name) => values[name] as Value)
   const row = await database.bytesFor(
     share,
@@ -143,14 +143,14 @@ export async function ask<Values extends object, Column extends string, Bytes ex
 
 /** Reads the columns of a statement's row by name. */
 export function readColumns<Column extends string, Bytes extends Column>(
-  { columns, bytes }: Pick<Statement<unknown, Column, Bytes>, 'columns' | 'bytes'>,
+  { columns, bytes }: Pick<FixedStatement<unknown, Column, Bytes>, 'columns' | 'bytes'>,
   row: ByteRow,
-): Answer<Column, Bytes> {
+): ResultColumns<Column, Bytes> {
   const answer: Record<string, string | Buffer | null> = {}
   columns.forEach((name, index) => {
     const column = row[index] ?? null
     answer[name] =
       column === null || (bytes as readonly string[]).includes(name) ? column : column.toString('utf8')
   })
-  return answer as Answer<Column, Bytes>
+  return answer as ResultColumns<Column, Bytes>
 }

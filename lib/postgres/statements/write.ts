@@ -10,7 +10,7 @@ import {
   LATE_MS,
   type WriteStatements,
 } from './key-reservation.ts'
-import { type Answer, ask, defineStatement, type Statement, type Value } from './statement.ts'
+import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
 /** How often a reservation is tried anew after the entry that stood in its way has expired. */
 const RESERVE_ATTEMPTS = 3
@@ -26,11 +26,11 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
 /** The meaning of a statement's answer. */
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
   /** Reads the answer of a statement that went on. */
-  done(answer: Answer<Column, never>): Done
+  done(answer: ResultColumns<Column, never>): Done
   /** Judges, before the key is looked at, a statement that did not go on; `undefined`: the key decides. */
-  judged?(answer: Answer<Column, never>): Verdict | undefined
+  judged?(answer: ResultColumns<Column, never>): Verdict | undefined
   /** Judges a statement that did not go on although its key is free; `undefined` tries again. */
-  refused?(answer: Answer<Column, never>): Refusal | undefined
+  refused?(answer: ResultColumns<Column, never>): Refusal | undefined
   /** Reads the entry of the key, if its reply is not as it was written. */
   readonly entry?: EntryStatement
 }
@@ -54,8 +54,8 @@ export function writeCreation<Values extends object, Column extends string, Refu
     refused = () => undefined,
     judge = () => undefined,
   }: {
-    refused?(answer: Answer<Column, never>): Refusal | undefined
-    judge?(answer: Answer<Column, never>): Verdict | undefined
+    refused?(answer: ResultColumns<Column, never>): Refusal | undefined
+    judge?(answer: ResultColumns<Column, never>): Verdict | undefined
   } = {},
 ): Promise<CreationOutcome | Refusal | Verdict> {
   return write(database, creation, statements, values, {
@@ -148,7 +148,7 @@ export function meaningOf(error: unknown): unknown {
 }
 
 /** Reads the live entry of an idempotency key. */
-export type EntryStatement = Statement<
+export type EntryStatement = FixedStatement<
   Pick<KeyValues, 'idempotencyKey' | 'operation' | 'fingerprint'> & { readonly organizationId: string },
   'isSame' | 'reply'
 >

@@ -1,7 +1,7 @@
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/audit.ts'
 import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
-import type { Context, Page } from '../context.ts'
+import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
@@ -12,7 +12,7 @@ import { nameOf } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, now } = context
   const filter = readAuditFilter(query)
   const cursor = query.get('before')

@@ -2,7 +2,7 @@ import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
-import type { Context, Page } from '../context.ts'
+import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
 import { filterForm, input, select } from '../views/form.ts'
@@ -14,9 +14,9 @@ import { nameOf } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, now } = context
-  const filter = readFilter(query)
+  const filter = readDeliverySearch(query)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('dlv', cursor) ? cursor : null
   const [{ data, next }, endpoints] = await Promise.all([
@@ -53,7 +53,7 @@ ${pageLinks(context, '/deliveries', { ...filter }, before, next)}`
 // --- The filter ---
 
 /** The filter of the delivery log as the URL has it; empty texts select all. */
-export interface DeliveryFilter extends Period {
+export interface DeliverySearch extends Period {
   readonly state: DeliveryState | ''
   readonly type: EventType | ''
   readonly endpoint: string
@@ -61,7 +61,7 @@ export interface DeliveryFilter extends Period {
 }
 
 /** Reads the filter of a URL or of a form; values that cannot be used count as absent. */
-export function readFilter(values: { get(name: string): string | null }): DeliveryFilter {
+export function readDeliverySearch(values: { get(name: string): string | null }): DeliverySearch {
   const text = (name: string): string => values.get(name)?.trim() ?? ''
   return {
     state: DELIVERY_STATES.find((state) => state === text('state')) ?? '',
@@ -73,7 +73,7 @@ export function readFilter(values: { get(name: string): string | null }): Delive
 }
 
 /** The filter as the settings take it. */
-function toQuery({ state, type, endpoint, event, ...period }: DeliveryFilter, now: number) {
+function toQuery({ state, type, endpoint, event, ...period }: DeliverySearch, now: number) {
   return {
     ...(state !== '' && { states: [state] }),
     ...(event !== '' && { eventId: event }),
@@ -86,7 +86,7 @@ function toQuery({ state, type, endpoint, event, ...period }: DeliveryFilter, no
 /** The form of the filter. */
 function deliveryFilterForm(
   context: Context,
-  filter: DeliveryFilter,
+  filter: DeliverySearch,
   endpoints: readonly WebhookEndpoint[],
 ): Html {
   const { t, link } = context

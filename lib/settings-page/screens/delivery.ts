@@ -1,6 +1,6 @@
 import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
 import type { DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { type Content, exact, type Html, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { codeBlock } from '../views/copyable.ts'
@@ -14,7 +14,7 @@ import { answerText, deliveryState, reasonText } from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 
 /** `/deliveries/:id`. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   const { query, t } = context
   const done = query.get('done')
   const message =
@@ -42,7 +42,7 @@ export async function redeliver(context: Context): Promise<Screen> {
 
 /** `/deliveries/:id/cancel`. */
 export const cancellation = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
     const { id, type } = await find(context)
     return confirmationPage(t, {
@@ -79,12 +79,16 @@ async function find({ settings, access, params }: Context): Promise<DeliveryDeta
  *
  * @throws every error that has another cause than the state
  */
-async function refused(error: unknown, context: Context, text: string): Promise<Page> {
+async function refused(error: unknown, context: Context, text: string): Promise<ScreenPage> {
   if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
   return { ...(await showDelivery(context, await find(context), notice('wait', text))), status: 409 }
 }
 
-async function showDelivery(context: Context, delivery: DeliveryDetails, message: Content): Promise<Page> {
+async function showDelivery(
+  context: Context,
+  delivery: DeliveryDetails,
+  message: Content,
+): Promise<ScreenPage> {
   const { t, link, format, access } = context
   const { id, eventId, endpointId, type, state, reason, attempts, dueAt, createdAt, finishedAt, body } =
     delivery

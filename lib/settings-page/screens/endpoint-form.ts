@@ -1,6 +1,6 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { alreadyMade } from '../views/already-made.ts'
@@ -14,7 +14,7 @@ import { verificationCode } from './verification-code.ts'
 
 /** `/endpoints/new`. */
 export const registration = {
-  ask(context: Context): Page {
+  ask(context: Context): ScreenPage {
     const { newId, t, settings } = context
     if (!settings.capabilities.signing) {
       const content = notice(
@@ -50,7 +50,7 @@ export const registration = {
 
 /** `/endpoints/:id/edit`. */
 export const change = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, params } = context
     const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
     return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
@@ -77,7 +77,7 @@ export const change = {
 }
 
 /** The signing secret, shown once, with code that verifies webhooks. */
-export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): Page {
+export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): ScreenPage {
   const { t, link, settings } = context
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Your program verifies each webhook with it.`}</p>`)}
 ${secretField(t, t`Signing secret`, secret)}
@@ -110,7 +110,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
 }
 
 /** @param name of the endpoint; null for a new endpoint */
-function showForm(context: Context, wish: EndpointWish, problems: Problems, name: string | null): Page {
+function showForm(context: Context, wish: EndpointWish, problems: Problems, name: string | null): ScreenPage {
   const { t, link } = context
   const isNew = name === null
   const back = isNew ? '/endpoints' : `/endpoints/${wish.id}`

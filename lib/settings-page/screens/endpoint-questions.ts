@@ -1,5 +1,5 @@
 import { readOutlook } from '../../webhooks/outlook.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
@@ -12,7 +12,7 @@ import { overlapChoices, readOverlap } from './overlap.ts'
 
 /** `/endpoints/:id/disable`. */
 export const disabling = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
     const { id, name, waiting } = await findWithWaiting(context)
     return confirmationPage(t, {
@@ -37,7 +37,7 @@ export const disabling = {
 
 /** `/endpoints/:id/remove`. */
 export const removal = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
     const { id, name, waiting } = await findWithWaiting(context)
     return confirmationPage(t, {
@@ -60,7 +60,7 @@ export const removal = {
 
 /** `/endpoints/:id/rotate`. */
 export const secretRotation = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link, newId } = context
     const { id, name } = await find(context)
     const content = html`<p class="ba-lead">${t`A new secret signs from now on. For the overlap the old one signs too, so that no event is refused while you change over: your program accepts a webhook if either signature is right.`}</p>

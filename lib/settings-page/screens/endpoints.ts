@@ -2,7 +2,7 @@ import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/error
 import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
-import type { Context, Page, Screen, Show } from '../context.ts'
+import type { Context, Screen, ScreenPage, Show } from '../context.ts'
 import { choiceOf } from '../form-values.ts'
 import { type Content, html } from '../html.ts'
 import { facts } from '../views/facts.ts'
@@ -16,7 +16,7 @@ import { attemptFacts } from './delivery.ts'
 import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
 
 /** `/endpoints`. */
-export async function list(context: Context): Promise<Page> {
+export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, format } = context
   const endpoints = await settings.endpoints.list(access.organizationId)
   const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main')
@@ -55,12 +55,12 @@ ${
 // --- One endpoint ---
 
 /** `/endpoints/:id`. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   return showEndpoint(context, await find(context), doneNotice(context))
 }
 
 /** `/endpoints/:id/test`: sends a test and shows its result. */
-export async function sendTest(context: Context): Promise<Page> {
+export async function sendTest(context: Context): Promise<ScreenPage> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
   const options = { type, actor: access.actor }
@@ -97,7 +97,11 @@ async function find({ settings, access, params }: Context): Promise<WebhookEndpo
   return settings.endpoints.get(access.organizationId, params.id ?? '')
 }
 
-async function showEndpoint(context: Context, endpoint: WebhookEndpoint, message: Content): Promise<Page> {
+async function showEndpoint(
+  context: Context,
+  endpoint: WebhookEndpoint,
+  message: Content,
+): Promise<ScreenPage> {
   const { t, link, access, format } = context
   const { id, url, types, headerNames, createdAt, failures, failingSince } = endpoint
   const mayWrite = access.can('endpoints:write')

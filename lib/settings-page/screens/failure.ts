@@ -7,7 +7,7 @@ import {
   SECRET_UNAVAILABLE,
 } from '../../base/errors.ts'
 import { Refusal, toRefusal } from '../../http/refusal.ts'
-import type { Frame, Page } from '../context.ts'
+import type { Frame, ScreenPage } from '../context.ts'
 import { html } from '../html.ts'
 import { notice } from '../views/notice.ts'
 
@@ -22,9 +22,9 @@ export function showFailure(
   error: unknown,
   { t, link, access }: Frame,
   { requestId, method }: FailedRequest,
-): Page {
+): ScreenPage {
   const isKnown = access.organizationId !== ''
-  const page = (status: number, title: string, text: string): Page => ({
+  const page = (status: number, title: string, text: string): ScreenPage => ({
     title,
     status,
     content: html`${notice('bad', text)}

@@ -1,6 +1,6 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
@@ -16,7 +16,7 @@ import { showSecret } from './new-key.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
 
 /** `/keys`: the keys in force; a link leads to revoked and expired keys. */
-export async function list(context: Context): Promise<Page> {
+export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, format, query, link, now } = context
   const all = await settings.apiKeys.list(access.organizationId)
   const inForce = all.filter((key) => endOfKey(key, now) === null)
@@ -63,7 +63,7 @@ const ROWS_MAX = 200
 // --- One key ---
 
 /** `/keys/:id`. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   const { t, access, link, now, query } = context
   const key = await find(context)
   const mayAct = access.can('keys:write') && endOfKey(key, now) === null
@@ -82,7 +82,7 @@ ${await auditOf(context, key.id)}`
 
 /** `/keys/:id/revoke`. */
 export const revocation = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link, format } = context
     const key = await find(context)
     const { id, name, lastUsedAt } = key
@@ -109,7 +109,7 @@ export const revocation = {
 
 /** `/keys/:id/rotate`. */
 export const rotation = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { t, link, newId, now } = context
     const key = await find(context)
     if (endOfKey(key, now) !== null || key.successorId !== null) return ended(context, key)
@@ -161,7 +161,7 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
 }
 
 /** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
-async function ended(context: Context, key: ApiKey): Promise<Page> {
+async function ended(context: Context, key: ApiKey): Promise<ScreenPage> {
   const { t, link, now } = context
   const title =
     endOfKey(key, now) === null ? t`${key.name} cannot be rotated now` : t`${key.name} is no longer in force`
@@ -193,7 +193,7 @@ function describe({ t, format, now, link }: Context, key: ApiKey) {
 
 /** `/keys/:id/edit`: another name. The scopes of a key stay for good. */
 export const naming = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const key = await find(context)
     return showForm(context, key, key.name, {})
   },
@@ -209,7 +209,7 @@ export const naming = {
   },
 }
 
-function showForm({ t, link }: Context, key: ApiKey, name: string, problems: Problems): Page {
+function showForm({ t, link }: Context, key: ApiKey, name: string, problems: Problems): ScreenPage {
   const back = link(`/keys/${key.id}`)
   const isRefused = Object.keys(problems).length > 0
   const content = html`${problemSummary(t`Nothing was changed`, problems)}

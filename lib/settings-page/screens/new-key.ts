@@ -1,7 +1,7 @@
 import { SCOPES, type Scope } from '../../access/scopes.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../../base/errors.ts'
 import type { CreatedApiKey } from '../../settings/api-keys.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf, textOf, textsOf } from '../form-values.ts'
 import { type Html, html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
@@ -24,7 +24,7 @@ interface Wish {
 }
 
 /** `/keys/new`: the form. */
-export function ask(context: Context): Page {
+export function ask(context: Context): ScreenPage {
   return showForm(context, { id: context.newId('key'), name: '', scopes: [], expiry: null, date: '' }, {})
 }
 
@@ -56,7 +56,7 @@ export async function act(context: Context): Promise<Screen> {
 }
 
 /** The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key. */
-export function showSecret(context: Context, created: CreatedApiKey, title: string): Page {
+export function showSecret(context: Context, created: CreatedApiKey, title: string): ScreenPage {
   const { t, link, reference } = context
   const curl = exampleCall(created, reference?.().server ?? 'https://api.example.com')
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Keep it where your program keeps its other secrets, never in its source.`}</p>`)}
@@ -114,7 +114,7 @@ function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined)
   }
 }
 
-function showForm(context: Context, wish: Wish, problems: Problems): Page {
+function showForm(context: Context, wish: Wish, problems: Problems): ScreenPage {
   const { t, link, query } = context
   const isRefused = Object.keys(problems).length > 0
   const title = t`New API key`

@@ -1,5 +1,5 @@
 import type { Overview } from '../../webhooks/overview.ts'
-import type { Context, Page } from '../context.ts'
+import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import { codeBlock } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
@@ -7,7 +7,7 @@ import { notice } from '../views/notice.ts'
 import { disabledReason, nameOf } from './endpoint-words.ts'
 
 /** `/`: everything that needs an administrator first; for an organization with nothing yet, how to begin. */
-export async function show(context: Context): Promise<Page> {
+export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t } = context
   const overview = await settings.overview.get(access.organizationId)
   const troubles = troublesOf(context, overview)

@@ -1,20 +1,20 @@
 import { isIdOf } from '../../base/ids.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../../webhooks/outlook.ts'
-import type { Context, Page, Screen } from '../context.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { type DeliveryFilter, readFilter } from './deliveries.ts'
+import { type DeliverySearch, readDeliverySearch } from './deliveries.ts'
 import { momentsOf } from './period.ts'
 
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
-  async ask(context: Context): Promise<Page> {
+  async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query, now } = context
-    const filter = readFilter(query)
+    const filter = readDeliverySearch(query)
     const period = momentsOf(filter, now)
     const count = await settings.deliveries.count(access.organizationId, {
       ...scopeOf(filter),
@@ -48,7 +48,7 @@ export const recovery = {
   async act(context: Context): Promise<Screen> {
     const { settings, access, t, link, form: sent } = context
     const values = { get: (name: string) => textOf(sent, name) }
-    const filter = readFilter(values)
+    const filter = readDeliverySearch(values)
     // The period of the question, although time has passed since.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')
@@ -81,12 +81,12 @@ ${
 }
 
 /** The part of the filter that a recovery keeps to, beside its period. */
-function scopeOf({ type, endpoint }: DeliveryFilter) {
+function scopeOf({ type, endpoint }: DeliverySearch) {
   return { ...(type !== '' && { type }), ...(endpoint !== '' && { endpointId: endpoint }) }
 }
 
 function hiddenOf(
-  { type, endpoint, period, from, to }: DeliveryFilter,
+  { type, endpoint, period, from, to }: DeliverySearch,
   { since, until }: { readonly since?: Date; readonly until?: Date },
 ): Record<string, string> {
   const hidden = {

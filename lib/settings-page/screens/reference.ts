@@ -1,5 +1,5 @@
 import { BusinessApiError, NOT_FOUND } from '../../base/errors.ts'
-import type { Context, Download, Page } from '../context.ts'
+import type { Context, Download, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import type { Operation, Reference, Schema } from '../reference.ts'
 import { codeBlock } from '../views/copyable.ts'
@@ -9,7 +9,7 @@ import { type Column, table } from '../views/table.ts'
 import { verificationCode } from './verification-code.ts'
 
 /** `/reference`: the operations and the events of the API, from the OpenAPI document. */
-export function show(context: Context): Page {
+export function show(context: Context): ScreenPage {
   const { t, link } = context
   const { operations, description } = find(context)
   const content = html`${operationTable(context, t`Operations`, operations)}
@@ -23,7 +23,7 @@ ${prose(description)}`
 }
 
 /** `/reference/webhooks`: the types of events, and how to verify a webhook. */
-export function showWebhooks(context: Context): Page {
+export function showWebhooks(context: Context): ScreenPage {
   const { t, link, settings } = context
   const content = html`<h2>${t`Verify webhooks`}</h2>
 ${verificationCode(t, settings.capabilities.headerPrefix)}
@@ -33,7 +33,7 @@ ${operationTable(context, t`Types of events`, find(context).webhooks)}`
 }
 
 /** `/reference/:id`: an operation or a type of event. */
-export function showOperation(context: Context): Page {
+export function showOperation(context: Context): ScreenPage {
   const { t, link, params } = context
   const reference = find(context)
   const operation = [...reference.operations, ...reference.webhooks].find(

@@ -1,11 +1,15 @@
 import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
-import type { Context, Page } from '../context.ts'
+import type { Context, ScreenPage } from '../context.ts'
 import { html } from '../html.ts'
 import { buttonLink } from './link.ts'
 import { notice } from './notice.ts'
 
 /** The answer to a form that a reload or a double click sent twice; null for any other error. */
-export function alreadyMade(error: unknown, { t, link }: Context, kind: 'key' | 'endpoint'): Page | null {
+export function alreadyMade(
+  error: unknown,
+  { t, link }: Context,
+  kind: 'key' | 'endpoint',
+): ScreenPage | null {
   if (!(error instanceof BusinessApiError && error.code === ALREADY_EXISTS)) return null
   const id = error.record && 'id' in error.record ? String(error.record.id) : null
   const [title, text, root] =

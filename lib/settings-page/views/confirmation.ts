@@ -1,4 +1,4 @@
-import type { Page } from '../context.ts'
+import type { ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { form } from './form.ts'
@@ -23,7 +23,7 @@ export interface Confirmation {
 export function confirmationPage(
   t: Texts,
   { title, consequences, action, back, verb, hidden = {} }: Confirmation,
-): Page {
+): ScreenPage {
   const content = html`<div class="ba-question">
 ${consequences.map(
   (consequence) => html`<p>${consequence}</p>
