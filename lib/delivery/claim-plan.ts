@@ -22,7 +22,7 @@ export interface QueueState {
   readonly queues: ReadonlyMap<string, EndpointQueue>
   readonly busy: ReadonlySet<EndpointQueue>
   readonly slow: ReadonlySet<EndpointQueue>
-  readonly warm: ReadonlySet<EndpointQueue>
+  readonly backlogged: ReadonlySet<EndpointQueue>
   /** Deliveries by organization, waiting or in flight. */
   readonly organizations: ReadonlyMap<string, { readonly count: number }>
   readonly freeSlots: number
@@ -33,7 +33,7 @@ const CLAIM_MAX = 64
 
 /** Plans the next claim. Changes nothing. */
 export function planClaim(
-  { queues, busy, slow, warm, organizations, freeSlots }: QueueState,
+  { queues, busy, slow, backlogged, organizations, freeSlots }: QueueState,
   budgets: Budgets,
 ): ClaimPlan {
   const { start } = budgets.limits
@@ -45,7 +45,7 @@ export function planClaim(
 
   const queueCapacities = new Map<EndpointQueue, number>()
   for (const queue of queues.values()) {
-    const own = busy.has(queue) || warm.has(queue) ? capacityOf(queue) : start
+    const own = busy.has(queue) || backlogged.has(queue) ? capacityOf(queue) : start
     const within = queue.isProven ? own : Math.min(own, unprovenCapacity)
     queueCapacities.set(queue, slowCapacities.get(queue) ?? within)
   }

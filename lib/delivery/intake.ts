@@ -13,8 +13,8 @@ export interface Intake {
   readonly received: number
   /** True if the last claim was not made, because too many results wait to be written. */
   readonly isHeldUp: boolean
-  /** True while endpoints with a backlog give way. */
-  readonly isResting: boolean
+  /** True while endpoints with a backlog are throttled. */
+  readonly isThrottling: boolean
   /**
    * Makes one claim. Deliveries that come when the run is ending are given back.
    *
@@ -22,7 +22,7 @@ export interface Intake {
    * @throws the error of the store
    */
   claim(run: Run): Promise<boolean>
-  endRest(): void
+  stopThrottling(): void
 }
 
 /** A run of a loop: begins with `start` or `runOnce`. */
@@ -44,12 +44,12 @@ export interface IntakeParts extends Pick<DispatcherParts, 'queues'> {
 }
 
 /**
- * Rest of a backlog after a claim, in multiples of the claim's duration. Beside a flood of 50,000 on two busy cores, p99
- * of all other endpoints was 150 ms without rests, 30 ms with 2, 20 ms with 6.
+ * Time for which a backlog is throttled after a claim, in multiples of the claim's duration. Beside a flood of 50,000 on two busy
+ * cores, p99 of all other endpoints was 150 ms without throttling, 30 ms with 2, 20 ms with 6.
  */
-const REST_FACTOR = 6
-/** Longest rest: the database is at fault for a claim of several seconds, so the backlog need not rest longer. */
-const REST_MAX_MS = 200
+const THROTTLE_FACTOR = 6
+/** Maximum time for which a backlog is throttled, in ms: a claim of several seconds is the database's fault. */
+const THROTTLE_MAX_MS = 200
 /** Results that may wait to be written, in multiples of the concurrency. */
 const PENDING_FACTOR = 4
 /** Bytes of bodies in a claim: 16 of the largest that are allowed by default. */
@@ -80,7 +80,7 @@ export function createIntake(
   let hasFailed = false
   let wasCareful = false
   let carefulUntil = 0
-  let resting: NodeJS.Timeout | undefined
+  let throttling: NodeJS.Timeout | undefined
 
   function accept({ deliveries, unread, failed, storeOffset }: ClaimAnswer, run: Run): void {
     dispatcher.setClock(storeOffset)
@@ -98,12 +98,12 @@ export function createIntake(
     notifier.notify(noticesOfFailed(failed))
   }
 
-  /** Without rests a backlog would keep the database and this process busy, and all other deliveries waiting. */
-  function rest(ms: number): void {
-    if (!queues.rest(ms)) return
-    clearTimeout(resting)
-    resting = setTimeout(() => {
-      resting = undefined
+  /** Without throttling, a backlog would keep the database and this process busy, and all other deliveries waiting. */
+  function throttle(ms: number): void {
+    if (!queues.throttle(ms)) return
+    clearTimeout(throttling)
+    throttling = setTimeout(() => {
+      throttling = undefined
       wakeUp.wake()
     }, Math.ceil(ms) + TIMER_EARLY_MS)
   }
@@ -134,8 +134,8 @@ export function createIntake(
     get isHeldUp() {
       return isHeldUp
     },
-    get isResting() {
-      return resting !== undefined
+    get isThrottling() {
+      return throttling !== undefined
     },
     async claim(run) {
       // Before anything is claimed, because an incomplete sender would use up the attempts. A stop needs no sender.
@@ -151,12 +151,12 @@ export function createIntake(
       const tookMs = performance.now() - sentAt
       if (answer.deliveries.length > 0) reader.noteRead(tookMs)
       accept(answer, run)
-      if (!run.isOnce && !run.isEnding) rest(Math.min(REST_MAX_MS, tookMs * REST_FACTOR))
+      if (!run.isOnce && !run.isEnding) throttle(Math.min(THROTTLE_MAX_MS, tookMs * THROTTLE_FACTOR))
       return answer.hasMore
     },
-    endRest() {
-      clearTimeout(resting)
-      resting = undefined
+    stopThrottling() {
+      clearTimeout(throttling)
+      throttling = undefined
     },
   }
 }

@@ -85,7 +85,7 @@ export function createLoopParts(
   })
   dispatcher.listen({
     onCapacity() {
-      if (!intake.isResting) wakeUp.wake()
+      if (!intake.isThrottling) wakeUp.wake()
     },
     onError: notifier.reportFailure,
   })

@@ -130,7 +130,7 @@ export async function endRun(
   run.isEnding = true
   parts.wakeUp.wake()
   parts.maintenance.stop()
-  parts.intake.endRest()
+  parts.intake.stopThrottling()
   giveBackWaiting(parts)
   const claimsEnded = claims.then(() => giveBackUnanswered(parts, run))
   const allEnded = Promise.all([claimsEnded, maintenance])

@@ -8,11 +8,11 @@ import type { Verdict } from './verdict.ts'
 // |----------|--------------------------------------------------|----------------------------------------|---------------------------------------|
 // | idle     | nothing waits, nothing is in flight              | a claim brings a delivery              | the start limit                       |
 // | busy     | a claim brings a delivery                        | nothing is read, waits or is in flight | concurrency limit less the deliveries here |
-// | warm     | a claim brought as many as were asked for        | the next plan, unless resting          | as busy, even when idle               |
+// | backlogged | a claim brought as many as were asked for        | the next plan, unless throttled        | as busy, even when idle               |
 // | quick    | a success within 250 ms                          | any other result                       | twice the limit less the deliveries here |
 // | unproven | with the queue                                   | the first success                      | within the budget of unproven endpoints |
 // | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
-// | resting  | the backlog gives way after a claim              | the time has passed                    | nothing                               |
+// | throttled | the backlog is throttled after a claim              | the time has passed                    | nothing                               |
 // | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
 
 /** A claimed delivery in this process. */
@@ -46,7 +46,7 @@ export interface EndpointQueue {
   capacity: number
   claimed: number
   blockedUntil: number
-  restsUntil: number
+  throttledUntil: number
   usedAt: number
 }
 
@@ -83,7 +83,7 @@ export function createEndpointQueue(
     capacity: start,
     claimed: 0,
     blockedUntil: 0,
-    restsUntil: 0,
+    throttledUntil: 0,
     usedAt: performance.now(),
   }
 }
@@ -95,7 +95,7 @@ export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
 
 /** The number of deliveries that may be claimed for a queue. */
 export function capacityOf(queue: EndpointQueue): number {
-  if (Math.max(queue.blockedUntil, queue.restsUntil) > performance.now()) return 0
+  if (Math.max(queue.blockedUntil, queue.throttledUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
   return Math.min(BURST_MAX, Math.max(0, queue.concurrencyLimit + ahead - sizeOf(queue)))
 }

@@ -39,12 +39,12 @@ export interface EndpointQueues {
    */
   block(endpoint: EndpointRef, ms: number): boolean
   /**
-   * Claims nothing for a while for endpoints with a backlog, of which the last claim has brought as many deliveries as were
-   * asked for. Does nothing when no other endpoint has had a delivery lately.
+   * Claims nothing for a while for endpoints with a backlog: the last claim brought as many of their deliveries as it asked for.
+   * Does nothing when no other endpoint has had a delivery lately.
    *
    * @returns whether there are such endpoints
    */
-  rest(ms: number): boolean
+  throttle(ms: number): boolean
   /** Removes every waiting delivery with content. */
   drain(): readonly Claimed[]
   /** Removes queues that have long been idle. */
@@ -60,9 +60,9 @@ interface OrganizationUse {
   claimed: number
 }
 
-/** For this long after the last delivery of an endpoint without a backlog, endpoints with a backlog give way. */
-const GIVE_WAY_MS = 10_000
-/** After this long the state of an endpoint says nothing any longer. */
+/** Milliseconds for which endpoints with a backlog are throttled after the last delivery of an endpoint without a backlog. */
+const THROTTLE_WITHIN_MS = 10_000
+/** Milliseconds without use after which an endpoint's queue is removed. */
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
@@ -76,8 +76,8 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
   const busy = new Set<EndpointQueue>()
   /** In the order of the division of the slow endpoints' budget. */
   const slow = new Set<EndpointQueue>()
-  /** Queues with perhaps more due deliveries in the store. */
-  const warm = new Set<EndpointQueue>()
+  /** Queues whose endpoint may have more due deliveries in the store. */
+  const backlogged = new Set<EndpointQueue>()
   /** Queues that may begin an attempt, in turn. */
   const ready: EndpointQueue[] = []
   const organizations = new Map<string, OrganizationUse>()
@@ -143,7 +143,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
 
     planClaim() {
       const freeSlots = concurrency - inFlight - waiting
-      return planClaim({ queues, busy, slow, warm, organizations, freeSlots }, budgets)
+      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots }, budgets)
     },
 
     adoptPlan(plan) {
@@ -162,28 +162,28 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
         queue.capacity = capacity
         queue.claimed = 0
       }
-      for (const queue of warm) if (queue.restsUntil <= now) warm.delete(queue)
+      for (const queue of backlogged) if (queue.throttledUntil <= now) backlogged.delete(queue)
       for (const use of organizations.values()) {
         use.capacity = Math.max(0, budgets.organization - use.count)
         use.claimed = 0
       }
     },
 
-    rest(ms) {
+    throttle(ms) {
       const now = performance.now()
-      const backlogged: EndpointQueue[] = []
+      const throttled: EndpointQueue[] = []
       let claimed = 0
       for (const queue of busy) claimed += queue.claimed
       for (const queue of busy) {
         const use = useOf(queue.organizationId)
         const isCut = claimed >= limit || use.claimed >= use.capacity
-        if (queue.capacity > 0 && (queue.claimed >= queue.capacity || isCut)) backlogged.push(queue)
+        if (queue.capacity > 0 && (queue.claimed >= queue.capacity || isCut)) throttled.push(queue)
         else if (queue.claimed > 0) othersAt = now
       }
-      // An endpoint that has the process to itself need not give way.
-      if (now - othersAt > GIVE_WAY_MS) return false
-      for (const queue of backlogged) queue.restsUntil = now + ms
-      return backlogged.length > 0
+      // An endpoint that has the process to itself is not throttled.
+      if (now - othersAt > THROTTLE_WITHIN_MS) return false
+      for (const queue of throttled) queue.throttledUntil = now + ms
+      return throttled.length > 0
     },
 
     add(delivery) {
@@ -240,7 +240,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
       lineUp(queue)
       leaveIfEmpty(queue)
       const isBacklogged = queue.claimed >= queue.capacity || use.claimed >= use.capacity
-      if (isBacklogged) warm.add(queue)
+      if (isBacklogged) backlogged.add(queue)
       return (isBacklogged && queue.waiting.length <= queue.concurrencyLimit / 2) || isShortOfUnproven
     },
 
