@@ -2,10 +2,10 @@ import { ATTEMPT_MAX_MS } from '../webhooks/attempt.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
-import type { Run } from './intake.ts'
 import type { DeliveryLoopOptions } from './loop-options.ts'
 import { createLoopParts, type LoopStore } from './loop-parts.ts'
 import { deliverOnce, endRun, keepDelivering, type UnderWay, watchStore } from './loop-run.ts'
+import type { Run } from './prefetcher.ts'
 import type { DeliveryCounts } from './result-writer.ts'
 
 // The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until the attempts have ended).

@@ -4,13 +4,13 @@ import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { createDispatcher, type Dispatcher, refOf } from './dispatcher.ts'
-import { createIntake, type Intake, TIMER_EARLY_MS } from './intake.ts'
 import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions } from './loop-options.ts'
 import { createLoopSteps, type LoopSteps } from './loop-steps.ts'
 import { createMaintenance, type Maintenance } from './maintenance.ts'
 import { createExpiryWatch, createOverdueMarking, createPurge } from './maintenance-tasks.ts'
 import { createNotifier, type Notifier, noticesOfEndpoints, noticesOfFailed } from './notifier.ts'
 import { createPoller, type Poller, type Unread } from './poller.ts'
+import { createPrefetcher, type Prefetcher, TIMER_EARLY_MS } from './prefetcher.ts'
 import { createEndpointQueues, type EndpointQueues } from './queues.ts'
 import { createReader, type Reader, type ReadListener } from './reader.ts'
 import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
@@ -32,7 +32,7 @@ export interface LoopParts {
   readonly dispatcher: Dispatcher
   readonly poller: Poller
   readonly reader: Reader
-  readonly intake: Intake
+  readonly prefetcher: Prefetcher
   readonly maintenance: Maintenance
 }
 
@@ -61,7 +61,7 @@ export function createLoopParts(
   const dispatcher = createDispatcher({ sender, queues, resultWriter, sealer }, options)
   const poller = createPoller(steps, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const reader = createReader(deliveries, leaseMs)
-  const intake = createIntake(
+  const prefetcher = createPrefetcher(
     { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp },
     concurrency,
   )
@@ -77,7 +77,7 @@ export function createLoopParts(
   resultWriter.listen({
     onWritten(results, { failed, endpoints }) {
       wakeForRetries(results, wakeUp)
-      if (intake.isHeldUp) wakeUp.wake()
+      if (prefetcher.isHeldUp) wakeUp.wake()
       notifier.notify(noticesOfFailed(failed))
       notifier.notify(noticesOfEndpoints(endpoints))
     },
@@ -85,7 +85,7 @@ export function createLoopParts(
   })
   dispatcher.listen({
     onCapacity() {
-      if (!intake.isThrottling) wakeUp.wake()
+      if (!prefetcher.isThrottling) wakeUp.wake()
     },
     onError: notifier.reportFailure,
   })
@@ -100,7 +100,7 @@ export function createLoopParts(
     dispatcher,
     poller,
     reader,
-    intake,
+    prefetcher,
     maintenance,
   }
   reader.listen(createReadListener(parts))

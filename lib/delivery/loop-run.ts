@@ -1,8 +1,8 @@
 import { isStoreUnavailable } from '../base/errors.ts'
 import { withDeadline } from '../base/time.ts'
 import { refOf } from './dispatcher.ts'
-import type { Run } from './intake.ts'
 import type { LoopParts } from './loop-parts.ts'
+import type { Run } from './prefetcher.ts'
 
 // The course of a run: claims until the run is ended, or until nothing is due any longer; then the end of the attempts.
 
@@ -47,11 +47,11 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
 
 /** Claims until the run is ended: after a wake-up, and at each poll. */
 export async function keepDelivering(parts: LoopParts, run: Run): Promise<void> {
-  const { options, intake, wakeUp, notifier } = parts
+  const { options, prefetcher, wakeUp, notifier } = parts
   let failures = 0
   while (!run.isEnding) {
     try {
-      const hasMore = await intake.claim(run)
+      const hasMore = await prefetcher.claim(run)
       failures = 0
       if (!hasMore && !run.isEnding) await wakeUp.wait(options.pollIntervalMs)
     } catch (error) {
@@ -90,14 +90,14 @@ export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
 
 /** Claims until a claim brings nothing and no delivery was under way before that claim. */
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
-  const { intake, resultWriter, wakeUp } = parts
+  const { prefetcher, resultWriter, wakeUp } = parts
   let isDone = false
   while (!run.isEnding && !isDone) {
     const wasIdle = isIdle(parts)
     if (wasIdle) await resultWriter.settle(SETTLE_MS)
-    const receivedBefore = intake.received
-    const hasMore = await intake.claim(run)
-    isDone = wasIdle && !hasMore && intake.received === receivedBefore
+    const receivedBefore = prefetcher.received
+    const hasMore = await prefetcher.claim(run)
+    isDone = wasIdle && !hasMore && prefetcher.received === receivedBefore
     if (!hasMore && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
   }
 }
@@ -115,7 +115,7 @@ export interface UnderWay {
 }
 
 /**
- * Ends a run: gives back what has not been begun, and waits for the attempts in flight.
+ * Ends a run: releases what has not been begun, and waits for the attempts in flight.
  *
  * @param timeoutMs how long the attempts may take; the attempts left then are interrupted
  */
@@ -130,9 +130,9 @@ export async function endRun(
   run.isEnding = true
   parts.wakeUp.wake()
   parts.maintenance.stop()
-  parts.intake.stopThrottling()
-  giveBackWaiting(parts)
-  const claimsEnded = claims.then(() => giveBackUnanswered(parts, run))
+  parts.prefetcher.stopThrottling()
+  releaseWaiting(parts)
+  const claimsEnded = claims.then(() => releaseUnanswered(parts, run))
   const allEnded = Promise.all([claimsEnded, maintenance])
   const waited = withDeadline(allEnded, giveUpAt - performance.now(), parts.poller.abandon)
   await endAttempts(parts, interruptAt)
@@ -140,7 +140,7 @@ export async function endRun(
   await parts.resultWriter.settle(Math.min(SETTLE_MS, Math.max(0, giveUpAt - performance.now())))
 }
 
-function giveBackWaiting({ queues, reader, resultWriter }: LoopParts): void {
+function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {
   for (const delivery of queues.drain()) resultWriter.release(refOf(delivery))
   for (const unread of reader.drain()) {
     queues.removeUnread(unread)
@@ -148,10 +148,10 @@ function giveBackWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Gives back the deliveries of an unanswered claim. While the store does not answer, the lease alone ends the claim. */
-async function giveBackUnanswered({ poller, intake, notifier }: LoopParts, run: Run): Promise<void> {
+/** Releases the deliveries of an unanswered claim. While the store does not answer, the lease alone ends the claim. */
+async function releaseUnanswered({ poller, prefetcher, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
-  await intake.claim(run).catch(notifier.reportFailure)
+  await prefetcher.claim(run).catch(notifier.reportFailure)
 }
 
 async function endAttempts(parts: LoopParts, interruptAt: number): Promise<void> {

@@ -8,7 +8,7 @@ import type { ResultWriter } from './result-writer.ts'
 import type { WakeUp } from './wake-up.ts'
 
 /** Claims as many deliveries as the queues have capacity for, and hands the deliveries to the dispatcher. */
-export interface Intake {
+export interface Prefetcher {
   /** Deliveries that claims have brought since the loop was created. */
   readonly received: number
   /** True if the last claim was not made, because too many results wait to be written. */
@@ -16,7 +16,7 @@ export interface Intake {
   /** True while endpoints with a backlog are throttled. */
   readonly isThrottling: boolean
   /**
-   * Makes one claim. Deliveries that come when the run is ending are given back.
+   * Makes one claim. Deliveries that arrive when the run is ending are released.
    *
    * @returns whether there may be more to claim at once
    * @throws the error of the store
@@ -32,8 +32,8 @@ export interface Run {
   isEnding: boolean
 }
 
-/** The parts that an intake works with. */
-export interface IntakeParts extends Pick<DispatcherParts, 'queues'> {
+/** The parts that a prefetcher works with. */
+export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
   readonly sender: Pick<WebhookSender, 'prepare'>
   readonly poller: Poller
   readonly reader: Pick<Reader, 'pending' | 'hasSuspects' | 'add' | 'noteRead'>
@@ -50,13 +50,13 @@ export interface IntakeParts extends Pick<DispatcherParts, 'queues'> {
 const THROTTLE_FACTOR = 6
 /** Maximum time for which a backlog is throttled, in ms: a claim of several seconds is the database's fault. */
 const THROTTLE_MAX_MS = 200
-/** Results that may wait to be written, in multiples of the concurrency. */
+/** Maximum number of results that wait to be written, in multiples of the concurrency. */
 const PENDING_FACTOR = 4
 /** Bytes of bodies in a claim: 16 of the largest that are allowed by default. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
  * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than
- * this process. Other claims skip locked deliveries meanwhile, so that the intake stays careful.
+ * this process. Other claims skip locked deliveries meanwhile, so that the prefetcher stays careful.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
@@ -64,17 +64,17 @@ const CAREFUL_MS = 30_000
 export const TIMER_EARLY_MS = 2
 
 /**
- * Creates the intake of a loop. After a failed claim the intake is careful: claims take deliveries without the content, and
+ * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: claims take deliveries without the content, and
  * the reader reads the deliveries one by one, so that an unreadable delivery is found and stops no other delivery. The
- * intake is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
+ * prefetcher is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
  * claim that hung, 30 seconds later at the earliest.
  *
  * @param concurrency attempts in flight at once
  */
-export function createIntake(
-  { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp }: IntakeParts,
+export function createPrefetcher(
+  { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp }: PrefetcherParts,
   concurrency: number,
-): Intake {
+): Prefetcher {
   let received = 0
   let isHeldUp = false
   let hasFailed = false
