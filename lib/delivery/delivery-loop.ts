@@ -15,7 +15,7 @@ import type { DeliveryCounts } from './result-writer.ts'
 //
 // The states of a claimed delivery in this process:
 //
-//   waiting    in the endpoint's queue; given back to the store when the lease has become too short for an attempt, when
+//   waiting    in the endpoint's queue; released to the store when the lease has become too short for an attempt, when
 //              the secret cannot be opened, and when the loop stops
 //   in flight  signed and sent; ends with an answer, at the deadline, or when a stop waits no longer
 //   ended      the result waits for the next batch; once written, the delivery is the store's again
@@ -36,7 +36,7 @@ export interface DeliveryLoop extends AsyncDisposable {
    */
   start(): void
   /**
-   * Stops claiming, gives back deliveries that have not been begun, and waits for the attempts in flight.
+   * Stops claiming, releases deliveries that have not been begun, and waits for the attempts in flight.
    *
    * @param options.timeoutMs how long attempts may take, in milliseconds; attempts left then are interrupted and made
    *   again later, by any process. Default 12,000: longer than any attempt. The stop ends a second after that time at the

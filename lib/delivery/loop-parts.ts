@@ -107,7 +107,7 @@ export function createLoopParts(
   return parts
 }
 
-/** Passes the deliveries of the reader to the dispatcher, and gives back or condemns unread deliveries. */
+/** Passes the deliveries of the reader to the dispatcher, and releases or fails unread deliveries. */
 function createReadListener(parts: LoopParts): ReadListener {
   const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
 
@@ -133,7 +133,7 @@ function createReadListener(parts: LoopParts): ReadListener {
       leave(unread)
       setTimeout(wakeUp.wake, pauseMs + TIMER_EARLY_MS).unref()
     },
-    onCondemned(unread, cause) {
+    onUnreadable(unread, cause) {
       const message = `Cannot read delivery ${nameOf(unread)}: it has failed as unreadable, and can be recovered`
       notifier.reportFailure(new Error(message, { cause }))
       const now = performance.now()

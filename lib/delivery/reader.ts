@@ -7,7 +7,7 @@ import type { Claimed } from './queue.ts'
 // at fault. Each read is a separate statement, so that an unreadable delivery holds up no other delivery.
 //
 // An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
-// database must condemn none: a failed read counts only when another delivery was read quickly since the read before, and
+// database must fail none: a failed read counts only when another delivery was read quickly since the read before, and
 // when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
 // failure that counts fails the delivery as `unreadable`, until an administrator recovers the delivery.
 
@@ -34,7 +34,7 @@ export interface ReadListener {
   /** The delivery could not be read. @param pauseMs how long the endpoint should be left alone */
   onFailed(delivery: Unread, error: unknown, pauseMs: number): void
   /** The delivery can never be read. */
-  onCondemned(delivery: Unread, error: unknown): void
+  onUnreadable(delivery: Unread, error: unknown): void
 }
 
 interface Suspect {
@@ -66,7 +66,7 @@ export function createReader(store: Pick<DeliveryStore, 'read'>, leaseMs: number
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()
-  let listener: ReadListener = { onRead() {}, onGone() {}, onFailed() {}, onCondemned() {} }
+  let listener: ReadListener = { onRead() {}, onGone() {}, onFailed() {}, onUnreadable() {} }
   let quickReads = 0
 
   function readNext(): void {
@@ -129,7 +129,7 @@ export function createReader(store: Pick<DeliveryStore, 'read'>, leaseMs: number
       listener.onFailed(unread, error, Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** (suspect.tries - 1)))
     } else {
       suspects.delete(unread.id)
-      listener.onCondemned(unread, error)
+      listener.onUnreadable(unread, error)
     }
   }
 

@@ -128,7 +128,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     })
   })
 
-  test('is not set aside while no other delivery can be read: a slow database condemns no delivery', async () => {
+  test('is not set aside while no other delivery can be read: a slow database fails no delivery', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const calls = { whole: 0, single: 0 }

@@ -40,7 +40,7 @@ describe('createReader()', () => {
         told.push(`failed ${id}`)
         pauses.push(pauseMs)
       },
-      onCondemned: ({ id }) => told.push(`condemned ${id}`),
+      onUnreadable: ({ id }) => told.push(`unreadable ${id}`),
     })
   })
   afterEach(() => mock.restoreAll())
@@ -92,7 +92,7 @@ describe('createReader()', () => {
 
   test('gives a delivery with the lease; a missing delivery, or a delivery with half of the lease over, is given back', async () => {
     let read: unknown
-    const listener = { onGone() {}, onFailed() {}, onCondemned() {} }
+    const listener = { onGone() {}, onFailed() {}, onUnreadable() {} }
     reader.listen({ ...listener, onRead: (delivery) => (read = delivery) })
     const given = unread('a')
     await readAllOf(given)
@@ -118,7 +118,7 @@ describe('createReader()', () => {
     await turn()
   }
 
-  test('condemns only a delivery that fails three times beside successful reads', async () => {
+  test('fails only a delivery that fails three times beside successful reads', async () => {
     fails('poison')
     // No other delivery was read before the first failure, so the failure does not count.
     await readAll('poison')
@@ -130,11 +130,11 @@ describe('createReader()', () => {
     assert.deepEqual(told, ['failed poison', 'read a', 'failed poison', 'read b', 'failed poison'])
     await readAll('c')
     await readAll('poison')
-    assert.deepEqual(told.slice(5), ['read c', 'condemned poison'])
+    assert.deepEqual(told.slice(5), ['read c', 'unreadable poison'])
     assert.deepEqual([reader.hasSuspects, reader.pending], [false, 0])
   })
 
-  test('condemns nothing while no other delivery is read, and asks less and less often', async () => {
+  test('fails nothing while no other delivery is read, and asks less and less often', async () => {
     fails('alone')
     for (let number = 0; number < 8; number++) await readAll('alone')
     assert.deepEqual(told, Array(8).fill('failed alone'))
@@ -142,7 +142,7 @@ describe('createReader()', () => {
     assert.equal(reader.hasSuspects, true)
   })
 
-  test('condemns nothing while the database is slow: slow reads prove nothing', async () => {
+  test('fails nothing while the database is slow: slow reads prove nothing', async () => {
     fails('a')
     for (let number = 0; number < 5; number++) {
       behaviour.set('slow', async () => {
@@ -151,7 +151,7 @@ describe('createReader()', () => {
       })
       await readAll('slow', 'a')
     }
-    assert.equal(told.includes('condemned a'), false)
+    assert.equal(told.includes('unreadable a'), false)
   })
 
   test('forgets every failure when a suspect is read after all: the database was at fault', async () => {
@@ -159,7 +159,7 @@ describe('createReader()', () => {
     fails('b')
     for (let number = 0; number < 2; number++) await readAll('ok', 'a', 'b')
     assert.equal(
-      told.some((line) => line.startsWith('condemned')),
+      told.some((line) => line.startsWith('unreadable')),
       false,
     )
     behaviour.delete('a')
@@ -167,7 +167,7 @@ describe('createReader()', () => {
     assert.equal(reader.hasSuspects, false)
     for (let number = 0; number < 2; number++) await readAll('ok', 'b')
     assert.equal(
-      told.some((line) => line.startsWith('condemned')),
+      told.some((line) => line.startsWith('unreadable')),
       false,
     )
   })
@@ -179,7 +179,7 @@ describe('createReader()', () => {
       reader.noteRead(5)
       await readAll('poison')
     }
-    assert.equal(told.at(-1), 'condemned poison')
+    assert.equal(told.at(-1), 'unreadable poison')
   })
 
   test('a store that never answers ends a read with the lease, and is a failure', async () => {
