@@ -36,7 +36,7 @@ const TABLE = 'business_api.clients'
 const LIST = defineList(TABLE, {
   columns: ['business_id', 'representation', 'business_copy', 'has_copy'],
   // The stored text of a client ends where the business belongs. The last brace is removed from the whole page and not from each
-  // client, because PostgreSQL counts all characters of a text twice to cut the last off. The seam is in no other place: in a
+  // client, because PostgreSQL counts all characters of a text twice to cut the last off. The spliced text is in no other place: in a
   // JSON string a backslash comes before every quote.
   representation: `record.representation || ',"business":' || case
     when record.has_copy and not exists (
@@ -49,7 +49,7 @@ const LIST = defineList(TABLE, {
       where business.organization_id = @organizationId::text and business.id = record.business_id
     )
   end || '}'`,
-  seam: { text: '},"business":', replacement: ',"business":' },
+  splice: { text: '},"business":', replacement: ',"business":' },
 })
 
 const RECORD: RecordTable = {

@@ -44,16 +44,16 @@ export interface ChangesStatements {
 export interface ShownRecord {
   /** The columns of the table that the representation reads, without the id. */
   readonly columns: readonly string[]
-  /** JSON text. With a seam, the text is JSON only after the replacement. */
+  /** JSON text. With a splice, the text is JSON only after the replacement. */
   readonly representation: string
   /** A text that stands in each representation between two stored texts, and nowhere else, and the text that belongs there. */
-  readonly seam?: { readonly text: string; readonly replacement: string }
+  readonly splice?: { readonly text: string; readonly replacement: string }
 }
 
 /** Joins the representations of the rows of a query to the JSON text of an array. */
-export function joinRepresentations({ seam }: ShownRecord, representation: string): string {
+export function joinRepresentations({ splice }: ShownRecord, representation: string): string {
   const joined = `pg_catalog.string_agg(${representation}, ',')`
-  const whole = seam ? `pg_catalog.replace(${joined}, '${seam.text}', '${seam.replacement}')` : joined
+  const whole = splice ? `pg_catalog.replace(${joined}, '${splice.text}', '${splice.replacement}')` : joined
   return `'[' || coalesce(${whole}, '') || ']'`
 }
 
