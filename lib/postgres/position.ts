@@ -20,18 +20,19 @@ export function readBeginning(since: Since): Beginning {
 }
 
 function fromTime(time: string): Beginning {
-  return { order: 'times', values: { time, id: '', database: null, floor: null } }
+  return { order: 'times', values: { time, id: '', tableIdentity: null, floor: null } }
 }
 
 function readPosition(position: string): Beginning | undefined {
-  const [, database = '', xid = '', floor = '-', ceiling = '-', id = ''] = IN_CHANGES.exec(position) ?? []
-  if (database !== '') {
-    const values = { database, xid, id, floor: orNull(floor), ceiling: orNull(ceiling) }
+  const [, tableIdentity = '', xid = '', floor = '-', ceiling = '-', id = ''] =
+    IN_CHANGES.exec(position) ?? []
+  if (tableIdentity !== '') {
+    const values = { tableIdentity, xid, id, floor: orNull(floor), ceiling: orNull(ceiling) }
     return { order: 'changes', values }
   }
   const [, owner, time = '', from = '', lastId = ''] = IN_TIMES.exec(position) ?? []
   if (owner === undefined || !isIsoMoment(time)) return undefined
-  return { order: 'times', values: { database: owner, time, floor: from, id: lastId } }
+  return { order: 'times', values: { tableIdentity: owner, time, floor: from, id: lastId } }
 }
 
 function orNull(text: string): string | null {

@@ -50,12 +50,12 @@ export interface HttpConnection {
 export type OpenConnection = (origin: string, onClosed: () => void) => HttpConnection
 
 /**
- * The life of an idle connection in milliseconds, unless the other side announces a time: Node and uvicorn close idle connections
+ * Lifetime of an idle connection in milliseconds, unless the other side announces a time: Node and uvicorn close idle connections
  * after 5 s.
  */
 const KEEP_ALIVE_MS = 4000
 /**
- * The longest life of an idle connection, also when the other side announces more: with thousands of endpoints, not all
+ * Maximum lifetime of an idle connection in milliseconds, also when the other side announces more: with thousands of endpoints, not all
  * connections can stay open.
  */
 const KEEP_ALIVE_MAX_MS = 30_000

@@ -48,7 +48,7 @@ export interface EventNote extends EventPlace {
 }
 
 /**
- * A moment in the life of a store, to tell which writes have ended. If `begun` of one mark is not greater than `ended` of a later
+ * A moment of a store, to tell which writes have ended. If `begun` of one mark is not greater than `ended` of a later
  * mark, then every write that had begun at the first mark has ended at the second.
  */
 export interface WriteMark {

@@ -31,7 +31,7 @@ export interface KeyReservation {
   readonly fingerprint: string
   /** The exact text that a replay answers; a template if the store gives the record a number. */
   readonly reply: string
-  /** Milliseconds of an entry's life, by the store's clock, from the creation on. */
+  /** Milliseconds after which the entry expires, by the store's clock, from the creation on. */
   readonly windowMs: number
   /** Milliseconds to wait for an unfinished creation that holds the key; null: as long as the transaction may wait. */
   readonly waitMs: number | null

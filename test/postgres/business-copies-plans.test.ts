@@ -101,7 +101,10 @@ const LISTS: Readonly<
   newest: [LIST.newest.read, {}],
   older: [LIST.older.read, { before: 'cli_000001000' }],
   'by transaction': [LIST.changes.read, { xid: '0', id: '', floor: null, ceiling: null }],
-  'by time': [LIST.times.read, { time: '2020-01-01T00:00:00.000Z', id: '', floor: null, database: null }],
+  'by time': [
+    LIST.times.read,
+    { time: '2020-01-01T00:00:00.000Z', id: '', floor: null, tableIdentity: null },
+  ],
 }
 
 interface Reading {
@@ -174,14 +177,14 @@ async function* readings(role: string | null) {
         await tx`
           select set_config('plan_cache_mode', ${mode}, true),
             set_config('business_api.organization', ${organizationId}, true)`
-        const [row] = await tx`select business_api.table_identity('business_api.clients') as life`
+        const [row] = await tx`select business_api.table_identity('business_api.clients') as identity`
         if (role !== null) await tx.unsafe(`set local role ${role}`)
         const values: Readonly<Record<string, Value>> = {
           organizationId,
           keyDigest: digests.get(organizationId) ?? null,
           scope: 'clients:read',
           limit: LIMIT,
-          database: row?.life,
+          tableIdentity: row?.identity,
           ...given,
         }
         const valueFor = (parameter: string): Value => values[parameter] ?? null

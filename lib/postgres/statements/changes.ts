@@ -11,7 +11,7 @@ import { type AdmissionStatements, defineAdmission } from './admission.ts'
 /** The values of a page of changes in the order of transactions. Ids of transactions are decimal numbers. */
 export interface ChangesValues {
   readonly limit: number
-  readonly database: string
+  readonly tableIdentity: string
   /** The record after which the page begins; with the empty id: the first record of the transaction. */
   readonly xid: string
   readonly id: string
@@ -27,13 +27,13 @@ export interface TimesValues {
   readonly time: string
   readonly id: string
   /** Null for the first page of a pass. */
-  readonly database: string | null
+  readonly tableIdentity: string | null
   readonly floor: string | null
 }
 
 /**
  * The statements of a list of changes. In the answers `next` is the position behind the page, null for the last page, and
- * `position` the beginning of the next pass, null if the given position is of another database.
+ * `position` the beginning of the next pass, null if the given position is of another table, as after a restore.
  */
 export interface ChangesStatements {
   readonly changes: AdmissionStatements<ChangesValues>
@@ -67,13 +67,13 @@ export function defineChanges(table: string, shown: ShownRecord): ChangesStateme
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor,
           coalesce((select @ceiling::text::xid8), pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())) as ceiling`,
-        isOurs: 'snapshot.database = @database::text',
+        isSameTable: 'snapshot.table_identity = @tableIdentity::text',
         key: 'changed_xid',
         after: '(select @xid::text::xid8)',
         // In a restored database records may have ids of transactions that are still to come.
         below: (row) => `${row}changed_xid < snapshot.ceiling`,
         continued: `
-          'c ' || snapshot.database || ' ' || joined.last_key || ' ' || snapshot.floor || ' ' || snapshot.ceiling
+          'c ' || snapshot.table_identity || ' ' || joined.last_key || ' ' || snapshot.floor || ' ' || snapshot.ceiling
             || ' ' || joined.last_id`,
         isAdmitted,
       }),
@@ -84,12 +84,12 @@ export function defineChanges(table: string, shown: ShownRecord): ChangesStateme
         shown,
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor`,
-        isOurs: '(@database::text is null or snapshot.database = @database::text)',
+        isSameTable: '(@tableIdentity::text is null or snapshot.table_identity = @tableIdentity::text)',
         key: 'updated_at',
         after: '(select @time::text::timestamptz)',
         below: () => 'true',
         continued: `
-          't ' || snapshot.database
+          't ' || snapshot.table_identity
             || ' ' || pg_catalog.to_char(joined.last_key at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
             || ' ' || snapshot.floor || ' ' || joined.last_id`,
         isAdmitted,
@@ -103,8 +103,8 @@ interface PageParts {
   readonly shown: ShownRecord
   /** Further columns of the row `snapshot`. */
   readonly snapshot: string
-  /** A condition: the position is of this database. */
-  readonly isOurs: string
+  /** A condition: the position is of this table. */
+  readonly isSameTable: string
   /** The column before the id in the order of the pass. */
   readonly key: string
   /** The value after which the page begins. Hidden in a subquery, so that no value promises a cheaper plan. */
@@ -117,7 +117,7 @@ interface PageParts {
 }
 
 function pageOf(parts: PageParts): string {
-  const { table, shown, snapshot, isOurs, key, after, below, continued, isAdmitted } = parts
+  const { table, shown, snapshot, isSameTable, key, after, below, continued, isAdmitted } = parts
   return `
     select
       joined.page,
@@ -130,8 +130,8 @@ function pageOf(parts: PageParts): string {
           limit 1
         ) is not null then ${continued}
       end as next,
-      case when ${isOurs} then 'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' end as position
-    from (select business_api.table_identity('${table}') as database, ${snapshot}) as snapshot
+      case when ${isSameTable} then 'c ' || snapshot.table_identity || ' ' || snapshot.floor || ' - - ' end as position
+    from (select business_api.table_identity('${table}') as table_identity, ${snapshot}) as snapshot
     cross join lateral (
       select
         ${joinRepresentations(shown, 'changed.representation')} as page,
@@ -143,7 +143,7 @@ function pageOf(parts: PageParts): string {
         from (
           select id, ${key}, ${shown.columns.join(', ')} from ${table}
           where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
-            and ${below('')} and ${isOurs} and ${isAdmitted}
+            and ${below('')} and ${isSameTable} and ${isAdmitted}
           order by ${key}, id
           limit 200
         ) as record
