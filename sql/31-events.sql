@@ -20,8 +20,8 @@ create table business_api.events (
   constraint events_pkey primary key (organization_id, id, delivery_prefix)
 ) partition by range (delivery_prefix);
 
--- The purge walks along this index, part by part (50-retention.sql). New events go to the end of the index, which adds 1 % to
--- the writes of publishing. A block range index has no order in which a walk could continue, and reads unsummarized ranges whole.
+-- The purge scans this index, part by part (50-retention.sql). New events go to the end of the index, which adds 1 % to
+-- the writes of publishing. A block range index has no order in which a scan could continue, and reads unsummarized ranges whole.
 create index events_created_at_idx on business_api.events (created_at, organization_id, id);
 
 -- The event log of an organization, by time: the host may choose ids, so the ids have no order. A backfill finds the events of a

@@ -1,5 +1,5 @@
 -- Deliveries and the log of attempts. A delivery is a row of open_deliveries until the last attempt, then a row of
--- finished_deliveries: the statement that ends a delivery moves the row, and a redelivery moves the row back. So the claims walk
+-- finished_deliveries: the statement that ends a delivery moves the row, and a redelivery moves the row back. So the claims scan
 -- over a small table, and the log is written once. A claim lasts as long as the lease, and every later write is fenced by the
 -- claim's token.
 
@@ -40,7 +40,7 @@ create table business_api.open_deliveries (
 -- (heap-only), because the conditions of the indexes name the claim.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Claims walk along this index: endpoint by endpoint, by priority, the oldest first. In the order of the ids, not of due_at, the index
+-- Claims scan this index: endpoint by endpoint, by priority, the oldest first. In the order of the ids, not of due_at, the index
 -- serves the delivery log too.
 create index open_deliveries_due_idx
   on business_api.open_deliveries (organization_id, endpoint_id, priority, id)

@@ -116,8 +116,8 @@ select business_api.forbid_plans('deliveries_of_events');
 -- complete with row_limit deliveries or more: of each range of an index up to the limit. `endpoint_id`, `type`, `since` and `until` may
 -- be null. The ids are at least first_id and below end_id. A statement over all days would take ten times as long to plan as to run;
 -- here each statement is planned once in a session, and opens the tables of one day: a parameter for the order would leave the planner
--- no index, so that the two functions are made from one text. Each state and endpoint is a range of an index: the walk goes from
--- endpoint to endpoint, with one descent for each, and the comparisons of rows leave the planner that index. If row level security
+-- no index, so that the two functions are made from one text. Each state and endpoint is a range of an index: a loose index scan goes
+-- from endpoint to endpoint, with one descent for each, and the comparisons of rows leave the planner that index. If row level security
 -- hides the days, all are read as one.
 do $do$
 declare
@@ -170,7 +170,7 @@ begin
          order by d.id %1$s limit $9 - listed;
     elsif $4 is not null then
       return query
-        with recursive walk as (
+        with recursive scan as (
           select coalesce($2, (
             select d.endpoint_id from business_api.finished_deliveries d
              where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
@@ -181,16 +181,16 @@ begin
           select (
             select d.endpoint_id from business_api.finished_deliveries d
              where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
-               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               and d.type = $4 and d.endpoint_id > scan.endpoint_id and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )
-          from walk where walk.endpoint_id is not null and $2 is null
+          from scan where scan.endpoint_id is not null and $2 is null
         )
-        select found.* from walk, lateral (
+        select found.* from scan, lateral (
           select d.* from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
-             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
-             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and (d.type, d.endpoint_id, d.id) >= ($4, scan.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, scan.endpoint_id, day.ends)
              and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
@@ -198,10 +198,10 @@ begin
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.type %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
-        ) as found where walk.endpoint_id is not null;
+        ) as found where scan.endpoint_id is not null;
     else
       return query
-        with recursive walk as (
+        with recursive scan as (
           select wanted.state, coalesce($2, (
             select d.endpoint_id from business_api.finished_deliveries d
              where d.organization_id = $1 and d.state = wanted.state
@@ -210,20 +210,20 @@ begin
           )) as endpoint_id
             from unnest($3) as wanted (state)
           union all
-          select walk.state, (
+          select scan.state, (
             select d.endpoint_id from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.state = walk.state
+             where d.organization_id = $1 and d.state = scan.state
                and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
-               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               and d.endpoint_id > scan.endpoint_id and d.id >= day.begins and d.id < day.ends
              order by d.endpoint_id limit 1
           )
-          from walk where walk.endpoint_id is not null and $2 is null
+          from scan where scan.endpoint_id is not null and $2 is null
         )
-        select found.* from walk, lateral (
+        select found.* from scan, lateral (
           select d.* from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
-             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
-             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and (d.state, d.endpoint_id, d.id) >= (scan.state, scan.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (scan.state, scan.endpoint_id, day.ends)
              and d.id >= day.begins and d.id < day.ends
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
@@ -231,7 +231,7 @@ begin
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.state %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
-        ) as found where walk.endpoint_id is not null;
+        ) as found where scan.endpoint_id is not null;
     end if;
     get diagnostics found_rows = row_count;
     listed := listed + found_rows;

@@ -35,10 +35,10 @@ begin
 end
 $$;
 
--- Walks over the endpoints with due deliveries, from a place on, and takes deliveries within the capacity that
--- the claim has left. Each step is one descent of an index, so that a walk costs the same with a thousand pending deliveries and with
+-- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that
+-- the claim has left. Each step is one descent of an index, so that a scan costs the same with a thousand pending deliveries and with
 -- a million. Returns the place of the last endpoint, and whether every endpoint was inspected.
-create function business_api.walk_due_deliveries(
+create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
   after_organization text,
@@ -136,7 +136,7 @@ as $$
     ) as s
 $$;
 
--- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim walks over the pending deliveries from
+-- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim scans the pending deliveries from
 -- endpoint to endpoint (round robin). PostgreSQL knows the sizes of bodies without reading the
 -- bodies. Claims do not wait for the disk: a claim that a crash undoes is made again.
 create function business_api.claim_deliveries(
@@ -202,7 +202,7 @@ begin
     repeated := cardinality(ids);
   end if;
 
-  select * into picked from business_api.walk_due_deliveries(
+  select * into picked from business_api.scan_due_deliveries(
     claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
     endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
   );

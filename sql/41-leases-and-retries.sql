@@ -2,7 +2,7 @@
 -- by primary key and claim token alone: with the condition of a partial index, the planner might read that index from end to end. A
 -- delivery has a token for as long as the claim is in force.
 
--- Adds due retries to the deliveries that claims walk over.
+-- Adds due retries to the deliveries that claims scan.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

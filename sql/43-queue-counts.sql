@@ -1,11 +1,11 @@
 -- The counts of the queue of deliveries, for metrics and for operators.
 
 -- Counts the unfinished deliveries and the failed deliveries: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
--- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. The walk descends the indexes
--- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. Where the walk meets more
--- than 200 endpoints (30 to 60 microseconds each), one scan of three times count_max deliveries counts the
--- queue if the queue is no longer; only for a longer queue of many endpoints the walk goes on, to 1,000 endpoints, and a count is
--- the greater of what the scan and the walk have found.
+-- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. A loose index scan descends the indexes
+-- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. If the loose scan meets more
+-- than 200 endpoints (30 to 60 microseconds each), one plain scan of three times count_max deliveries counts the
+-- queue if the queue is no longer; only for a longer queue of many endpoints the loose scan goes on, to 1,000 endpoints, and a count is
+-- the greater of what the two scans have found.
 -- The order of each statement names the index, because another index would be read from end to end.
 create function business_api.count_queue(organization_id text, endpoint_id text, count_max integer) returns text
 language plpgsql stable

@@ -9,15 +9,15 @@ create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- The place of the purge in events_created_at_idx, and in the expiries of idempotency keys. The walk starts over only if the
-  -- place is beyond the old events: the clock was ahead, or the retention is longer now.
-  walk jsonb not null default '{}',
-  -- The place of a second purge, which begins with the oldest event each hour: for events that the first purge had to keep, for
-  -- events published with an old created_at, and for removed endpoints. Null while no second purge is under way.
-  revisit jsonb,
-  revisited_at timestamptz not null default '-infinity',
+  -- The place of the first pass in events_created_at_idx, and in the expiries of idempotency keys. The pass starts over only if
+  -- the place is beyond the old events: the clock was ahead, or the retention is longer now.
+  cursor jsonb not null default '{}',
+  -- The place of the second pass, which begins with the oldest event each hour: for events that the first pass could not purge, for
+  -- events published with an old created_at, and for removed endpoints. Null while no second pass is under way.
+  second_cursor jsonb,
+  second_pass_at timestamptz not null default '-infinity',
   -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
-  rests_until timestamptz not null default '-infinity',
+  paused_until timestamptz not null default '-infinity',
   -- Time of the latest successful part; null before the first.
   purged_at timestamptz,
   constraint purge_progress_pkey primary key (organization_id),
@@ -204,30 +204,30 @@ end
 $$;
 select business_api.forbid_plans('purge_removed_endpoints');
 
--- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is the place
--- after the previous parts. Returns, as JSON, the counts, the `walk` of the next part, and isDone: true after the last part.
+-- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `cursor` is the place
+-- after the previous parts. Returns, as JSON, the counts, the `cursor` of the next part, and isDone: true after the last part.
 create function business_api.purge_part(
-  retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb
+  retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
   old_before timestamptz := now() - retention_ms * interval '1 millisecond';
-  events jsonb := business_api.purge_events(old_before, walk -> 'event', part_limit, entry);
-  expired_from timestamptz := coalesce((walk ->> 'expiry')::timestamptz, '-infinity');
+  events jsonb := business_api.purge_events(old_before, cursor -> 'event', part_limit, entry);
+  expired_from timestamptz := coalesce((cursor ->> 'expiry')::timestamptz, '-infinity');
   keys record;
   endpoint jsonb;
   is_done boolean := (events ->> 'isDone')::boolean;
 begin
   select k.purged, k.latest into keys from business_api.purge_idempotency_keys(expired_from, part_limit) as k;
   if is_done and has_endpoints then
-    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
+    endpoint := business_api.purge_removed_endpoints(cursor -> 'endpoint', greatest(part_limit, 1000));
   end if;
   return jsonb_build_object(
     'events', events -> 'events',
     'idempotencyKeys', keys.purged,
-    'walk', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
+    'cursor', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
     'isDone', is_done and keys.purged < part_limit and endpoint is null
   );
 end
@@ -235,13 +235,13 @@ $$;
 
 -- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
 -- An event is in time while its day may still be dropped. A day that cannot be dropped counts too.
-create function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision
+create function business_api.purge_lag(retention_ms double precision, cursor jsonb) returns double precision
 language plpgsql stable
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  place jsonb := walk -> 'event';
+  place jsonb := cursor -> 'event';
   oldest timestamptz;
 begin
   select e.created_at into oldest from business_api.events e
@@ -285,10 +285,10 @@ begin
     );
   end if;
   -- A clock that was set back must not stop the purge.
-  if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
+  if progress.paused_until > begun_at and progress.paused_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
+      'waitMs', extract(epoch from progress.paused_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
 
@@ -301,40 +301,40 @@ begin
   if day -> 'days' = '1' then
     update business_api.purge_progress p
        set retention_ms = retention_ms, purged_at = clock_timestamp(),
-           rests_until = clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+           paused_until = clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
      where p.organization_id = '';
     return jsonb_build_object(
       'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
       'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', coalesce(day -> 'kept', '[]')
+      'lagMs', business_api.purge_lag(retention_ms, progress.cursor), 'kept', coalesce(day -> 'kept', '[]')
     );
   end if;
 
-  -- A clock that was ahead must not leave the walk beyond events that become old later.
-  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
-    progress.walk := '{}';
+  -- A clock that was ahead must not leave the cursor beyond events that become old later.
+  if (progress.cursor -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
+    progress.cursor := '{}';
   end if;
 
   -- If row level security hides the row, each part begins with the oldest event.
-  part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  part := business_api.purge_part(old_ms, coalesce(progress.cursor, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
-  if is_done and progress.revisit is null
-    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  if is_done and progress.second_cursor is null
+    and coalesce(progress.second_pass_at not between begun_at - interval '1 hour' and begun_at, true)
   then
-    progress.revisit := '{}';
-    progress.revisited_at := begun_at;
+    progress.second_cursor := '{}';
+    progress.second_pass_at := begun_at;
   end if;
-  if is_done and progress.revisit is not null then
-    second := business_api.purge_part(old_ms, progress.revisit, part_limit, true, null);
+  if is_done and progress.second_cursor is not null then
+    second := business_api.purge_part(old_ms, progress.second_cursor, part_limit, true, null);
     is_done := (second ->> 'isDone')::boolean;
-    progress.revisit := case when not is_done then second -> 'walk' end;
+    progress.second_cursor := case when not is_done then second -> 'cursor' end;
   end if;
 
   update business_api.purge_progress p
-     set retention_ms = retention_ms, walk = part -> 'walk',
-         revisit = progress.revisit, revisited_at = progress.revisited_at,
+     set retention_ms = retention_ms, cursor = part -> 'cursor',
+         second_cursor = progress.second_cursor, second_pass_at = progress.second_pass_at,
          purged_at = clock_timestamp(),
-         rests_until = case
+         paused_until = case
            when is_done then '-infinity'
            else clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
          end
@@ -345,7 +345,7 @@ begin
     'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'cursor'),
     'kept', coalesce(day -> 'kept', '[]')
   );
 end

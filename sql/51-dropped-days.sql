@@ -1,9 +1,9 @@
 -- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Row by row (50-retention.sql)
 -- go only the events of days that are kept, those that were published with an old created_at, and those of a purge by hand.
 
--- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. The walk descends the primary
+-- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
 -- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the
--- endpoint and the time of publishing; an empty object if the walk ends after 100,000 steps (a second) without an answer; null if
+-- endpoint and the time of publishing; an empty object if the scan ends after 100,000 steps (a second) without an answer; null if
 -- nothing in the range is open.
 create function business_api.find_open_delivery(begins text, ends text) returns jsonb
 language plpgsql stable
@@ -89,7 +89,7 @@ $$;
 -- 3. a delivery is sent again.
 --
 -- Each of these writes to a table of the day. The share locks on these tables wait for the end of such transactions, and keep new ones
--- out. The second walk begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
+-- out. The second scan begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
 -- added. A transaction with one snapshot for all statements (repeatable read) finds only what was open when it began, and drops only a
 -- day without rows. The locks end with the look, also where the day stays.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb

@@ -27,7 +27,7 @@ end
 $$;
 
 -- Removes personal values of a business, part by part: see OrganizationStore.forgetPart in lib/access/organizations.ts. `after` is
--- null for the first part, then a JSON array: the table, and the key of the row that was inspected last. Each walk reads along a
+-- null for the first part, then a JSON array: the table, and the key of the row that was inspected last. Each pass reads along a
 -- primary key. Returns null for an unknown business, else the counts of changed rows by table, and the next `after`.
 create function business_api.forget_business_part(
   organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb

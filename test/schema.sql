@@ -297,10 +297,10 @@ create table business_api.proposals (
 create table business_api.purge_progress (
   organization_id text collate "C" default ''::text not null,
   retention_ms double precision default '2592000000'::bigint not null,
-  walk jsonb default '{}'::jsonb not null,
-  revisit jsonb,
-  revisited_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
-  rests_until timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  cursor jsonb default '{}'::jsonb not null,
+  second_cursor jsonb,
+  second_pass_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  paused_until timestamp with time zone default '-infinity'::timestamp with time zone not null,
   purged_at timestamp with time zone,
   constraint purge_progress_pkey PRIMARY KEY (organization_id),
   constraint purge_progress_organization_id_check CHECK ((organization_id = ''::text))
@@ -430,9 +430,9 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2968c4e544f3 business_api.backfill_part(text,text,text,text,text,integer,jsonb)
 -- 81ec2f16bcb6 business_api.backfill_records(text,text,text,integer)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- d4ad34b57a05 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- b1c0447a1167 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- d2205693b4b0 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone)
--- 36b8fd36106f business_api.continue_purge(double precision,integer,double precision)
+-- 6c7a4c07d2c2 business_api.continue_purge(double precision,integer,double precision)
 -- dbabf1d18e81 business_api.copy_key(text,text)
 -- 022ca857fe7f business_api.copy_to_client(text,text,text)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
@@ -475,8 +475,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
 -- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
 -- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
--- f9a8938d121b business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- afcf595480ac business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
+-- 9ac0852374a9 business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
+-- 66995d5ace7a business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
 -- 567af8cc18a3 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- d2ba1147689f business_api.make_day(text,timestamp with time zone,timestamp with time zone)
@@ -492,8 +492,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 902591e7d69e business_api.purge_days(double precision,integer)
 -- d7da72cbc89e business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
--- c3e3dae25182 business_api.purge_lag(double precision,jsonb)
--- de67420a28c9 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
+-- bb2c9563abb8 business_api.purge_lag(double precision,jsonb)
+-- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- c5b39e30969e business_api.purge_removed_endpoints(jsonb,integer)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 6bf06e60ccca business_api.read_deliveries(text[],text[])
@@ -508,11 +508,11 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
+-- df8d4d3257b5 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- f3c5c486f130 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
 -- 4f7fd0491a60 business_api.unlisted_days()
--- 46955497b6d8 business_api.walk_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
 -- 8c1716906b5e business_api.write_attempt_results(jsonb,integer,double precision)

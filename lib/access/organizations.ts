@@ -4,17 +4,17 @@ export interface OrganizationStore {
    * Deletes a part of everything that belongs to an organization: records, events, deliveries, attempts, idempotency entries,
    * document numbers, audit entries, endpoints, limits and API keys. The first part revokes the API keys and removes the
    * endpoints, and the last part deletes them: meanwhile no request is admitted and no delivery is made. A delivery that is being sent is
-   * deleted, and its result is dropped. A walk from the first part to the last that deletes nothing leaves nothing; writes that were
-   * under way at the first part may need a second walk.
+   * deleted, and its result is dropped. A pass from the first part to the last that deletes nothing leaves nothing; writes that were
+   * under way at the first part may need a second pass.
    */
   deletePart(request: DeletionRequest): Promise<PartResult>
 
   /**
    * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
-   * and the signatures of the given proposals. The following parts walk the events that name the business: `business.created` and
+   * and the signatures of the given proposals. The following parts scan the events that name the business: `business.created` and
    * `client.created` with their bodies, these and the events of leads with the excerpts of the answers to their deliveries. Then come
    * the replies under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay answers the
-   * new reply. A repeated walk changes nothing more.
+   * new reply. A repeated pass changes nothing more.
    *
    * @returns null if the organization has no business of that id
    */

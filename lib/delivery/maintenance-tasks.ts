@@ -83,7 +83,7 @@ export function createPurge(
         if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
         throw error
       })
-    // Null: no part was purged, because another process purges or the purge rests. Neither is a success or a failure.
+    // Null: no part was purged, because another process purges or the purge is paused. Neither is a success or a failure.
     if (report.lagMs !== null) {
       judgePart(report.lagMs, report.waitMs)
       judgeKept(report.kept)

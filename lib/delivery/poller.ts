@@ -108,7 +108,7 @@ interface Cursor {
 
 /**
  * Creates a cursor before the first endpoint. A round visits every endpoint with pending deliveries once and takes several
- * claims where one claim cannot inspect all of these endpoints. The end of the round lets the loop rest: pending deliveries
+ * claims where one claim cannot inspect all of these endpoints. The end of the round lets the loop wait: pending deliveries
  * need not be due, so an endless search would find the same endpoints again.
  */
 function createCursor(): Cursor {

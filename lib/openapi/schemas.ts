@@ -29,7 +29,7 @@ export interface NamedSchema {
 
 /**
  * Turns the valibot schemas into JSON Schema (draft 2020-12). Throws for a rule that JSON Schema cannot express, because the
- * document must not promise less than the API demands. A single conversion does all schemas, because every conversion walks
+ * document must not promise less than the API demands. A single conversion does all schemas, because every conversion traverses
  * through every named schema.
  *
  * @param named schemas for `components.schemas`

@@ -61,8 +61,8 @@ interface DueRange {
 }
 
 /**
- * Walks the due dates of a status. The due date of an invoice that is to be paid never changes, so that a page can begin after an
- * id. The bounds are rows of the index's columns, because only such bounds end the walk.
+ * Scans the due dates of a status. The due date of an invoice that is to be paid never changes, so that a page can begin after an
+ * id. The bounds are rows of the index's columns, because only such bounds end the scan.
  */
 function dueRange(sql: Sql, { organizationId, status, filter, limit, before }: DueRange): Fragment {
   const { dueAfter, dueBefore } = filter

@@ -22,8 +22,8 @@ export async function purge(
         )::text,
         ${answerTag}`,
   )
-  const { events, idempotencyKeys, walk, isDone } = JSON.parse(part ?? 'null')
-  return { events, idempotencyKeys, next: isDone ? null : JSON.stringify(walk) }
+  const { events, idempotencyKeys, cursor: next, isDone } = JSON.parse(part ?? 'null')
+  return { events, idempotencyKeys, next: isDone ? null : JSON.stringify(next) }
 }
 
 /** Purges the next part for all processes: see `DeliveryStore.continuePurge`. */
@@ -58,7 +58,7 @@ export async function readRetention(database: Database): Promise<RetentionState>
             select pg_catalog.json_build_object(
               'retentionMs', case when progress.retention_ms < ${FOREVER_MS}::float8 then progress.retention_ms end,
               'purgedAgoMs', extract(epoch from now() - progress.purged_at) * 1000,
-              'lagMs', business_api.purge_lag(progress.retention_ms, progress.walk)
+              'lagMs', business_api.purge_lag(progress.retention_ms, progress.cursor)
             )
             from business_api.purge_progress progress where progress.organization_id = ''
           ),

@@ -31,7 +31,7 @@ async function createFull(harness: StoreHarness, test: ContractTest): Promise<Te
   return tenant
 }
 
-/** Deletes part by part, in one walk. @returns the sum of the counts */
+/** Deletes part by part, in one pass. @returns the sum of the counts */
 async function deleteAll({ store, id: organizationId }: Tenant, limit: number): Promise<number> {
   let sum = 0
   let after: string | null = null

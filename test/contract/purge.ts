@@ -199,7 +199,7 @@ function testSharedPurge(harness: StoreHarness): void {
     async (t) => {
       const tenant = await createPurged(harness, t)
       await tenant.insertEndpoint({ types: ['lead.created'] })
-      // Later than the events of an earlier run in the same database, because the walk has passed those.
+      // Later than the events of an earlier run in the same database, because the cursor has passed those.
       const createdAt = new Date(Date.parse(OLD) + Date.now() - Date.UTC(2026)).toISOString()
       const waiting = await tenant.publish({ createdAt, type: 'lead.created' })
       for (let event = 0; event < 5; event++) await tenant.publish({ createdAt })
@@ -214,7 +214,7 @@ function testSharedPurge(harness: StoreHarness): void {
           share: 0.5,
         })
         reports.push(report)
-        assert.ok(report.events <= 4, 'of the first walk and of the second')
+        assert.ok(report.events <= 4, 'of the first pass and of the second')
         isDone = report.isDone
         if (!isDone) await sleep(report.waitMs)
       }

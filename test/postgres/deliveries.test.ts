@@ -85,10 +85,10 @@ describe('deliveries in PostgreSQL', () => {
       deliveries.map(({ organizationId, id }) => failure(organizationId, id, 'first')),
       LIMIT,
     )
-    const [walked] = await sql`
+    const [scanned] = await sql`
       select count(*)::int from business_api.open_deliveries where claim_token is null and not is_backing_off`
     assert.equal(deliveries.length, 2)
-    assert.equal(walked?.count, 0)
+    assert.equal(scanned?.count, 0)
     await sql`update business_api.open_deliveries set due_at = now() - interval '1 second' where is_backing_off`
     assert.equal((await claim('second')).deliveries.length, 2)
   })

@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 const ENTRIES = 1_000_000
 const ORGANIZATION = 'org_large'
-/** Entries are a second apart. The rare ones are the oldest, where a walk along the ids would meet them last. */
+/** Entries are a second apart. The rare ones are the oldest, where a scan of the ids would meet them last. */
 const FIRST = Date.UTC(2026, 0, 1)
 const at = (entry: number) => new Date(FIRST + entry * 1000).toISOString()
 

@@ -11,7 +11,7 @@ import { createProjectStore } from '../../lib/postgres/projects.ts'
 import { createProposalStore } from '../../lib/postgres/proposals.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The host's reads cost as much in large tables as in small ones: no plan walks the records that a filter does not want. The
+// The host's reads cost as much in large tables as in small ones: no plan scans the records that a filter does not want. The
 // wanted records are the oldest of an organization in which they are rare, while the statistics of the table, made of a larger
 // organization, call them frequent. RECORDS=1000000 sets another number of records for each organization and table.
 

@@ -155,7 +155,7 @@ describe('a part of a purge', () => {
     assertAlike(await measureAll((database) => continuePurge(database, request)), 6000)
   })
 
-  test('walks past events that must stay, part by part, and reads each once', async () => {
+  test('scans past events that must stay, part by part, and reads each once', async () => {
     for (const { sql } of databases) {
       const old = sql`(select event.id from business_api.events event order by created_at limit 5000)`
       await reopenDeliveries(sql, sql`event_id in ${old}`)

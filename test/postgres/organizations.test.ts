@@ -251,11 +251,11 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
   await sql`
     insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
     select ${org}, 'POST /clients', 'm' || number, '', '', '{}', now() from generate_series(10000, 29999) as number`
-  const walks = [
+  const passes = [
     ['events', 'evt_m12000'],
     ['idempotency_keys', 'POST /clients', 'm12000'],
   ] as const
-  for (const after of walks) {
+  for (const after of passes) {
     const read = await rowsReadBy(async (tx) => {
       await tx`
         select business_api.forget_business_part(

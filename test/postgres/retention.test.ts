@@ -7,7 +7,7 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 
-// The purge that all processes share: turns, rests, and the second walk.
+// The purge that all processes share: turns, pauses, and the second pass.
 
 const ORGANIZATION = 'org_retention'
 const DAY_MS = 86_400_000
@@ -69,7 +69,7 @@ describe('continuePurge() in PostgreSQL', () => {
   }
 
   const letAnHourPass = () =>
-    sql`update business_api.purge_progress set revisited_at = revisited_at - interval '1 hour'`
+    sql`update business_api.purge_progress set second_pass_at = second_pass_at - interval '1 hour'`
 
   test('leaves the work to another purging process, without waiting', async () => {
     await publishOld(1)
@@ -81,7 +81,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('rests between two parts, whichever process asks', async () => {
+  test('pauses between two parts, whichever process asks', async () => {
     await publishOld(3)
     const other = createPostgresStore(database.url)
     const first = await purge({ limit: 1, share: 0.01 })
@@ -97,7 +97,7 @@ describe('continuePurge() in PostgreSQL', () => {
 
   test('goes on at once where the clock was set back', async () => {
     await publishOld(1)
-    await sql`update business_api.purge_progress set rests_until = now() + interval '1 day'`
+    await sql`update business_api.purge_progress set paused_until = now() + interval '1 day'`
     assert.equal((await purge()).events, 1)
   })
 
@@ -107,10 +107,10 @@ describe('continuePurge() in PostgreSQL', () => {
     const ahead = { createdAt: new Date(Date.now() + DAY_MS), organizationId: ORGANIZATION, id: 'evt_' }
     await sql`
       update business_api.purge_progress
-      set walk = ${sql.json({ event: ahead } as never)}, revisited_at = now() - interval '1 minute'`
-    assert.equal((await purge()).events, 1, 'the walk begins again')
+      set cursor = ${sql.json({ event: ahead } as never)}, second_pass_at = now() - interval '1 minute'`
+    assert.equal((await purge()).events, 1, 'the pass begins again')
     await finishDeliveries(sql, 'delivered')
-    await sql`update business_api.purge_progress set revisited_at = now() + interval '1 day'`
+    await sql`update business_api.purge_progress set second_pass_at = now() + interval '1 day'`
     assert.equal((await purge()).events, 1, 'and the hourly one does not wait for a day')
   })
 
@@ -125,7 +125,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('walks past more events that must stay than a part has, in single runs of new processes too', async () => {
+  test('scans past more events that must stay than a part has, in single runs of new processes too', async () => {
     await publishOld(2500)
     await reopenDeliveries(sql)
     const last = sql`(select id from business_api.events order by created_at desc, organization_id desc, id desc limit 1)`

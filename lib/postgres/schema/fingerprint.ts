@@ -192,13 +192,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column proposals.total': '9707b7b7a003',
     'column proposals.updated_at': '1b279d7afa79',
     'column proposals.version': '3f9165f799b9',
+    'column purge_progress.cursor': 'b3d0ff6b4d8e',
     'column purge_progress.organization_id': '338b0c07aa42',
+    'column purge_progress.paused_until': '54ff0ef01fe0',
     'column purge_progress.purged_at': 'b93ebeb571bf',
-    'column purge_progress.rests_until': '54ff0ef01fe0',
     'column purge_progress.retention_ms': '272dbcf4f5f9',
-    'column purge_progress.revisit': '24ef2499b20d',
-    'column purge_progress.revisited_at': '54ff0ef01fe0',
-    'column purge_progress.walk': 'b3d0ff6b4d8e',
+    'column purge_progress.second_cursor': '24ef2499b20d',
+    'column purge_progress.second_pass_at': '54ff0ef01fe0',
     'column rate_buckets.bucket': '0415511659f8',
     'column rate_buckets.full_at': '23a39d65b792',
     'column rate_buckets.held': 'bf4c4e6f5bb1',
@@ -287,11 +287,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '2426687ed090',
+      '75d446a3ade7',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '859ce91eecf1',
+      '2f574eed6f50',
     'function copy_key(organization_id text, business_id text)': '2f64b721f426',
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
@@ -351,9 +351,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       '00a79033d41c',
     'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      'f2a54ef1d321',
+      '87719f3bb67d',
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '3990f0a3fd79',
+      '15aed406fd29',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_sending boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       'e370865a7df3',
     'function literals_of(key jsonb)': 'a60f6abe1127',
@@ -378,9 +378,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '1899a2fc2851',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       'fec4a6a9843f',
-    'function purge_lag(retention_ms double precision, walk jsonb)': 'bef6a53dfbd1',
-    'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      '7fe3ef2122ea',
+    'function purge_lag(retention_ms double precision, cursor jsonb)': '0d67567c78bd',
+    'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
+      'f7fa8a2d6540',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '34577d808ed4',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
@@ -400,6 +400,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'f6d70875a65d',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
+    'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      '6a96d0e2b7df',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
@@ -407,8 +409,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '9c5816c10c05',
     'function unlisted_days()': '5b36ba3efc0d',
-    'function walk_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      '6a96d0e2b7df',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       'f62b3be0a4bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',

@@ -303,13 +303,13 @@ const WORKER = merge(BASE, PUBLISHING, {
     invoices: { select: true, update: ['status', 'changed_xid', 'updated_at'] },
     purge_progress: {
       select: true,
-      update: ['retention_ms', 'walk', 'revisit', 'revisited_at', 'purged_at', 'rests_until'],
+      update: ['retention_ms', 'cursor', 'second_cursor', 'second_pass_at', 'purged_at', 'paused_until'],
     },
   },
   functions: [
     'claim_deliveries',
     'pick_deliveries',
-    'walk_due_deliveries',
+    'scan_due_deliveries',
     'fit_bodies',
     'reclaim_lease',
     'reclaim_expired_leases',

@@ -2,7 +2,7 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 
-// Reads of records on behalf of the host's own code. Every list is a walk along one index, or along one range of an index for each
+// Reads of records on behalf of the host's own code. Every list is a scan of one index, or of one range of an index for each
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
 
 /** A kind of records. */
@@ -18,7 +18,7 @@ export interface Selection {
   readonly limit: number
   /** The id of the last record of the previous page; null: from the newest. */
   readonly before: string | null
-  /** The ranges to walk, of an index `(organization_id, column, id)`. Absent: the primary key. */
+  /** The ranges to scan, of an index `(organization_id, column, id)`. Absent: the primary key. */
   readonly ranges?: Ranges | undefined
   /** The value of a unique index `(organization_id, column)`, in place of ranges: at most one record. */
   readonly unique?: Unique | undefined
@@ -143,7 +143,7 @@ function selectRows(sql: Sql, kind: RecordTable, selection: Selection): Fragment
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
-    // The offset hides the order: without statistics PostgreSQL would walk the primary key for the value.
+    // The offset hides the order: without statistics PostgreSQL would scan the primary key for the value.
     return sql`
       select record.* from ${table} record
       where record.organization_id = ${organizationId}::text
@@ -158,7 +158,7 @@ function selectRows(sql: Sql, kind: RecordTable, selection: Selection): Fragment
 }
 
 /**
- * Builds the condition that a column has a value, as a range. With an equality PostgreSQL may take the column for a constant, walk
+ * Builds the condition that a column has a value, as a range. With an equality PostgreSQL may take the column for a constant, scan
  * the primary key and throw away what has another value: the whole table, if the value is rarer than the statistics say.
  */
 export function atValue(sql: Sql, column: Fragment, value: string): Fragment {

@@ -135,7 +135,7 @@ interface SchemaField {
   readonly isRequired: boolean
 }
 
-/** Deeper than every real schema: the bound ends the walk through a schema that contains itself. */
+/** Deeper than every real schema: the bound ends the recursion into a schema that contains itself. */
 const DEPTH_MAX = 6
 
 /** Lists the fields of a schema, including the fields inside objects and lists. */
