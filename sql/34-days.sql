@@ -1,4 +1,4 @@
--- Days: events, finished deliveries and attempts are kept in partitions by day, and an old day is dropped as a whole. The ids of
+-- Days: events, finished deliveries and attempts are stored in partitions by day, and an old day is dropped as a whole. The ids of
 -- deliveries begin with the moment of publishing (see delivery_digits), and so does the delivery_prefix of an event: the bounds of
 -- a day are such texts, and no table needs a column for the day. Open deliveries are not partitioned.
 
@@ -65,9 +65,9 @@ create table business_api.event_days (
   ends_at timestamptz not null,
   name text not null,
   -- Time of the latest attempt to drop the day.
-  looked_at timestamptz,
-  -- The oldest open delivery that was found in the day, as JSON: the day is kept. Null for a day that nothing keeps.
-  kept_by jsonb,
+  checked_at timestamptz,
+  -- The oldest open delivery that was found in the day, as JSON: the day is retained for it. Null if none was found.
+  retained_for jsonb,
   -- The tables are gone; the row stays until the day's event_ids are deleted.
   dropped_at timestamptz,
   constraint event_days_pkey primary key (organization_id, begins),
@@ -88,7 +88,7 @@ as $$
 $$;
 
 -- Computes the milliseconds beyond the retention after which a purge no longer waits for the end of an event's day: events of a
--- kept day, and events that were published with an old created_at, are then deleted row by row.
+-- retained day, and events that were published with an old created_at, are then deleted row by row.
 create function business_api.day_grace_ms(retention_ms double precision) returns double precision
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -183,7 +183,7 @@ begin
     insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
     values (first_id, end_id, $2, $3, $1)
     on conflict on constraint event_days_pkey do update
-      set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+      set ends = excluded.ends, ends_at = excluded.ends_at, checked_at = null, retained_for = null, dropped_at = null;
   exception
     -- Another transaction has written the row, and this one is repeatable read.
     when serialization_failure then null;

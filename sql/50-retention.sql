@@ -281,14 +281,14 @@ begin
   if not found and exists (select 1 from business_api.purge_progress) then
     -- Another process holds the row and purges.
     return jsonb_build_object(
-      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', json_build_array()
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'retained', json_build_array()
     );
   end if;
   -- A clock that was set back must not stop the purge.
   if progress.paused_until > begun_at and progress.paused_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.paused_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
+      'waitMs', extract(epoch from progress.paused_until - begun_at) * 1000, 'lagMs', null, 'retained', json_build_array()
     );
   end if;
 
@@ -306,7 +306,7 @@ begin
     return jsonb_build_object(
       'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
       'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-      'lagMs', business_api.purge_lag(retention_ms, progress.cursor), 'kept', coalesce(day -> 'kept', '[]')
+      'lagMs', business_api.purge_lag(retention_ms, progress.cursor), 'retained', coalesce(day -> 'retained', '[]')
     );
   end if;
 
@@ -346,7 +346,7 @@ begin
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
     'lagMs', business_api.purge_lag(retention_ms, part -> 'cursor'),
-    'kept', coalesce(day -> 'kept', '[]')
+    'retained', coalesce(day -> 'retained', '[]')
   );
 end
 $$;

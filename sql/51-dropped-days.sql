@@ -1,9 +1,9 @@
 -- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Row by row (50-retention.sql)
--- go only the events of days that are kept, those that were published with an old created_at, and those of a purge by hand.
+-- go only the events of retained days, those that were published with an old created_at, and those of a purge by hand.
 
 -- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
 -- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the
--- endpoint and the time of publishing; an empty object if the scan ends after 100,000 steps (a second) without an answer; null if
+-- endpoint and the time of publishing; an empty object if the scan ends after 100,000 steps (a second) without a result; null if
 -- nothing in the range is open.
 create function business_api.find_open_delivery(begins text, ends text) returns jsonb
 language plpgsql stable
@@ -40,20 +40,20 @@ end
 $$;
 select business_api.forbid_plans('find_open_delivery', 'enable_sort');
 
--- Returns the open deliveries for which days are kept, as a JSON array with the oldest of each endpoint, at most 100.
-create function business_api.kept_deliveries() returns jsonb
+-- Returns the open deliveries for which days are retained, as a JSON array with the oldest of each endpoint, at most 100.
+create function business_api.retained_deliveries() returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(jsonb_agg(kept.delivery order by kept.begins), '[]')
+  select coalesce(jsonb_agg(retained.delivery order by retained.begins), '[]')
     from (
-      select (array_agg(d.kept_by order by d.begins))[1] as delivery, min(d.begins) as begins
+      select (array_agg(d.retained_for order by d.begins))[1] as delivery, min(d.begins) as begins
         from business_api.event_days d
-       where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
-       group by d.kept_by ->> 'organizationId', d.kept_by ->> 'endpointId'
+       where d.organization_id = '' and d.dropped_at is null and d.retained_for is not null
+       group by d.retained_for ->> 'organizationId', d.retained_for ->> 'endpointId'
        order by 2
        limit 100
-    ) as kept
+    ) as retained
 $$;
 
 -- Returns the tables of a day, in a list for a statement; null if somebody has dropped all.
@@ -71,7 +71,7 @@ end
 $$;
 
 -- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
--- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `kept`: the open
+-- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `retained`: the open
 -- deliveries for which days stay.
 --
 -- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
@@ -80,7 +80,7 @@ $$;
 -- than 50 ms: after six hours the drop waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so that
 -- no deadlock ends a transaction of the host, and no vacuum is cancelled.
 --
--- The days are looked at in turn, because the oldest days may all be kept.
+-- The days are checked in turn, because the oldest days may all be retained.
 --
 -- Nothing open is lost. A delivery of an old day can become open in three ways:
 --
@@ -91,7 +91,7 @@ $$;
 -- Each of these writes to a table of the day. The share locks on these tables wait for the end of such transactions, and keep new ones
 -- out. The second scan begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
 -- added. A transaction with one snapshot for all statements (repeatable read) finds only what was open when it began, and drops only a
--- day without rows. The locks end with the look, also where the day stays.
+-- day without rows. The locks end with the check, also if the day stays.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -102,7 +102,7 @@ declare
   at_time timestamptz := clock_timestamp();
   old_before timestamptz;
   day business_api.event_days;
-  look_at timestamptz;
+  check_at timestamptz;
   is_locked boolean;
   holder jsonb;
   tables text;
@@ -118,16 +118,16 @@ begin
     end;
   end if;
 
-  -- A day that is kept is looked at again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
+  -- A retained day is checked again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
   -- that no publisher is still at work on it.
   old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
   for day in
     select d.* from business_api.event_days d
      where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before
-       and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
-     order by d.looked_at nulls first, d.begins
+       and coalesce(d.checked_at not between at_time - interval '10 minutes' and at_time, true)
+     order by d.checked_at nulls first, d.begins
   loop
-    look_at := at_time;
+    check_at := at_time;
     is_locked := false;
     holder := business_api.find_open_delivery(day.begins, day.ends);
     if holder is null then
@@ -136,7 +136,7 @@ begin
           perform set_config('lock_timeout', '500ms', true);
         else
           perform set_config('lock_timeout', '50ms', true);
-          look_at := at_time - interval '9 minutes';
+          check_at := at_time - interval '9 minutes';
         end if;
         tables := business_api.tables_of_day(day.name);
         if tables is not null then
@@ -155,12 +155,12 @@ begin
           if tables is not null then
             execute 'drop table ' || tables;
           end if;
-          update business_api.event_days d set dropped_at = at_time, kept_by = null
+          update business_api.event_days d set dropped_at = at_time, retained_for = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'kept', business_api.kept_deliveries());
+          return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'retained', business_api.retained_deliveries());
         end if;
         -- Gives up the locks.
-        raise exception 'the day is kept';
+        raise exception 'the day is retained';
       exception
         when lock_not_available or deadlock_detected then is_locked := true;
         when raise_exception then
@@ -168,17 +168,17 @@ begin
           if holder is null then
             raise;
           end if;
-          look_at := at_time;
+          check_at := at_time;
       end;
     end if;
-    -- A look that ended without an answer says nothing about the endpoint for which the day was kept until now.
+    -- A check that ended without a result says nothing about the endpoint for which the day was retained until now.
     update business_api.event_days d
-       set looked_at = look_at, kept_by = case when holder = '{}' then d.kept_by else holder end
+       set checked_at = check_at, retained_for = case when holder = '{}' then d.retained_for else holder end
      where d.organization_id = '' and d.begins = day.begins;
     if is_locked then
       -- Another day would wait for the same transaction. It is tried first the next time.
-      update business_api.event_days d set looked_at = look_at - interval '1 second'
-       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.kept_by is null
+      update business_api.event_days d set checked_at = check_at - interval '1 second'
+       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.retained_for is null
          and d.begins <> day.begins;
     end if;
     exit when is_locked or clock_timestamp() > at_time + interval '200 milliseconds';
@@ -203,7 +203,7 @@ begin
     end if;
   end if;
   return jsonb_build_object(
-    'days', 0, 'events', 0, 'kept', business_api.kept_deliveries(),
+    'days', 0, 'events', 0, 'retained', business_api.retained_deliveries(),
     'isDone', not exists (
       select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
     )
@@ -212,7 +212,7 @@ end
 $$;
 revoke execute on function business_api.purge_days(double precision, integer) from public;
 
--- Computes the milliseconds since the oldest day that may be dropped was to be gone: it was looked at, and no open delivery keeps it.
+-- Computes the milliseconds since the oldest day that may be dropped was to be gone: it was checked, and is not retained.
 -- So a transaction that is in the way for days is reported. Zero if there is none. With the privileges of the schema's owner, because
 -- the parts of an application that read the lag need not read the days.
 create function business_api.late_day_ms(retention_ms double precision) returns double precision
@@ -226,7 +226,7 @@ begin
              - business_api.day_grace_ms(retention_ms)
            ), 0))
       from business_api.event_days d
-     where d.organization_id = '' and d.dropped_at is null and d.looked_at is not null and d.kept_by is null
+     where d.organization_id = '' and d.dropped_at is null and d.checked_at is not null and d.retained_for is null
   );
 end
 $$;

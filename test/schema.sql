@@ -93,8 +93,8 @@ create table business_api.event_days (
   begins_at timestamp with time zone not null,
   ends_at timestamp with time zone not null,
   name text not null,
-  looked_at timestamp with time zone,
-  kept_by jsonb,
+  checked_at timestamp with time zone,
+  retained_for jsonb,
   dropped_at timestamp with time zone,
   constraint event_days_pkey PRIMARY KEY (organization_id, begins),
   constraint event_days_organization_id_check CHECK ((organization_id = ''::text))
@@ -432,7 +432,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- b1c0447a1167 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- d2205693b4b0 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone)
--- 6c7a4c07d2c2 business_api.continue_purge(double precision,integer,double precision)
+-- 3bf4b06d2829 business_api.continue_purge(double precision,integer,double precision)
 -- dbabf1d18e81 business_api.copy_key(text,text)
 -- 022ca857fe7f business_api.copy_to_client(text,text,text)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
@@ -469,9 +469,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8c527ca4fcd4 business_api.is_outdated(text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
--- 471952fe1239 business_api.kept_deliveries()
 -- 4c580128e472 business_api.last_attempts(text,text[])
--- 5e2bc955f059 business_api.late_day_ms(double precision)
+-- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
 -- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
 -- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
@@ -479,7 +478,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 66995d5ace7a business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
 -- 567af8cc18a3 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
--- d2ba1147689f business_api.make_day(text,timestamp with time zone,timestamp with time zone)
+-- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
@@ -489,7 +488,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
 -- 051b49aa3904 business_api.publish_event(text,text,jsonb,text,text)
--- 902591e7d69e business_api.purge_days(double precision,integer)
+-- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d7da72cbc89e business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- bb2c9563abb8 business_api.purge_lag(double precision,jsonb)
@@ -507,6 +506,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 0bf6dd183f45 business_api.renew_copy(text,text)
 -- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
+-- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- df8d4d3257b5 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
 -- 45a395123034 business_api.skip_pending(text,text)

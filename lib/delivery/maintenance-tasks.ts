@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { InvoiceStore } from '../resources/invoices.ts'
 import { overdueRequest } from '../resources/overdue.ts'
-import type { DeliveryStore, KeptDelivery } from '../webhooks/deliveries.ts'
+import type { DeliveryStore, RetainedDelivery } from '../webhooks/deliveries.ts'
 import type { ExpiryRequest, Notice, NoticeStore, RetentionBehindNotice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Rows of each kind in a part of a purge; fewer after a part that has failed or taken too long. */
+/** Maximum number of rows of each kind in a part of a purge; fewer after a part that failed or took too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
@@ -18,16 +18,16 @@ const PURGE_SHARE = 0.25
 /** 1,000 years: longer than any host keeps events. */
 const FOREVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
 
-/** Failed parts in a row that are worth a notice. */
+/** Consecutive failed parts before a notice is sent. */
 const FAILURES_MAX = 3
-/** Greatest lag without a notice, and the time for catching up after a pause of all loops. */
+/** Maximum lag without a notice, in ms, and the time allowed for catching up after all loops were stopped. */
 const LAG_MAX_MS = 60 * 60 * 1000
 const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
  * Creates the task that purges old events and expired idempotency keys, part by part, and sends a notice when the purge fails
  * again and again or does not keep up: once, until a part succeeds or the purge has caught up. Other notices name the endpoints for
- * which old events are kept.
+ * whose deliveries old events are retained.
  *
  * @param retentionMs age of the events to purge in milliseconds; `false` keeps every event and purges expired idempotency
  *   keys only
@@ -44,7 +44,7 @@ export function createPurge(
   let failures = 0
   let laggingSince: number | undefined
   let hasNotifiedOfLag = false
-  let endpointsKeptFor = new Set<string>()
+  let endpointsOfRetained = new Set<string>()
 
   function send(notice: Pick<RetentionBehindNotice, 'reason' | 'lagMs' | 'failures'>): void {
     notify([{ kind: 'retention_behind', retentionMs: eventsAfterMs, ...notice }])
@@ -62,10 +62,10 @@ export function createPurge(
     send({ reason: 'slow', lagMs, failures })
   }
 
-  function judgeKept(kept: readonly KeptDelivery[]): void {
-    const newlyKept = kept.filter((delivery) => !endpointsKeptFor.has(endpointOf(delivery)))
-    notify(newlyKept.map((delivery) => ({ kind: 'events_kept', ...delivery })))
-    endpointsKeptFor = new Set(kept.map(endpointOf))
+  function judgeRetained(retained: readonly RetainedDelivery[]): void {
+    const added = retained.filter((delivery) => !endpointsOfRetained.has(endpointOf(delivery)))
+    notify(added.map((delivery) => ({ kind: 'events_kept', ...delivery })))
+    endpointsOfRetained = new Set(retained.map(endpointOf))
   }
 
   function judgePart(lagMs: number, waitMs: number): void {
@@ -86,13 +86,13 @@ export function createPurge(
     // Null: no part was purged, because another process purges or the purge is paused. Neither is a success or a failure.
     if (report.lagMs !== null) {
       judgePart(report.lagMs, report.waitMs)
-      judgeKept(report.kept)
+      judgeRetained(report.retained)
     }
     return report.isDone || report.waitMs
   }
 }
 
-function endpointOf({ organizationId, endpointId }: KeptDelivery): string {
+function endpointOf({ organizationId, endpointId }: RetainedDelivery): string {
   return JSON.stringify([organizationId, endpointId])
 }
 

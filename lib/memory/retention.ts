@@ -58,7 +58,7 @@ export function continuePurge(
     isDone: next === null,
     waitMs: (performance.now() - begunAt) * (1 / share - 1),
     lagMs: left === undefined ? 0 : oldBefore - left.createdAt,
-    kept: [],
+    retained: [],
   }
 }
 

@@ -284,7 +284,7 @@ export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' |
 }
 
 /** An open delivery that is older than the retention. */
-export interface KeptDelivery extends EndpointRef {
+export interface RetainedDelivery extends EndpointRef {
   /** Creation of the delivery. */
   readonly since: string
 }
@@ -294,10 +294,10 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
   /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
   readonly days: number
   /**
-   * The open deliveries for which days beyond the retention are kept: the oldest of each endpoint, at most 100, oldest first. Empty if
-   * none was looked for, and in a store without days.
+   * The open deliveries for which days beyond the retention are retained: the oldest of each endpoint, max 100, oldest first. Empty if
+   * no day was checked, and in a store without days.
    */
-  readonly kept: readonly KeptDelivery[]
+  readonly retained: readonly RetainedDelivery[]
   /** True if nothing that can be purged is left, or if another process is purging. */
   readonly isDone: boolean
   /** Milliseconds until the next part may begin. */

@@ -75,9 +75,9 @@ export interface RetentionBehindNotice {
 }
 
 /**
- * Events older than the retention are kept with their whole day, because a delivery of that day is still open: an endpoint was paused
- * for longer than the retention. Sent once by each process for each endpoint, while a day is kept for the endpoint. A day with open
- * deliveries of several endpoints is kept for one of them after the other.
+ * Events older than the retention are retained with their whole day, because a delivery of that day is still open: an endpoint was
+ * paused for longer than the retention. Sent once by each process for each endpoint, while a day is retained for the endpoint. A day
+ * with open deliveries of several endpoints is retained for one of them after the other.
  */
 export interface EventsKeptNotice extends EndpointRef {
   readonly kind: 'events_kept'

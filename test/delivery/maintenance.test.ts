@@ -10,7 +10,7 @@ import { addEndpoint, createTestSender, describeOnMemory, NO_POLL, publish, with
 // The tasks of a loop beside the deliveries: the repetition of each task, and the purge.
 
 describe('repeatTask() of a purge', () => {
-  const DONE = { events: 0, days: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0, kept: [] }
+  const DONE = { events: 0, days: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0, retained: [] }
   const MORE = { ...DONE, isDone: false, waitMs: 75 }
   const FAILED = undefined
   const HOUR_MS = 3_600_000
@@ -88,10 +88,10 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
-  test('sends a notice of each endpoint for which old events are kept, once while they are kept for it', async () => {
-    const kept = (...endpointIds: string[]) => ({
+  test('sends a notice of each endpoint for which old events are retained, once while they are retained for it', async () => {
+    const retaining = (...endpointIds: string[]) => ({
       ...DONE,
-      kept: endpointIds.map((endpointId) => ({
+      retained: endpointIds.map((endpointId) => ({
         organizationId: 'org_1',
         endpointId,
         since: '2026-03-14T09:26:53.589Z',
@@ -99,16 +99,19 @@ describe('repeatTask() of a purge', () => {
     })
     const busy = { ...DONE, lagMs: null }
     const { notices } = await repeatPurge([
-      kept('we_1'),
+      retaining('we_1'),
       busy,
-      kept('we_1', 'we_2'),
-      kept('we_2'),
+      retaining('we_1', 'we_2'),
+      retaining('we_2'),
       DONE,
-      kept('we_3', 'we_2'),
+      retaining('we_3', 'we_2'),
     ])
     assert.deepEqual(
       notices,
-      kept('we_1', 'we_2', 'we_3', 'we_2').kept.map((delivery) => ({ kind: 'events_kept', ...delivery })),
+      retaining('we_1', 'we_2', 'we_3', 'we_2').retained.map((delivery) => ({
+        kind: 'events_kept',
+        ...delivery,
+      })),
     )
   })
 
@@ -233,7 +236,7 @@ describeOnMemory('runOnce()', (under) => {
       isDone: ++purges === 4,
       waitMs: 1,
       lagMs: 0,
-      kept: [],
+      retained: [],
     })
     await under.loop(createTestSender(), {}, withDeliveries(under.store, { continuePurge })).runOnce()
     assert.equal(purges, 4)

@@ -12,7 +12,7 @@ import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_
 import { makeDay } from '../_days.ts'
 import { until } from '../faults/_fixture.ts'
 
-// The days of events and deliveries: made ahead, read one by one, kept for what is open, and dropped as a whole.
+// The days of events and deliveries: made ahead, read one by one, retained for what is open, and dropped as a whole.
 
 const DAY_MS = 86_400_000
 const RETENTION_MS = 30 * DAY_MS
@@ -47,8 +47,8 @@ const ago = (days: number): Date => new Date(Date.now() - days * DAY_MS)
 const purge = (by: PostgresStore = store) =>
   by.deliveries.continuePurge({ eventsAfterMs: RETENTION_MS, limit: 1000, share: 1 })
 
-/** As if days that were looked at had been looked at long ago. */
-const letTimePass = () => sql`update business_api.event_days set looked_at = null`
+/** As if days that were checked had been checked long ago. */
+const letTimePass = () => sql`update business_api.event_days set checked_at = null`
 
 /** Makes a day with events, each delivered after an attempt. @returns the name of the day and the ids of the deliveries */
 async function fillDay(
@@ -548,7 +548,7 @@ describe('An old day', () => {
     const old = await fillDay(ago(40), 3)
     const young = await fillDay(ago(20), 3)
     const report = await purge()
-    assert.deepEqual([report.days, report.isDone, report.kept], [1, false, []])
+    assert.deepEqual([report.days, report.isDone, report.retained], [1, false, []])
     assert.deepEqual([await isThere(old.name), await isThere(young.name)], [false, true])
     await purge()
     const left = await sql`select 1 from business_api.event_days where name = ${old.name}`
@@ -582,9 +582,9 @@ describe('An old day', () => {
       assert.deepEqual(await recover(ids.slice(1, 2)), ids.slice(1, 2))
       if (Object.keys(values).length > 0) await sql`update business_api.open_deliveries set ${sql(values)}`
       const endpointId = state === 'of a paused endpoint' ? 'we_paused' : 'we_1'
-      const { days, kept } = await purge()
+      const { days, retained } = await purge()
       assert.equal(days, 0)
-      const { since, ...names } = kept[0] ?? assert.fail('nothing is named')
+      const { since, ...names } = retained[0] ?? assert.fail('nothing is named')
       assert.deepEqual(names, { organizationId: ORGANIZATION, endpointId })
       assert.ok(Math.abs(Date.parse(since) - ago(40).getTime()) < 60_000, since)
       assert.equal(await isThere(name), true)
@@ -592,10 +592,10 @@ describe('An old day', () => {
       assert.equal((await sql`select 1 from business_api.events`).length, 1)
 
       await sql`delete from business_api.open_deliveries`
-      assert.equal((await purge()).days, 0, 'looked at again after ten minutes')
+      assert.equal((await purge()).days, 0, 'checked again after ten minutes')
       await letTimePass()
       const after = await purge()
-      assert.deepEqual([after.days, after.kept], [1, []])
+      assert.deepEqual([after.days, after.retained], [1, []])
       assert.equal(await isThere(name), false)
     })
   }
@@ -610,10 +610,10 @@ describe('An old day', () => {
       await recover(ids)
       await sql`update business_api.open_deliveries set endpoint_id = ${endpointId} where id = ${ids[0] ?? ''}`
     }
-    const { days, kept } = await purge()
+    const { days, retained } = await purge()
     assert.equal(days, 0)
     assert.deepEqual(
-      kept.map(({ endpointId, since }) => [
+      retained.map(({ endpointId, since }) => [
         endpointId,
         Math.round((Date.now() - Date.parse(since)) / DAY_MS),
       ]),
@@ -635,15 +635,15 @@ describe('An old day', () => {
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
       select 'org_m', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_m', now()`
-    const { days, kept } = await purge()
-    assert.deepEqual([days, kept[0]?.organizationId, kept[0]?.endpointId], [0, 'org_m', 'we_m'])
+    const { days, retained } = await purge()
+    assert.deepEqual([days, retained[0]?.organizationId, retained[0]?.endpointId], [0, 'org_m', 'we_m'])
     await sql`delete from business_api.open_deliveries where organization_id = 'org_m'`
     await letTimePass()
     assert.equal((await purge()).days, 1)
     assert.equal(await isThere(name), false)
   })
 
-  test('stays for a delivery behind those of 100,000 other organizations, which are too many to look at, and is named later', async () => {
+  test('stays for a delivery behind those of 100,000 other organizations, which are too many to inspect, and is named later', async () => {
     const { name, ids } = await fillDay(ago(40), 1)
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
@@ -654,18 +654,18 @@ describe('An old day', () => {
     // Without the store's limit of time for a statement.
     const purgeDays = async (): Promise<unknown> => {
       const [{ report } = {}] = await sql`select business_api.purge_days(${RETENTION_MS}, 1000) as report`
-      return [report.days, report.kept[0]?.organizationId, await isThere(name)]
+      return [report.days, report.retained[0]?.organizationId, await isThere(name)]
     }
     assert.deepEqual(await purgeDays(), [0, undefined, true])
     await sql`delete from business_api.open_deliveries where organization_id = 'org_a1'`
-    assert.deepEqual(await purgeDays(), [0, undefined, true], 'looked at again after ten minutes')
+    assert.deepEqual(await purgeDays(), [0, undefined, true], 'checked again after ten minutes')
     await letTimePass()
     assert.deepEqual(await purgeDays(), [0, 'org_z', true])
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
       values ('org_a1', ${`${idPrefixAt('dlv', Date.now())}1`}, 'evt_x', 'project.completed', 'we_x', now())`
     await letTimePass()
-    assert.deepEqual(await purgeDays(), [0, 'org_z', true], 'still named after a look without an answer')
+    assert.deepEqual(await purgeDays(), [0, 'org_z', true], 'still named after a check without a result')
     await sql`truncate business_api.open_deliveries`
     await letTimePass()
     assert.equal((await purge()).days, 1)
@@ -708,7 +708,7 @@ describe('An old day', () => {
           )
         }
         const [day] = await sql`
-          select now() - looked_at > interval '8 minutes' as is_soon from business_api.event_days where name = ${name}`
+          select now() - checked_at > interval '8 minutes' as is_soon from business_api.event_days where name = ${name}`
         assert.equal(
           day?.is_soon,
           eventsAfterMs !== RETENTION_MS,
@@ -755,7 +755,7 @@ describe('An old day', () => {
       assert.deepEqual([report.days, await isThere(name)], [0, true])
       assert.deepEqual([...(await locksOf(true))], [])
       await purger`commit`
-      return report.kept.length > 0
+      return report.retained.length > 0
     }
     try {
       let tries = 1
@@ -791,7 +791,7 @@ describe('An old day', () => {
       assert.equal(days, 0)
       // The next part would wait for the same transaction on behalf of the other day.
       const [other] = await sql`
-        select looked_at > now() - interval '1 minute' as is_later from business_api.event_days where name = ${younger}`
+        select checked_at > now() - interval '1 minute' as is_later from business_api.event_days where name = ${younger}`
       assert.equal(other?.is_later, true, 'one long wait in ten minutes')
       // The older day ended 40 to 41 days ago, and was to go two and a half days after the retention.
       assert.ok(lagMs !== null && lagMs > 7 * DAY_MS && lagMs < 9 * DAY_MS, `${lagMs} ms`)
@@ -826,7 +826,7 @@ describe('An old day', () => {
     assert.deepEqual([dropped, await isThere(name)], [1, false])
   })
 
-  test('goes although a dozen older days are kept', async () => {
+  test('goes although a dozen older days are retained', async () => {
     for (let age = 60; age > 48; age--) {
       const { ids } = await sql.begin((tx) => fillDay(ago(age), 1, tx))
       await recover(ids)
@@ -835,11 +835,11 @@ describe('An old day', () => {
     // Each minute a part, as a loop does when a part has left nothing to do.
     for (let minute = 0; minute < 15 && (await isThere(name)); minute++) {
       await purge()
-      await sql`update business_api.event_days set looked_at = looked_at - interval '1 minute'`
+      await sql`update business_api.event_days set checked_at = checked_at - interval '1 minute'`
     }
     assert.equal(await isThere(name), false)
-    const [kept] = await sql`select count(kept_by)::int as count from business_api.event_days`
-    assert.equal(kept?.count, 12)
+    const [retained] = await sql`select count(retained_for)::int as count from business_api.event_days`
+    assert.equal(retained?.count, 12)
   })
 
   test('is not dropped under repeatable read while it has rows, because a redelivery might be invisible', async () => {

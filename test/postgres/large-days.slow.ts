@@ -68,7 +68,7 @@ test('a day of a million deliveries is dropped while others publish and read, wh
   let days = 0
   let dropMs = 0
   for (let tries = 0; days === 0 && tries < 20; tries++) {
-    await sql`update business_api.event_days set looked_at = null`
+    await sql`update business_api.event_days set checked_at = null`
     const begunAt = performance.now()
     const report = await store.deliveries.continuePurge({ eventsAfterMs: 30 * DAY_MS, limit: 1000, share: 1 })
     dropMs = performance.now() - begunAt

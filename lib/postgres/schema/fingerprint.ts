@@ -72,13 +72,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.tls_ms': '5d2bfca20d4d',
     'column event_days.begins': '0415511659f8',
     'column event_days.begins_at': '60019a7f1daa',
+    'column event_days.checked_at': 'b93ebeb571bf',
     'column event_days.dropped_at': 'b93ebeb571bf',
     'column event_days.ends': '0415511659f8',
     'column event_days.ends_at': '60019a7f1daa',
-    'column event_days.kept_by': '24ef2499b20d',
-    'column event_days.looked_at': 'b93ebeb571bf',
     'column event_days.name': 'cafe39a033bf',
     'column event_days.organization_id': '338b0c07aa42',
+    'column event_days.retained_for': '24ef2499b20d',
     'column event_ids.delivery_prefix': '0415511659f8',
     'column event_ids.id': '0415511659f8',
     'column event_ids.organization_id': '0415511659f8',
@@ -291,7 +291,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '2f574eed6f50',
+      'a069a1368134',
     'function copy_key(organization_id text, business_id text)': '2f64b721f426',
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
@@ -341,9 +341,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
-    'function kept_deliveries()': 'f296bddbf06a',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
-    'function late_day_ms(retention_ms double precision)': '56be450abde9',
+    'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
@@ -358,7 +357,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'e370865a7df3',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '2c16d3d30168',
+      '1e422b2817c8',
     'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
@@ -373,7 +372,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '270b79618e7e',
-    'function purge_days(retention_ms double precision, part_limit integer)': '5532c991f21a',
+    'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '1899a2fc2851',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
@@ -398,6 +397,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '3f0ce45cdd87',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
+    'function retained_deliveries()': '250744daa8fe',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':

@@ -338,7 +338,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'tables_of_day',
     'day_bound',
     'find_open_delivery',
-    'kept_deliveries',
+    'retained_deliveries',
     'day_grace_ms',
     'day_width',
     'count_queue',
