@@ -56,7 +56,7 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- The businesses that were changed by hand since they were copied. Normally there are none, and a list of clients looks into an empty
+-- The businesses that were changed by hand since they were copied. Normally there are none, and a list of clients reads an empty
 -- index.
 create index businesses_organization_id_idx on business_api.businesses (organization_id)
   where business_api.is_outdated(representation, copied);

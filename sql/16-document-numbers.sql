@@ -56,7 +56,7 @@ end
 $$;
 
 -- Finds the first free number of a series after `taken`. One statement reads all numbers: a host may have imported a hundred
--- thousand numbers, and one look-up for each would take longer than a statement may.
+-- thousand numbers, and one lookup for each would take longer than a statement may.
 create function business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
 returns bigint
 language plpgsql stable

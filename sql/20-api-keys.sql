@@ -1,4 +1,4 @@
--- API keys. The look-up by digest is the only look-up that cannot begin with organization_id, because the key determines the
+-- API keys. The lookup by digest is the only lookup that cannot begin with organization_id, because the key determines the
 -- organization of a request.
 --
 -- Every function of the schema empties search_path. Otherwise a function in `public` that has the name of a function of

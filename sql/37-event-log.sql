@@ -2,7 +2,7 @@
 -- session.
 
 -- Finds events by their ids, in no certain order. An id of the library begins with the time of publishing, and event_ids has the days
--- of other ids; only an id that neither leads to an event is looked for in every day: an unknown id, or the id of a process whose
+-- of other ids; only an id that neither leads to an event is searched for in every day: an unknown id, or the id of a process whose
 -- clock is wrong. Each statement is planned for the bounds at hand, because plans for all days take ten times as long to make as to
 -- run.
 create function business_api.find_events(organization_id text, ids text[]) returns setof business_api.events

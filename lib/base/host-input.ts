@@ -6,7 +6,7 @@ import { type IdKind, isIdOf } from './ids.ts'
 /** The host's name for an organization: any text that a database can keep. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
-/** An id to look for. An id that no store can hold becomes the empty id, which no record has. */
+/** An id to search for. An id that no store can hold becomes the empty id, which no record has. */
 export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.string('must be a string'),
   v.transform((id) => (field.isStorable(id) ? id : '')),

@@ -23,7 +23,7 @@ export interface Page<Item> {
 }
 
 /**
- * The fields of a {@link PageQuery} for a list of ids that the library makes. A text that is not an id is refused, not looked for:
+ * The fields of a {@link PageQuery} for a list of ids that the library makes. A text that is not an id is rejected, not searched for:
  * any text sorts somewhere, often after every id, so that a mistaken cursor would give the first page again and again.
  *
  * @param kind of the items

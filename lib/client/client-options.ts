@@ -6,7 +6,7 @@ export interface ApiClientOptions {
   readonly url: string
   /** The API key. Sent in the header Authorization and shown nowhere else. */
   readonly key: string
-  /** Milliseconds for one attempt, from the look-up of the name to the last byte of the answer. Default 10,000. */
+  /** Milliseconds for one attempt, from the lookup of the name to the last byte of the answer. Default 10,000. */
   readonly timeoutMs?: number | undefined
   /** Attempts after the first, for a call that may succeed later. Default 5; 0: none. */
   readonly maxRetries?: number | undefined

@@ -139,7 +139,7 @@ export interface Memory {
   organizations(): Iterable<Organization>
   /** Removes an organization with everything that it keeps. */
   remove(id: string): void
-  /** The owner of each key's digest: the only look-up that cannot begin with the organization. */
+  /** The owner of each key's digest: the only lookup that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
   /** Deliveries that are being sent, of all organizations, in the order of claiming. */
   readonly sending: Set<StoredDelivery>

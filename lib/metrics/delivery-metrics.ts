@@ -49,7 +49,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
     {
       name: 'business_api_attempt_duration_seconds',
       otelName: 'business_api.attempt.duration',
-      help: 'Seconds from the name look-up to the last byte of an attempt.',
+      help: 'Seconds from the name lookup to the last byte of an attempt.',
       unit: 's',
     },
     ATTEMPT_BOUNDS,

@@ -6,7 +6,7 @@ import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
-/** The share of the look-ups of API keys: the organization is not known yet. */
+/** Connection share of API key lookups: the organization is not known yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
 /** Creates the slice of API keys and of the admission of requests, in PostgreSQL. */

@@ -30,8 +30,8 @@ const COLUMNS = [
 
 const TABLE = 'business_api.clients'
 
-// A list shows the copies of businesses: see "Copies of businesses" in sql/11-clients.sql. The index of outdated businesses is looked
-// into once for a list, by a subquery that depends on no record. Without a good copy the business is looked up by the key: a subquery,
+// A list shows the copies of businesses: see "Copies of businesses" in sql/11-clients.sql. The index of outdated businesses is queried
+// once for a list, by a subquery that depends on no record. Without a good copy the business is looked up by the key: a subquery,
 // because PostgreSQL runs only the branch of `case` that is needed, and a join has a step for each record.
 const LIST = defineList(TABLE, {
   columns: ['business_id', 'representation', 'business_copy', 'has_copy'],

@@ -192,7 +192,7 @@ export function newLead(
     expectedValue: input.expectedValue ?? null,
     createdAt: toTimestamp(context.now),
   }
-  // No business has an id that cannot be stored, nor the empty id, which every store can look for.
+  // No business has an id that cannot be stored, nor the empty id, which every store can search for.
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { lead, businessId },

@@ -56,7 +56,7 @@ const SOCKET_OPTIONS = {
 
 /**
  * Opens a connection to an allowed address. The addresses that the socket itself will use are judged, never the addresses of an
- * earlier look-up: a name that is resolved a second time may have other addresses by then. The remote address is judged once
+ * earlier lookup: a name that is resolved a second time may have other addresses by then. The remote address is judged once
  * more, before a byte is written.
  *
  * @returns the connection, so that dialling can be stopped; `undefined` if the address was refused before dialling
@@ -149,14 +149,14 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
-/** Milliseconds after which a look-up counts as lost, because no attempt can still be waiting. */
+/** Milliseconds after which a lookup counts as lost, because no attempt can still be waiting. */
 const LOST_AFTER_MS = 10_000
 
 /**
- * Makes at most one look-up at a time for each name (single flight). The system resolves only a few names at once, and
+ * Makes at most one lookup at a time for each name (single flight). The system resolves only a few names at once, and
  * an endpoint with a silent name server would take all these places with a few attempts.
  *
- * @param lostAfterMs milliseconds after which a look-up that never calls back no longer holds its name
+ * @param lostAfterMs milliseconds after which a lookup that never calls back no longer holds its name
  */
 export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
   const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()

@@ -128,8 +128,8 @@ interface UrlParts {
 const TARGETS_MAX = 1000
 
 /**
- * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a look-up never
- * changes. The function throws `SendError` for a URL that is refused without a look-up.
+ * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a lookup never
+ * changes. The function throws `SendError` for a URL that is refused without a lookup.
  */
 function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
   const targets = new Map<string, UrlParts>()

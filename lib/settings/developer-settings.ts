@@ -38,7 +38,7 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
   /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined
   /**
-   * Resolves names when an endpoint is registered. Default: the look-up of the `sender`; without a sender
+   * Resolves names when an endpoint is registered. Default: the lookup of the `sender`; without a sender
    * `publicLookup`, or `dns.lookup` with `allowPrivateNetworks`.
    */
   lookup?: Lookup | undefined

@@ -174,7 +174,7 @@ export function createEndpointSettings(
       const ref = { organizationId: call.organizationId, endpointId: id }
       checkHeaderBounds(headers, call.action)
       const secret = generateSigningSecret()
-      // Before the name look-up: without a key to seal with, nothing that the URL says matters.
+      // Before the name lookup: without a key to seal with, nothing that the URL says matters.
       const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
       await checkUrl(judge, chosen.url, call.action)
       const endpoint = { id, ...chosen, ...sealed, createdAt: toTimestamp(clock()) }

@@ -32,7 +32,7 @@ export interface EventDetails extends LoggedEventBody {
 export interface FollowOptions {
   /** Of these types only, one or more. Default: every type. */
   readonly types?: readonly EventType[] | undefined
-  /** Milliseconds between two looks at the event log, 100 to 60,000. Default 1000. */
+  /** Milliseconds between two polls of the event log, 100 to 60,000. Default 1000. */
   readonly intervalMs?: number | undefined
   /** Called once the feed has begun: every event that is committed from now on is given. */
   readonly onBegin?: (() => void | Promise<void>) | undefined

@@ -166,17 +166,17 @@ function createInbox(): Inbox {
   let isClosed = false
 
   function wake(): void {
-    for (const look of waiting) look()
+    for (const check of waiting) check()
   }
 
   function next<Type extends EventType>(type: Type, timeoutMs: number): Promise<EventOf<Type>> {
     return new Promise((resolve, reject) => {
       const settle = (outcome: () => void): void => {
         clearTimeout(timer)
-        waiting.delete(look)
+        waiting.delete(check)
         outcome()
       }
-      const look = (): void => {
+      const check = (): void => {
         const found = events.find((event) => event.type === type && !returned.has(event.id))
         if (found !== undefined) {
           returned.add(found.id)
@@ -189,8 +189,8 @@ function createInbox(): Inbox {
         const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, refusals)}`
         settle(() => reject(new Error(reason)))
       }, timeoutMs)
-      waiting.add(look)
-      look()
+      waiting.add(check)
+      check()
     })
   }
 

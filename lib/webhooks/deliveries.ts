@@ -49,7 +49,7 @@ export interface DeliveryAttempt {
   /** From 1, through all rounds. */
   readonly number: number
   readonly startedAt: string
-  /** Milliseconds from the name look-up to the last byte read. */
+  /** Milliseconds from the name lookup to the last byte read. */
   readonly durationMs: number
   /** The parts of the duration; null for a part that did not happen or was not measured. */
   readonly dnsMs: number | null
@@ -423,7 +423,7 @@ export interface DeliveryStore {
 
   /**
    * Counts the deliveries that are not finished, and the failed ones, at a cost that does not grow with their number. Of an
-   * organization or endpoint, at most 10,001 pending deliveries of each endpoint are looked at for `backingOff`.
+   * organization or endpoint, at most 10,001 pending deliveries of each endpoint are read for `backingOff`.
    *
    * @param target the organization or endpoint; null: all organizations
    */

@@ -82,7 +82,7 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
   })
 }
 
-/** Judges a URL without a look-up: an allowed name may still resolve to an address that is refused. */
+/** Judges a URL without a lookup: an allowed name may still resolve to an address that is refused. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
   const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
   // Measured again, because text in another script grows when encoded.
@@ -215,13 +215,13 @@ export async function judgeDestination(
 /** Greatest number of a name's addresses that are tried: an answer of the DNS can hold thousands, and each address is judged. */
 const ADDRESSES_MAX = 64
 
-/** Resolves a name to its first 64 addresses. Rejects with the error of the look-up, also when nothing is found. */
+/** Resolves a name to its first 64 addresses. Rejects with the error of the lookup, also when nothing is found. */
 export function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A look-up that knows only the short form of the call gives a single address, as text.
-      else if (!Array.isArray(addresses)) reject(new Error(`the look-up of ${hostname} gave no list`))
+      // A lookup that knows only the short form of the call gives a single address, as text.
+      else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))
       else resolve(addresses.slice(0, ADDRESSES_MAX))

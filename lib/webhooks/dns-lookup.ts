@@ -29,17 +29,17 @@ export type Lookup = (
 /** The codes of a name that does not exist, or has no address. */
 const NOT_THERE = new Set<unknown>([NOTFOUND, NODATA])
 
-/** Returns whether a look-up has failed because the name does not exist. */
+/** Returns whether a lookup has failed because the name does not exist. */
 export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
 
 /**
- * Makes a look-up for names from strangers. The look-up asks the name servers from this process. `dns.lookup` would ask the
+ * Makes a lookup for names from strangers. The lookup asks the name servers from this process. `dns.lookup` would ask the
  * system on a thread of Node's pool of four, which file access and other work share: a few endpoints with silent name servers
  * would hold up every other endpoint, and the host.
  *
- * A name that no server knows may still be in the hosts file: the look-up asks the system for such names, one at a time.
+ * A name that no server knows may still be in the hosts file: the lookup asks the system for such names, one at a time.
  *
  * @param options the name servers and the time for each server; `system` resolves the names that no server knows
  */
@@ -83,11 +83,11 @@ export function createPublicLookup({
   }
 }
 
-/** The look-up for every name from a stranger. */
+/** The lookup for every name from a stranger. */
 export const publicLookup: Lookup = createPublicLookup()
 
 /**
- * Reads the host's look-up. Default: {@link publicLookup}, or the look-up of the system if private networks are
+ * Reads the host's lookup. Default: {@link publicLookup}, or the lookup of the system if private networks are
  * allowed.
  *
  * @throws `TypeError` for a value that is not a function

@@ -9,7 +9,7 @@ export interface QueueTarget {
  * The deliveries that are not finished, and the failed ones. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
  * 10,001, stands for every greater count. Counting ends there, so that the counts cost the same with a thousand due deliveries
  * and with a million. A store may count too few, and miss the oldest, in a queue of more than 30,000 deliveries
- * and 1,000 endpoints. Of the deliveries that wait for a retry or are being sent, a store may look at 10,000 only, those that are due
+ * and 1,000 endpoints. Of the deliveries that wait for a retry or are being sent, a store may read 10,000 only, those that are due
  * soonest. Deliveries of disabled endpoints and of other organizations among these do not count, so the count may be too low.
  */
 export interface QueueCounts {

@@ -27,7 +27,7 @@ export interface WebhookAnswer {
   readonly bodyExcerpt: string
   /** Milliseconds to wait by the answer's `Retry-After`; null or absent without the header. */
   readonly retryAfterMs?: number | null
-  /** The whole attempt in milliseconds, from the name look-up to the last byte read. */
+  /** The whole attempt in milliseconds, from the name lookup to the last byte read. */
   readonly durationMs: number
   /** The parts of the duration; absent when the sender does not measure them. */
   readonly timings?: AttemptTimings

@@ -101,7 +101,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
       .getByRole('link', { name: words, exact: true })
       .or(page.getByRole('button', { name: words, exact: true }))
     await control.first().click()
-    await look(words)
+    await screenshot(words)
   }
 
   async function sees(words: string | RegExp): Promise<void> {
@@ -113,7 +113,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
       .waitFor({ timeout: 12_000 })
   }
 
-  async function look(name: string): Promise<void> {
+  async function screenshot(name: string): Promise<void> {
     const folder = process.env.SCREENSHOTS
     if (folder === undefined) return
     await page.waitForLoadState()
@@ -123,7 +123,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
   }
 
   test('makes a key and calls the API with it', async () => {
-    await look('overview')
+    await screenshot('overview')
     await press('New key')
     await page.getByLabel('Name').fill('Website')
     await page.getByLabel('Clients: read').check()
@@ -164,7 +164,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     while ((await settings.deliveries.count(ORGANIZATION, { states: ['failed'] })) === 0) await sleep(20)
     await press('Overview')
     await sees('One delivery failed in the last 24 hours')
-    await press('Look at the failed deliveries')
+    await press('View failed deliveries')
     await press('project.completed')
     await sees('503 (an error of the endpoint)')
     await sees('The queue is full')
@@ -173,7 +173,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     await sees('The delivery is being sent again.')
     // The page refreshes itself until the delivery has ended.
     await sees(/^Delivered$/)
-    await look('delivered')
+    await screenshot('delivered')
     assert.equal(subscriber.verified.length, 3)
   })
 
@@ -201,7 +201,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     await settings.endpoints.disable(ORGANIZATION, endpoint?.id ?? '', { actor: 'grace@example.com' })
     await press('Overview')
     await sees('Billing is disabled')
-    await press('Look at the endpoint')
+    await press('View endpoint')
     await press('See who, and when')
     await sees('grace@example.com')
     assert.ok(await page.getByText('disabled the endpoint').first().isVisible())

@@ -158,7 +158,7 @@ function testLeads(harness: StoreHarness): void {
   })
 
   harness.test(
-    'a live entry is judged before the business: replay and mismatch do not look for the business',
+    'a live entry is judged before the business: replay and mismatch do not query the business',
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()

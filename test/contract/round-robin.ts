@@ -74,7 +74,7 @@ function testVisits(harness: StoreHarness): void {
           deliveries.map(({ endpointId }) => endpointId),
           expected,
         )
-        assert.equal(next, null, 'all have been looked at')
+        assert.equal(next, null, 'all have been inspected')
         await tenant.store.deliveries.release(deliveries.map(refOf))
       }
     },

@@ -143,7 +143,7 @@ describe('createPoller()', () => {
     )
   })
 
-  test('is around at once when the store has looked at every endpoint', async () => {
+  test('is around at once when the store has inspected every endpoint', async () => {
     assert.equal(await claimUpTo(at('we_b')), true)
     assert.equal(await claimUpTo(null), false)
     assert.equal(await claimUpTo(null), false)

@@ -98,12 +98,12 @@ function waitFor(
   output: { readonly stdout: string; readonly stderr: string },
 ): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
-    const look = (): void => {
+    const check = (): void => {
       const match = pattern.exec(output.stdout)
       if (match) resolve(match)
     }
-    look()
-    child.stdout?.on('data', look)
+    check()
+    child.stdout?.on('data', check)
     child.on('close', (code) => {
       reject(
         new Error(

@@ -53,7 +53,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
   })
 
   /** The tickets that there are, and the events that arrive now. */
-  async function look(): Promise<{ subjects: string[]; events: Event[] }> {
+  async function readPublished(): Promise<{ subjects: string[]; events: Event[] }> {
     await platform.deliver()
     const { rows } = await pool.query('select subject from tickets order by subject')
     return { subjects: rows.map(({ subject }) => subject), events: arrived.splice(0) }
@@ -66,7 +66,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     const program = startSource(args, { DATABASE_URL: platform.databaseUrl })
     assert.equal(await program.exit, 0, program.stderr())
     const ticketId = program.stdout().trim()
-    const { subjects, events } = await look()
+    const { subjects, events } = await readPublished()
     assert.deepEqual(subjects, ['Écume: no "invoice" 🏺'])
     assert.deepEqual(
       events.map(({ id, type, data }) => ({ id, type, data })),
@@ -86,7 +86,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
       Promise.reject(new Error('changed my mind')),
     )
     await assert.rejects(refused, /changed my mind/)
-    assert.deepEqual(await look(), { subjects: [], events: [] })
+    assert.deepEqual(await readPublished(), { subjects: [], events: [] })
   })
 
   test(`examples/${name} keeps no ticket without its event`, async () => {
@@ -94,7 +94,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
       const { message, cause } = error as Error
       return /organization id is not 1 to 64 characters/.test(`${message} ${cause}`)
     })
-    assert.deepEqual(await look(), { subjects: [], events: [] })
+    assert.deepEqual(await readPublished(), { subjects: [], events: [] })
   })
 
   test(`examples/${name} outlives a connection that dies in a transaction, and nothing is sent`, async (t) => {
@@ -112,13 +112,13 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     })
     await assert.rejects(killed)
     assert.match(String(told.mock.calls[0]?.arguments[0]), /^Lost a connection: /)
-    assert.deepEqual(await look(), { subjects: [], events: [] })
+    assert.deepEqual(await readPublished(), { subjects: [], events: [] })
   })
 
   test(`examples/${name} may be run again with a ticket after the answer to the commit was lost`, async () => {
     await Promise.all(['tic_1', 'tic_1', 'tic_2', 'tic_1'].map((id) => open(pool, ticketOf(id))))
     await open(pool, ticketOf('tic_2'))
-    const { subjects, events } = await look()
+    const { subjects, events } = await readPublished()
     assert.deepEqual(subjects, ['tic_1', 'tic_2'])
     assert.deepEqual(events.map(({ id }) => id).sort(), ['evt_tic_1', 'evt_tic_2'])
   })

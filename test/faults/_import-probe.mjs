@@ -3,7 +3,7 @@
 // Plain JavaScript for a bare `node`, because a TypeScript loader has many of the effects under test.
 //
 //   node _import-probe.mjs DIRECTORY DOOR…            imports
-//   node _import-probe.mjs DIRECTORY DOOR… construct  imports, then constructs and looks at that only
+//   node _import-probe.mjs DIRECTORY DOOR… construct  imports, then constructs and inspects that only
 
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -50,13 +50,13 @@ async function watch(doIt) {
       return originals[name](...args)
     }
   }
-  const before = look()
+  const before = inspect()
   await doIt()
   Object.assign(globalThis, originals)
   process.env = environment
   // The resources for reading files are gone a moment after the import.
   await new Promise((resolve) => setTimeout(resolve, 50))
-  const after = look()
+  const after = inspect()
   return {
     variables,
     timers,
@@ -88,7 +88,7 @@ function watchReads(environment, variables) {
   })
 }
 
-function look() {
+function inspect() {
   return {
     resources: process.getActiveResourcesInfo(),
     listeners: process.eventNames().flatMap((name) => process.listeners(name).map(() => String(name))),

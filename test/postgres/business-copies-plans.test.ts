@@ -114,7 +114,7 @@ interface Reading {
   readonly clients: number
   readonly sequentialScans: number
   /** Descents of the index of outdated businesses. */
-  readonly looks: number
+  readonly scans: number
 }
 
 async function readCounters(tx: TransactionSql): Promise<Reading> {
@@ -126,7 +126,7 @@ async function readCounters(tx: TransactionSql): Promise<Reading> {
   )::int as ${table}`
   const [counters] = await tx.unsafe<Reading[]>(`
     select ${rows('businesses')}, ${rows('clients')},
-      pg_stat_get_xact_numscans('business_api.businesses_organization_id_idx'::regclass)::int as looks,
+      pg_stat_get_xact_numscans('business_api.businesses_organization_id_idx'::regclass)::int as scans,
       (
         pg_stat_get_xact_numscans('business_api.businesses'::regclass)
         + pg_stat_get_xact_numscans('business_api.clients'::regclass)
@@ -148,7 +148,7 @@ async function measure(
     businesses: done.businesses - begun.businesses,
     clients: done.clients - begun.clients,
     sequentialScans: done.sequentialScans - begun.sequentialScans,
-    looks: done.looks - begun.looks,
+    scans: done.scans - begun.scans,
     found: pages.flatMap((page) => JSON.parse(String(page))).length,
   }
 }
@@ -199,7 +199,7 @@ async function* readings(role: string | null) {
   }
 }
 
-/** The entries and rows of clients that a page may read: the clients, and the look for a further client. */
+/** The entries and rows of clients that a page may read: the clients, and the query for a further client. */
 const CLIENTS_MAX = 2 * (LIMIT + 1)
 /** For each client of the page an entry and a row, and the outdated business. */
 const BUSINESSES_MAX = 2 * (LIMIT + 1)
@@ -209,7 +209,7 @@ async function assertReadings(areOutdated: boolean): Promise<void> {
     for await (const { name, reading } of readings(role)) {
       assert.equal(reading.found, LIMIT, name)
       assert.equal(reading.sequentialScans, 0, name)
-      assert.equal(reading.looks, 1, name)
+      assert.equal(reading.scans, 1, name)
       assert.ok(reading.clients <= CLIENTS_MAX, name)
       assert.ok(reading.businesses <= (areOutdated ? BUSINESSES_MAX : 0), name)
       if (areOutdated) assert.ok(reading.businesses >= LIMIT, name)
@@ -240,7 +240,7 @@ describe('a list of clients', () => {
     await assertReadings(false)
   })
 
-  test('looks for changed businesses once for each organization, also in a statement of several organizations', async () => {
+  test('queries changed businesses once for each organization, also in a statement of several organizations', async () => {
     const values: Readonly<Record<string, readonly Value[]>> = {
       organizationId: ORGANIZATIONS,
       keyDigest: ORGANIZATIONS.map((organizationId) => digests.get(organizationId) ?? null),
@@ -255,12 +255,12 @@ describe('a list of clients', () => {
         )
       })
       assert.equal(reading.found, LIMIT * ORGANIZATIONS.length)
-      assert.equal(reading.looks, ORGANIZATIONS.length, mode)
+      assert.equal(reading.scans, ORGANIZATIONS.length, mode)
       assert.equal(reading.businesses, 0, mode)
     }
   })
 
-  test('looks the businesses of the page up, if SQL has changed businesses of the organization', async () => {
+  test('looks up the businesses of the page, if SQL has changed businesses of the organization', async () => {
     await sql`
       update business_api.businesses set name = 'Changed' where organization_id = 'org_two' and id > 'biz_000000500'`
     await assertReadings(true)

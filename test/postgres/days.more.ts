@@ -1140,7 +1140,7 @@ describe('Days are read one by one', () => {
     assert.deepEqual(written, {})
   })
 
-  test('by the look-up of a delivery', async () => {
+  test('by the lookup of a delivery', async () => {
     const { name, ids } = await fillDay(ago(20), 5)
     await fillDay(ago(10), 5)
     const [plan] = await sql`
@@ -1149,7 +1149,7 @@ describe('Days are read one by one', () => {
     assert.match(String(plan?.['QUERY PLAN']), new RegExp(`finished_deliveries_${name}`))
   })
 
-  test('by the look-up of an event, also the first one of a session, and by its deliveries', async () => {
+  test('by the lookup of an event, also the first one of a session, and by its deliveries', async () => {
     const own = await fillDay(ago(20), 5)
     const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
     await insertEvent(made, ago(10), ago(10))

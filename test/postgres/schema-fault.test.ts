@@ -137,7 +137,7 @@ describe('a database whose migrations do not fit', () => {
   })
 })
 
-test('many errors at once cost one look at the migrations', async () => {
+test('many errors at once read the migrations once', async () => {
   let statements = 0
   const explain = createSchemaFaults(async (build) => {
     statements++

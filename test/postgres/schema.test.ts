@@ -15,7 +15,7 @@ const SCHEMA_HEAD = `-- The schema as the migrations leave it, for review: writt
 /** The unique keys that may begin with another column than organization_id, each with the reason. */
 const NOT_BY_ORGANIZATION: Readonly<Record<string, string>> = {
   migrations_pkey: 'belongs to the schema, and all organizations share the schema',
-  api_keys_digest_key: 'the look-up that finds out whose key it is',
+  api_keys_digest_key: 'the lookup that finds out whose key it is',
 }
 
 interface Key {

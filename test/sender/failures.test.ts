@@ -46,19 +46,19 @@ describe('the error', () => {
     })
   }
 
-  test('the error is dns_failed when the name does not resolve, for any failure of the look-up', async (context) => {
+  test('the error is dns_failed when the name does not resolve, for any failure of the lookup', async (context) => {
     const failures: Record<string, Parameters<typeof createLocalSender>[1]> = {
       'getaddrinfo ENOTFOUND a.test': {
         lookup: (_hostname, _options, callback) =>
           callback(Object.assign(new Error('getaddrinfo ENOTFOUND a.test'), { code: 'ENOTFOUND' }), []),
       },
       'a.test has no address': { lookup: resolveTo() },
-      'the look-up of a.test gave no list': {
+      'the lookup of a.test gave no list': {
         lookup: (_hostname, _options, callback) => Reflect.apply(callback, null, [null, '127.0.0.1', 4]),
       },
-      'the look-up is broken': {
+      'the lookup is broken': {
         lookup: () => {
-          throw new Error('the look-up is broken')
+          throw new Error('the lookup is broken')
         },
       },
     }

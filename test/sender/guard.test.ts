@@ -181,7 +181,7 @@ test('all judged addresses are tried when an address does not answer', async (co
   assert.equal(answer.status, 200, answer.detail ?? '')
 })
 
-test('a connection that was vetted is used again without a further look-up', async (context) => {
+test('a connection that was vetted is used again without a further lookup', async (context) => {
   const receiver = await startReceiver(context)
   let lookups = 0
   const lookup: Lookup = (hostname, options, callback) => {
@@ -195,7 +195,7 @@ test('a connection that was vetted is used again without a further look-up', asy
   assert.deepEqual([lookups, receiver.accepted], [1, 1])
 })
 
-test('attempts that dial the same name at once share one look-up, and the next attempt does not', async () => {
+test('attempts that dial the same name at once share one lookup, and the next attempt does not', async () => {
   const waiting: (() => void)[] = []
   const resolve = shareLookups((_hostname, _options, callback) => {
     waiting.push(() => callback(null, [toLookupAddress('8.8.8.8')]))
@@ -210,7 +210,7 @@ test('attempts that dial the same name at once share one look-up, and the next a
   await next
 })
 
-test('a look-up that never calls back does not block the name for ever', async () => {
+test('a lookup that never calls back does not block the name for ever', async () => {
   let isLost = true
   const resolve = shareLookups((hostname, options, callback) => {
     if (!isLost) resolveTo('8.8.8.8')(hostname, options, callback)

@@ -201,7 +201,7 @@ describe('the timings', () => {
     assert.ok((second.timings?.firstByteMs ?? 0) >= 28)
   })
 
-  test('the timings have no look-up for an address and no TLS for http', async (context) => {
+  test('the timings have no lookup for an address and no TLS for http', async (context) => {
     const receiver = await startReceiver(context)
     const { timings } = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(timings?.dnsMs, null)

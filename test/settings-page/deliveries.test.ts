@@ -50,7 +50,7 @@ test('GET /deliveries/:id shows body and attempts in words, newest first', async
   const { words, text } = await under.get(`/deliveries/${under.seeded.failedDelivery}`)
   assert.match(
     words,
-    /Failed .*Why 503 \(an error of the endpoint\).*Attempt 1, .*look-up 1 ms, connect 2 ms.*The queue is full/,
+    /Failed .*Why 503 \(an error of the endpoint\).*Attempt 1, .*DNS lookup 1 ms, connect 2 ms.*The queue is full/,
   )
   assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
 })

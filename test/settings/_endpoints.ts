@@ -11,7 +11,7 @@ export const KEY = randomBytes(32)
 export const URL = 'https://hooks.example.com/business?from=é#x'
 export const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
-/** Makes a function that sets a new organization up, without name look-ups. */
+/** Makes a function that sets a new organization up, without name lookups. */
 export function createSetUp(open: () => BusinessApiStore) {
   return function setUp(options: DeveloperSettingsOptions = {}) {
     const store = open()

@@ -356,7 +356,7 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
-  test('createDeveloperSettings() refuses values that are no sender, no look-up and no flags', () => {
+  test('createDeveloperSettings() refuses values that are no sender, no lookup and no flags', () => {
     const refused = {
       sender: [null, {}, 'sender', () => {}],
       lookup: [null, {}, 'lookup'],

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 
-// A look at PostgreSQL behind the store's back.
+// Queries of PostgreSQL behind the store's back.
 
 /** The recorded events of an organization: see `StoreHarness.events`. */
 export async function readEventsOf(sql: Sql, organizationId: string): Promise<readonly EventRecord[]> {

@@ -320,7 +320,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('a name for a private network is refused without a look-up, existing or not', async () => {
+  test('a name for a private network is refused without a lookup, existing or not', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const names = [
       'postgres',
@@ -362,7 +362,7 @@ describe('judgeDestination()', () => {
     assert.equal(verdict.allowed, true)
   })
 
-  test('a URL that is refused without a look-up is not looked up, nor any URL with private networks allowed', async () => {
+  test('a URL that is refused without a lookup is not looked up, nor any URL with private networks allowed', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const verdict = await judgeDestination('https://127.1', { lookup })
     assert.equal(verdict.allowed, false)

@@ -186,7 +186,7 @@ const update: Command = defineCommand({
     if (Object.values(changes).every((change) => change === undefined)) {
       throw new UsageError('Give a change: --url, --types, --description or --standard-webhooks')
     }
-    // The secret is only looked at, and never stored: one that is stored unsealed may be looked at too.
+    // The secret is only read, and never stored: one that is stored unsealed may be read too.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
     const endpoint = await withSettings(
       session,

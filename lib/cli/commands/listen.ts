@@ -81,7 +81,7 @@ export const listen: Command = defineCommand({
   },
 })
 
-/** Between two looks for new events. */
+/** Interval between two polls for new events, in ms. */
 const INTERVAL_MS = 500
 
 /** @throws `UsageError` */

@@ -52,7 +52,7 @@ const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solari
  * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and dials a
  * server without end if the server accepts connections and closes them. Therefore this function makes and closes the socket.
  *
- * @param timeoutMs milliseconds for name look-up, TCP, TLS and authentication together
+ * @param timeoutMs milliseconds for name lookup, TCP, TLS and authentication together
  * @param signal aborts the opening
  * @param hasSession false behind a pooler in transaction mode, where settings would stay with the server's session
  * @throws the error of the network, of TLS or of the server

@@ -16,7 +16,7 @@ export interface BuildOptions {
   readonly warn: (message: string) => void
 }
 
-const LOOK_EVERY_MS = 500
+const POLL_INTERVAL_MS = 500
 
 /**
  * Carries out the statements of a migration, outside a transaction. A finished index of an earlier try stays; an unfinished
@@ -71,7 +71,7 @@ async function isFinished(
       )
     }
     warn(`Migration '${name}' waits for session ${builder}, which builds ${index}`)
-    await sleep(LOOK_EVERY_MS)
+    await sleep(POLL_INTERVAL_MS)
   }
 }
 
@@ -91,8 +91,8 @@ async function runWatched(
 
   async function observe(): Promise<void> {
     while (!isOver) {
-      await sleep(LOOK_EVERY_MS, { keepsAlive: false })
-      const wait = isOver ? null : await watch.look(session).catch(() => null)
+      await sleep(POLL_INTERVAL_MS, { keepsAlive: false })
+      const wait = isOver ? null : await watch.readWait(session).catch(() => null)
       if (wait === null || wait.blockers.length === 0) continue
       lastWait = wait
       warn(`Migration '${name}' builds an index, and holds up nothing meanwhile: ${describeWait(wait)}`)

@@ -88,7 +88,7 @@ export interface Inspector {
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** Counts the deliveries of an organization that match the filter, without removed endpoints, to at most `max`. */
   countDeliveries(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
-  /** Counts the events that a purge would erase: old events without a pending delivery. Looks at no more than `max` events. */
+  /** Counts the events that a purge would erase: old events without a pending delivery. Reads up to `max` events. */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
   /** Counts old events and expired idempotency keys, each to at most 1,000,000. A purge may have to keep some of the events. */
   countPurgeable(eventsAfterMs: number): Promise<number>
@@ -102,7 +102,7 @@ const STATEMENT_TIMEOUT_MS = 30_000
  * dials go on until this time is over. The time is longer than the opening of a connection may take, because the error of an
  * opening says better what is wrong.
  */
-const LOOK_TIMEOUT_MS = 6000
+const QUICK_TIMEOUT_MS = 6000
 const COUNTED_MAX = 1_000_000
 
 // --- Calls ---
@@ -116,17 +116,17 @@ export function createInspector(url: string): Inspector {
   const open = (statementTimeoutMs: number): Database =>
     createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
-  const looks = open(LOOK_TIMEOUT_MS)
+  const quick = open(QUICK_TIMEOUT_MS)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
     JSON.parse((await database.row(build))[0] ?? 'null')
 
   return {
-    schema: () => readSchemaState(looks.row),
-    server: () => readServerState(looks),
+    schema: () => readSchemaState(quick.row),
+    server: () => readServerState(quick),
     catalogue: () => readCatalogue(database),
 
     async drift() {
-      const { current, pending, newer, renamed } = await readSchemaState(looks.row)
+      const { current, pending, newer, renamed } = await readSchemaState(quick.row)
       const isKnown =
         current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length + renamed.length === 0
       return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
@@ -283,7 +283,7 @@ export function createInspector(url: string): Inspector {
           ) as counted`,
       ),
 
-    close: async () => void (await Promise.all([database.close(), looks.close()])),
+    close: async () => void (await Promise.all([database.close(), quick.close()])),
   }
 }
 

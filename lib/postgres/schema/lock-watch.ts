@@ -23,7 +23,7 @@ export interface LockWait {
   readonly blockers: readonly Blocker[]
 }
 
-/** Looks at the locks of the database from a separate connection, which the first look opens. */
+/** Reads the locks of the database from a separate connection, which the first query opens. */
 export interface LockWatch {
   /**
    * Reads the wait of a session.
@@ -31,7 +31,7 @@ export interface LockWatch {
    * @param session a condition on `pg_stat_activity`
    * @returns null if no session meets the condition
    */
-  look(session: string): Promise<LockWait | null>
+  readWait(session: string): Promise<LockWait | null>
   /** Returns true if one of the blocking transactions still goes on. */
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
   /** Sends a statement and returns its rows as text. */
@@ -52,7 +52,7 @@ export function createLockWatch(pool: Sql): LockWatch {
   return {
     read,
 
-    async look(session) {
+    async readWait(session) {
       const [[wait] = []] = await read(`
         select json_build_object(
           'pid', waiting.pid,

@@ -36,11 +36,11 @@ export interface StepOptions {
 
 /** Milliseconds in the queue for a lock: meanwhile all later statements on the table wait behind the migration. */
 export const LOCK_TIMEOUT_MS = 1000
-/** Milliseconds between two looks at the locks; shorter waits go unnoticed. */
-const LOOK_EVERY_MS = 300
+/** Interval between two polls of the locks, in ms; shorter waits go unnoticed. */
+const POLL_INTERVAL_MS = 300
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Greatest pause for the blocking transactions, in milliseconds. Then the next try is made in any case. */
+/** Maximum pause for the blocking transactions, in ms. Then the next try is made in any case. */
 const PAUSE_FOR_BLOCKERS_MS = 15_000
 const WARN_EVERY_MS = 5000
 
@@ -63,7 +63,7 @@ export function createMigrationStep(
   async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
     const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
     if (pending === undefined) return { name: null, current }
-    // A new transaction, because the transaction with the lock must look for the table of migrations only after locking.
+    // A new transaction, because the transaction with the lock must query the table of migrations only after locking.
     return begin(async (tx) => {
       const [[pid, isOurs] = []] = await readText(
         tx,
@@ -135,7 +135,7 @@ interface Tries {
   count: number
   /** The migration of the latest try. */
   migration: string | null
-  /** The latest wait that a look found in this try. */
+  /** The latest wait that a poll found in this try. */
   wait: LockWait | null
 }
 
@@ -224,7 +224,7 @@ async function applyText(tx: TransactionSql, { name, text }: Migration): Promise
   }
 }
 
-/** Runs the work, and meanwhile looks at the lock waits of the working session. */
+/** Runs the work, and meanwhile polls the lock waits of the working session. */
 async function observed(
   watch: LockWatch,
   session: string,
@@ -233,13 +233,13 @@ async function observed(
 ): Promise<void> {
   let isOver = false
   let timer: NodeJS.Timeout | undefined
-  const look = async (): Promise<void> => {
-    const wait = await watch.look(session).catch(() => null)
+  const poll = async (): Promise<void> => {
+    const wait = await watch.readWait(session).catch(() => null)
     if (isOver) return
     if (wait !== null && wait.blockers.length > 0) tries.wait = wait
-    timer = setTimeout(look, LOOK_EVERY_MS)
+    timer = setTimeout(poll, POLL_INTERVAL_MS)
   }
-  timer = setTimeout(look, LOOK_EVERY_MS)
+  timer = setTimeout(poll, POLL_INTERVAL_MS)
   try {
     await work()
   } finally {

@@ -10,7 +10,7 @@ import {
   type SchemaState,
 } from './migrations.ts'
 
-// A schema that does not fit this version shows only in the errors of statements. A look at the version beforehand would cost
+// A schema that does not fit this version shows only in the errors of statements. A check of the version beforehand would cost
 // every call one more statement.
 
 /** Codes for an object that a statement names and PostgreSQL does not find. */

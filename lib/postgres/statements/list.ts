@@ -29,7 +29,7 @@ function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: 
   // the estimate would begin with all records of the organization.
   // Every column passes through each step of the plan, and PostgreSQL prepares it there for every request: so only the columns of
   // the page are selected. The count is compared with the plain limit, because a comparison has no estimate to spoil.
-  // Only a full page is followed by a look for a further record, a single descent of the primary key. Not with `exists`, which
+  // Only a full page is followed by a query for a further record, a single descent of the primary key. Not with `exists`, which
   // drops the order, and with the order the certainty that the descent is of the primary key.
   return (isAdmitted) => `
     select joined.page, null::text as position, case

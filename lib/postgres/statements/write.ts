@@ -27,7 +27,7 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
   /** Reads the answer of a statement that went on. */
   done(answer: ResultColumns<Column, never>): Done
-  /** Judges, before the key is looked at, a statement that did not go on; `undefined`: the key decides. */
+  /** Judges, before the key is checked, a statement that did not go on; `undefined`: the key decides. */
   judged?(answer: ResultColumns<Column, never>): Verdict | undefined
   /** Judges a statement that did not go on although its key is free; `undefined` tries again. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined

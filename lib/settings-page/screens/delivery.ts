@@ -155,7 +155,7 @@ export function attemptFacts(
 ): Html {
   const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = attempt
   const phases = [
-    [t`look-up`, dnsMs],
+    [t`DNS lookup`, dnsMs],
     [t`connect`, connectMs],
     [t`TLS`, tlsMs],
     [t`first byte`, firstByteMs],

@@ -63,7 +63,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
         status,
         t`Temporarily unavailable`,
         method === 'POST'
-          ? t`The change may have been made: look at the list before you try again.`
+          ? t`The change may have been made: check the list before you try again.`
           : t`Nothing was changed. Try again in a moment.`,
       )
     case 500:
@@ -71,7 +71,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
         status,
         t`Something went wrong`,
         method === 'POST'
-          ? t`The change may have been made: look at the list before you try again.`
+          ? t`The change may have been made: check the list before you try again.`
           : t`Try again. If this happens again, give the request's name below to the operator.`,
       )
     case 501:

@@ -40,7 +40,7 @@ function troublesOf(
           state !== 'disabled' ? 'wait' : endpoint.disabledReason === 'administrator' ? 'quiet' : 'bad',
           title,
           html`<p>${disabledReason(t, endpoint)} ${failingSince !== null && html`${t`Failing since`} ${format.time(failingSince)}.`}</p>
-<p><a href="${link(`/endpoints/${id}`)}">${t`Look at the endpoint`}</a></p>`,
+<p><a href="${link(`/endpoints/${id}`)}">${t`View endpoint`}</a></p>`,
         )
       })
     : []
@@ -50,7 +50,7 @@ function troublesOf(
           'wait',
           t`The key ${name} expires soon`,
           html`<p>${t`Expires`} ${format.time(expiresAt ?? '')}. ${t`Rotate it before its program is refused.`}</p>
-<p><a href="${link(`/keys/${id}`)}">${t`Look at the key`}</a></p>`,
+<p><a href="${link(`/keys/${id}`)}">${t`View key`}</a></p>`,
         ),
       )
     : []
@@ -64,7 +64,7 @@ function troublesOf(
               'One delivery failed in the last 24 hours',
               '{0} deliveries failed in the last 24 hours',
             ),
-            html`<p><a href="${link('/deliveries', { state: 'failed', period: '24h' })}">${t`Look at the failed deliveries`}</a></p>`,
+            html`<p><a href="${link('/deliveries', { state: 'failed', period: '24h' })}">${t`View failed deliveries`}</a></p>`,
           ),
         ]
       : []
