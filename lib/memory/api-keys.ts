@@ -12,8 +12,8 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       const now = memory.clock()
       const found = new Map<string, string>()
       for (const digest of digests) {
-        const kept = memory.digests.get(digest)
-        if (kept && isInForce(kept.key, now)) found.set(digest, kept.organization.id)
+        const stored = memory.digests.get(digest)
+        if (stored && isInForce(stored.key, now)) found.set(digest, stored.organization.id)
       }
       return found
     },

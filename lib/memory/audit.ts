@@ -51,7 +51,7 @@ export function isChangeMade({ audit }: Organization, subjectId: string, changeI
 /** Records an entry, unless an entry with the same id exists. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return
-  audit.set(entry.id, keep(memory, entry))
+  audit.set(entry.id, buildEntry(memory, entry))
 }
 
 /** Records an entry that several calls share, and adds up one of the details. */
@@ -61,14 +61,14 @@ export function countInEntry(
   entry: AuditRecord,
   counted: Readonly<Record<string, number>>,
 ): void {
-  const present = audit.get(entry.id) ?? keep(memory, entry)
+  const present = audit.get(entry.id) ?? buildEntry(memory, entry)
   const sums = Object.entries(counted).map(([name, count]) => {
     return [name, Number(present.details[name] ?? 0) + count] as const
   })
   audit.set(entry.id, { ...present, details: { ...present.details, ...Object.fromEntries(sums) } })
 }
 
-function keep(memory: Memory, { id, actor, action, subjectId, details }: AuditRecord): AuditEntry {
+function buildEntry(memory: Memory, { id, actor, action, subjectId, details }: AuditRecord): AuditEntry {
   return {
     id,
     at: toTimestamp(memory.clock()),

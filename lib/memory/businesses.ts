@@ -1,6 +1,6 @@
 import type { BusinessStore } from '../resources/businesses.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { getRecord, listRecords } from './record-list.ts'
 import type { Memory } from './state.ts'
 
@@ -11,7 +11,7 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
       const business = draft(memory, creation, ({ id }) => id)
       const { organization, record } = business
       return (
-        judgeKey(business) ?? commit(business, () => keepOnce(organization.businesses, record.id, record))
+        judgeKey(business) ?? commit(business, () => storeOnce(organization.businesses, record.id, record))
       )
     },
 
@@ -29,8 +29,8 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
         find: ({ businesses }) => businesses.get(change.recordId),
         stateOf: () => '',
         represent: (business) => business,
-        decide(kept, { businesses, clients, clientsOfBusinesses }) {
-          const business = { ...kept, ...change.set }
+        decide(stored, { businesses, clients, clientsOfBusinesses }) {
+          const business = { ...stored, ...change.set }
           const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
           return {
             representation: business,

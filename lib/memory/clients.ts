@@ -1,7 +1,7 @@
 import type { Client, ClientStore } from '../resources/clients.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -24,8 +24,8 @@ export function createClientStore(memory: Memory): ClientStore {
       return (
         judgeKey(client) ??
         commit(client, () => {
-          keepOnce(organization.businesses, record.business.id, record.business)
-          keepClient(organization, record)
+          storeOnce(organization.businesses, record.business.id, record.business)
+          storeClient(organization, record)
         })
       )
     },
@@ -58,14 +58,14 @@ export function createClientStore(memory: Memory): ClientStore {
 
     async get(organizationId, id) {
       const { clients } = memory.organization(organizationId)
-      const kept = clients.get(id)
-      return getRecord(kept && withUpdatedAt(clients)(kept))
+      const stored = clients.get(id)
+      return getRecord(stored && withUpdatedAt(clients)(stored))
     },
   }
 }
 
 /** Adds a client, unless a client with the same id exists. */
-export function keepClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
-  keepOnce(clients, client.id, client)
-  keepOnce(clientsOfBusinesses, client.business.id, client.id)
+export function storeClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
+  storeOnce(clients, client.id, client)
+  storeOnce(clientsOfBusinesses, client.business.id, client.id)
 }

@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import type { Creation, KeyReservation } from '../writes/creation.ts'
 import { render } from '../writes/placeholders.ts'
-import { keepEvent, refuseLarge } from './events.ts'
+import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** The reservation of an idempotency key, and the organization of the reservation. */
@@ -75,18 +75,18 @@ export function commit(
   const rendered = events.map((event) => ({ ...event, body: render(event.body, facts) }))
   refuseLarge(memory, rendered)
   write()
-  if (reply !== null) keepReply(creation, reply)
-  for (const event of rendered) keepEvent(memory, organization, event)
+  if (reply !== null) storeReply(creation, reply)
+  for (const event of rendered) storeEvent(memory, organization, event)
   return { outcome: 'created' }
 }
 
 /** Adds a record, unless a record with the same id exists. */
-export function keepOnce<T>(records: Map<string, T>, id: string, record: T): void {
+export function storeOnce<T>(records: Map<string, T>, id: string, record: T): void {
   if (!records.has(id)) records.set(id, record)
 }
 
 /** Writes the idempotency entry of a call with a key. */
-export function keepReply({ organization, idempotency, recordId, now }: KeyHolder, reply: string): void {
+export function storeReply({ organization, idempotency, recordId, now }: KeyHolder, reply: string): void {
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)

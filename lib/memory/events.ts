@@ -11,7 +11,7 @@ export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
       refuseLarge(memory, [event])
-      keepEvent(memory, memory.organization(organizationId), { ...event })
+      storeEvent(memory, memory.organization(organizationId), { ...event })
     },
   }
 }
@@ -34,7 +34,7 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
 }
 
 /** Stores an event with one delivery for each matching endpoint, unless an event with the same id exists. */
-export function keepEvent(memory: Memory, organization: Organization, event: EventRecord): void {
+export function storeEvent(memory: Memory, organization: Organization, event: EventRecord): void {
   if (organization.events.has(event.id)) return
   const record = Object.freeze(event)
   const deliveries = [...organization.endpoints.values()]

@@ -10,7 +10,7 @@ import {
 } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
 import { decimalsOf, subtract, withDecimals } from '../resources/money.ts'
-import { keepClient } from './clients.ts'
+import { storeClient } from './clients.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of imports in memory. */
@@ -32,7 +32,7 @@ export function createImportStore(memory: Memory): ImportStore {
       if (refusals.length > 0) return { outcome: 'refused', refusals }
       // In the order of the kinds: clients keep their business, and payments take the decimals of their invoice.
       for (const kind of IMPORT_KINDS) {
-        for (const imported of added) if (imported.kind === kind) keep(organization, imported)
+        for (const imported of added) if (imported.kind === kind) store(organization, imported)
       }
       return { outcome: 'imported', states }
     },
@@ -42,9 +42,9 @@ export function createImportStore(memory: Memory): ImportStore {
 // --- Comparing ---
 
 function stateOf(organization: Organization, imported: ImportedRecord): ImportState {
-  const kept = keptOf(organization, imported)
-  if (kept === null) return 'added'
-  return isDeepStrictEqual(kept, valuesOf(imported)) ? 'known' : 'different'
+  const stored = storedOf(organization, imported)
+  if (stored === null) return 'added'
+  return isDeepStrictEqual(stored, valuesOf(imported)) ? 'known' : 'different'
 }
 
 /** The values of an imported record that are compared. */
@@ -63,37 +63,37 @@ function valuesOf(imported: ImportedRecord): object {
   }
 }
 
-/** The kept record of the same id, with the same fields; null if there is none. */
-function keptOf(organization: Organization, imported: ImportedRecord): object | null {
+/** The stored record of the same id, with the same fields; null if there is none. */
+function storedOf(organization: Organization, imported: ImportedRecord): object | null {
   const { id } = imported.record
   switch (imported.kind) {
     case 'business':
       return organization.businesses.get(id) ?? null
     case 'client': {
-      const kept = organization.clients.get(id)
-      if (!kept) return null
-      const { business, ...client } = kept
+      const stored = organization.clients.get(id)
+      if (!stored) return null
+      const { business, ...client } = stored
       return { ...client, businessId: business.id }
     }
     case 'lead': {
-      const kept = organization.leads.get(id)
-      return kept ? { ...kept.lead, businessId: kept.businessId } : null
+      const stored = organization.leads.get(id)
+      return stored ? { ...stored.lead, businessId: stored.businessId } : null
     }
     case 'proposal': {
-      const kept = organization.proposals.get(id)
-      if (!kept) return null
-      const { decimals: _, ...proposal } = kept
+      const stored = organization.proposals.get(id)
+      if (!stored) return null
+      const { decimals: _, ...proposal } = stored
       return { ...proposal, signature: organization.signatures.get(id) ?? null }
     }
     case 'invoice':
       return organization.invoices.get(id) ?? null
     case 'payment': {
-      const kept = organization.payments.get(id)
-      if (!kept) return null
+      const stored = organization.payments.get(id)
+      if (!stored) return null
       const { amount } = imported.record
       return {
-        ...kept,
-        amount: withDecimals(amount, decimalsOf(kept.amount)) === kept.amount ? amount : kept.amount,
+        ...stored,
+        amount: withDecimals(amount, decimalsOf(stored.amount)) === stored.amount ? amount : stored.amount,
       }
     }
     case 'project':
@@ -166,14 +166,14 @@ function isNumberTaken(records: ReadonlyMap<string, { readonly number: string }>
 
 // --- Writing ---
 
-function keep(organization: Organization, imported: ImportedRecord): void {
+function store(organization: Organization, imported: ImportedRecord): void {
   const { id } = imported.record
   switch (imported.kind) {
     case 'business':
       organization.businesses.set(id, imported.record)
       return
     case 'client':
-      keepClient(organization, toClient(organization, imported.record))
+      storeClient(organization, toClient(organization, imported.record))
       return
     case 'lead': {
       const { businessId, ...lead } = imported.record

@@ -19,9 +19,9 @@ import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
-import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
-import { keepEvent } from './events.ts'
+import { storeEvent } from './events.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -45,7 +45,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       if (judged) return judged
       const money = moneyOf(record)
       const number = numberOf(organization, organization.invoices, record)
-      const write = (): void => keepOnce(organization.invoices, record.id, toInvoice(record, number, money))
+      const write = (): void => storeOnce(organization.invoices, record.id, toInvoice(record, number, money))
       return { ...commit(invoice, write, { number }), number }
     },
 
@@ -72,8 +72,11 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       return applyChange<Invoice, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
         ...theInvoice(change.recordId),
         represent: (invoice, { payments }) => {
-          const { invoiceId: _, ...kept } = payments.get(payment.id) ?? { ...payment, invoiceId: invoice.id }
-          return { invoice, payment: kept }
+          const { invoiceId: _, ...stored } = payments.get(payment.id) ?? {
+            ...payment,
+            invoiceId: invoice.id,
+          }
+          return { invoice, payment: stored }
         },
         decide: (invoice, organization) => pay(invoice, organization, change),
       })
@@ -105,8 +108,8 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async get(organizationId, id) {
       const { invoices } = memory.organization(organizationId)
-      const kept = invoices.get(id)
-      return getRecord(kept && withUpdatedAt(invoices)(kept))
+      const stored = invoices.get(id)
+      return getRecord(stored && withUpdatedAt(invoices)(stored))
     },
 
     async listPayments(organizationId, invoiceId, limit, before) {
@@ -213,6 +216,6 @@ function markOverdue(
   const marked = { ...invoice, status: 'overdue' }
   organization.invoices.set(marked.id, marked)
   const eventId = memory.ids('evt')
-  keepEvent(memory, organization, { ...event, id: eventId, body: render(event.body, marked, { eventId }) })
+  storeEvent(memory, organization, { ...event, id: eventId, body: render(event.body, marked, { eventId }) })
   return { ...marked }
 }

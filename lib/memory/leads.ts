@@ -4,8 +4,8 @@ import type { Change } from '../writes/change.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
-import { keepClient } from './clients.ts'
-import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import { storeClient } from './clients.ts'
+import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -28,7 +28,7 @@ export function createLeadStore(memory: Memory): LeadStore {
       const judged = judgeKey(lead)
       if (judged) return judged
       if (!organization.businesses.has(record.businessId)) return { outcome: 'no_business' }
-      return commit(lead, () => keepOnce(organization.leads, record.lead.id, record))
+      return commit(lead, () => storeOnce(organization.leads, record.lead.id, record))
     },
 
     async change(change) {
@@ -37,13 +37,13 @@ export function createLeadStore(memory: Memory): LeadStore {
         find: ({ leads }) => leads.get(change.recordId),
         stateOf: ({ lead }) => lead.stage,
         represent: ({ lead }) => lead,
-        decide(kept, { leads }) {
-          const lead = { ...kept.lead, ...change.set }
+        decide(stored, { leads }) {
+          const lead = { ...stored.lead, ...change.set }
           return {
             representation: lead,
-            write: () => leads.set(lead.id, { ...kept, lead }),
-            events: lead.stage === kept.lead.stage ? [] : change.events,
-            facts: { businessId: kept.businessId, previousStage: kept.lead.stage },
+            write: () => leads.set(lead.id, { ...stored, lead }),
+            events: lead.stage === stored.lead.stage ? [] : change.events,
+            facts: { businessId: stored.businessId, previousStage: stored.lead.stage },
           }
         },
       })
@@ -57,7 +57,7 @@ export function createLeadStore(memory: Memory): LeadStore {
           lead,
           client: clientOf(organization, businessId) ?? newClient(organization, businessId, change.set),
         }),
-        decide: (kept, organization) => convert(kept, organization, change),
+        decide: (stored, organization) => convert(stored, organization, change),
       })
     },
 
@@ -72,38 +72,38 @@ export function createLeadStore(memory: Memory): LeadStore {
 
     async get(organizationId, id) {
       const { leads } = memory.organization(organizationId)
-      const kept = leads.get(id)
-      return getRecord(kept && toStored(leads)(kept))
+      const stored = leads.get(id)
+      return getRecord(stored && toStored(leads)(stored))
     },
   }
 }
 
-function toStored(leads: Organization['leads']): (kept: LeadRecord) => StoredLead {
-  const stored = withUpdatedAt(leads)
-  return ({ lead, businessId }) => stored({ ...lead, businessId })
+function toStored(leads: Organization['leads']): (record: LeadRecord) => StoredLead {
+  const represent = withUpdatedAt(leads)
+  return ({ lead, businessId }) => represent({ ...lead, businessId })
 }
 
 function convert(
-  kept: LeadRecord,
+  stored: LeadRecord,
   organization: Organization,
   { set, events }: Change<Conversion>,
 ): Decision<ConvertedLead, never> {
-  const { businessId } = kept
-  const lead = { ...kept.lead, stage: set.stage }
+  const { businessId } = stored
+  const lead = { ...stored.lead, stage: set.stage }
   const known = clientOf(organization, businessId)
   const client = known ?? newClient(organization, businessId, set)
   const recorded: readonly EventRecord[] = [
-    ...(lead.stage === kept.lead.stage ? [] : events),
+    ...(lead.stage === stored.lead.stage ? [] : events),
     ...(known ? [] : set.clientEvents),
   ]
   return {
     representation: { lead, client },
     write() {
-      organization.leads.set(lead.id, { ...kept, lead })
-      keepClient(organization, client)
+      organization.leads.set(lead.id, { ...stored, lead })
+      storeClient(organization, client)
     },
     events: recorded,
-    facts: { businessId, previousStage: kept.lead.stage },
+    facts: { businessId, previousStage: stored.lead.stage },
   }
 }
 

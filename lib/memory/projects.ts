@@ -1,7 +1,7 @@
 import type { ProjectStore } from '../resources/projects.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { getRecord, isOneOf, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory } from './state.ts'
 
@@ -21,7 +21,7 @@ export function createProjectStore(memory: Memory): ProjectStore {
     async create(creation) {
       const project = draft(memory, creation, ({ id }) => id)
       const { organization, record } = project
-      return judgeKey(project) ?? commit(project, () => keepOnce(organization.projects, record.id, record))
+      return judgeKey(project) ?? commit(project, () => storeOnce(organization.projects, record.id, record))
     },
 
     async change(change) {
@@ -51,8 +51,8 @@ export function createProjectStore(memory: Memory): ProjectStore {
 
     async get(organizationId, id) {
       const { projects } = memory.organization(organizationId)
-      const kept = projects.get(id)
-      return getRecord(kept && withUpdatedAt(projects)(kept))
+      const stored = projects.get(id)
+      return getRecord(stored && withUpdatedAt(projects)(stored))
     },
   }
 }

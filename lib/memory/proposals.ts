@@ -9,7 +9,7 @@ import type {
 } from '../resources/proposals.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization, StoredProposalRecord } from './state.ts'
@@ -28,7 +28,7 @@ export function createProposalStore(memory: Memory): ProposalStore {
       if (judged) return judged
       const number = numberOf(organization, organization.proposals, record)
       const write = (): void =>
-        keepOnce(organization.proposals, record.id, withDecimals({ ...record, number }))
+        storeOnce(organization.proposals, record.id, withDecimals({ ...record, number }))
       return { ...commit(proposal, write, { number }), number }
     },
 
@@ -39,10 +39,10 @@ export function createProposalStore(memory: Memory): ProposalStore {
         stateOf: ({ status }) => status,
         represent: proposalRepresentation,
         decide(proposal, organization) {
-          const kept = changed(proposal, change.set)
-          if (!isFineEnough(kept)) return { refused: 'too_fine' }
-          const write = (): void => keep(organization, kept, change.set)
-          return { representation: proposalRepresentation(kept), write, events: change.events }
+          const next = changed(proposal, change.set)
+          if (!isFineEnough(next)) return { refused: 'too_fine' }
+          const write = (): void => store(organization, next, change.set)
+          return { representation: proposalRepresentation(next), write, events: change.events }
         },
       })
     },
@@ -58,15 +58,16 @@ export function createProposalStore(memory: Memory): ProposalStore {
 
     async get(organizationId, id) {
       const organization = memory.organization(organizationId)
-      const kept = organization.proposals.get(id)
-      return getRecord(kept && toStored(organization)(kept))
+      const stored = organization.proposals.get(id)
+      return getRecord(stored && toStored(organization)(stored))
     },
   }
 }
 
-function toStored({ proposals, signatures }: Organization): (kept: StoredProposalRecord) => StoredProposal {
-  const stored = withUpdatedAt(proposals)
-  return (kept) => stored({ ...proposalRepresentation(kept), signature: signatures.get(kept.id) ?? null })
+function toStored({ proposals, signatures }: Organization): (record: StoredProposalRecord) => StoredProposal {
+  const represent = withUpdatedAt(proposals)
+  return (record) =>
+    represent({ ...proposalRepresentation(record), signature: signatures.get(record.id) ?? null })
 }
 
 function withDecimals({
@@ -81,23 +82,23 @@ function proposalRepresentation({ decimals: _, ...proposal }: StoredProposalReco
 }
 
 function changed(
-  kept: StoredProposalRecord,
+  stored: StoredProposalRecord,
   { isRevision = false, signature: _, minorUnits: given, ...changes }: ProposalChanges,
 ): StoredProposalRecord {
-  const decimals = changes.currency === undefined ? kept.decimals : (given ?? minorUnits(changes.currency))
-  return { ...kept, ...changes, decimals, version: kept.version + (isRevision ? 1 : 0) }
+  const decimals = changes.currency === undefined ? stored.decimals : (given ?? minorUnits(changes.currency))
+  return { ...stored, ...changes, decimals, version: stored.version + (isRevision ? 1 : 0) }
 }
 
 function isFineEnough({ total, monthlyTotal, decimals }: StoredProposalRecord): boolean {
   return isAsFineAs(total, decimals) && isAsFineAs(monthlyTotal, decimals)
 }
 
-function keep(
+function store(
   { proposals, signatures }: Organization,
-  kept: StoredProposalRecord,
+  record: StoredProposalRecord,
   { isRevision, signature }: ProposalChanges,
 ): void {
-  proposals.set(kept.id, kept)
-  if (isRevision) signatures.delete(kept.id)
-  if (signature) signatures.set(kept.id, signature)
+  proposals.set(record.id, record)
+  if (isRevision) signatures.delete(record.id)
+  if (signature) signatures.set(record.id, signature)
 }

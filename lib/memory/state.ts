@@ -169,16 +169,16 @@ export function createMemory(clock: Clock, maxEventBytes: number): Memory {
     sending,
     move(delivery, changes) {
       Object.assign(delivery, changes)
-      keepWhen(delivery.state === 'pending', delivery.endpoint.pending, delivery)
-      keepWhen(delivery.state === 'sending', sending, delivery)
+      setMembership(delivery.endpoint.pending, delivery, delivery.state === 'pending')
+      setMembership(sending, delivery, delivery.state === 'sending')
     },
     wakeUp: createWakeUpSignal(),
   }
 }
 
-function keepWhen<T>(isKept: boolean, kept: Set<T>, item: T): void {
-  if (isKept) kept.add(item)
-  else kept.delete(item)
+function setMembership<T>(members: Set<T>, item: T, isMember: boolean): void {
+  if (isMember) members.add(item)
+  else members.delete(item)
 }
 
 function createOrganization(id: string, changes: ChangeCount, clock: Clock): Organization {

@@ -25,13 +25,13 @@ export interface ChangeCount {
 export function createSyncedRecords<T>(count: ChangeCount, clock: Clock): SyncedRecords<T> {
   const changes = new Map<string, RecordChange>()
   const records = new Map<string, T>()
-  const keep = records.set.bind(records)
+  const setRecord = records.set.bind(records)
   return Object.assign(records, {
     changes,
     set(id: string, record: T) {
       count.last++
       changes.set(id, { number: count.last, at: clock() })
-      keep(id, record)
+      setRecord(id, record)
       return records
     },
   })
