@@ -397,6 +397,8 @@ export interface DeliveryStore {
    * @param max the greatest answer: counting ends there
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
+  /** Counts the deliveries that {@link DeliveryStore.recover} takes: finished, and of endpoints that are not removed. As `count`. */
+  countRecoverable(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 
   /** Reads a delivery with the attempts; `null` if there is no such delivery. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>
