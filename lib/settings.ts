@@ -27,6 +27,7 @@ export type {
   DeliveryPage,
   DeliveryQuery,
   DeliverySettings,
+  RecoverableCounts,
   RecoveryFilter,
   RecoveryOptions,
   RecoveryPart,

@@ -7,10 +7,10 @@ create table business_api.number_series (
   constraint number_series_pkey primary key (organization_id, series)
 );
 
--- Formats a number of a series, with at least four digits: `INV-2026-0042`.
+-- Formats a number of a series, with at least four digits: `INV-2026-0042`. Without settings, so that it is inlined.
 create function business_api.format_number(series text, count bigint) returns text
 language sql immutable
-as $$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $$;
+as $$ select series || '-' || pg_catalog.lpad(count::text, greatest(4, pg_catalog.length(count::text)), '0') $$;
 
 -- Takes the next number of a series that no record of the same kind has; an existing record keeps its number. The series stays
 -- locked until the transaction ends, so that after a rollback the next record gets the number.

@@ -4,10 +4,10 @@
 -- limit), and change rows where they were found: by ctid, all other scans off. The snapshot of the call keeps a place from being
 -- used again before the call ends.
 
--- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. A paused endpoint keeps its
--- deliveries; those of a disabled or removed endpoint are skipped.
+-- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
+-- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped.
 create function business_api.pick_deliveries(
-  organization_id text, endpoint_id text, budget integer, out ids text[], out events text[], out places tid[]
+  organization_id text, endpoint_id text, budget integer, out ids text[], out events text[], out places tid[], out later jsonb
 )
 language plpgsql volatile
 set search_path = ''
@@ -25,9 +25,14 @@ begin
     return;
   end if;
   if $3 > 0 then
-    select coalesce(array_agg(f.id), '{}'), array_agg(f.event_id), array_agg(f.place) into ids, events, places
+    select coalesce(array_agg(f.id) filter (where f.priority < 2), '{}'), array_agg(f.event_id) filter (where f.priority < 2),
+           array_agg(f.place) filter (where f.priority < 2),
+           jsonb_agg(jsonb_build_object(
+             'organizationId', $1, 'endpointId', $2, 'id', f.id, 'eventId', f.event_id, 'place', f.place::text
+           )) filter (where f.priority = 2)
+      into ids, events, places, later
       from (
-        select d.id, d.event_id, d.ctid as place from business_api.open_deliveries d
+        select d.id, d.event_id, d.ctid as place, d.priority from business_api.open_deliveries d
          where d.claim_token is null and not d.is_backing_off and d.organization_id = $1 and d.endpoint_id = $2
          order by d.priority, d.id limit $3 for update skip locked
       ) as f;
@@ -35,9 +40,11 @@ begin
 end
 $$;
 
--- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that
--- the claim has left. Each step is one descent of an index, so that a scan costs the same with a thousand pending deliveries and with
--- a million. Returns the place of the last endpoint, and whether every endpoint was inspected.
+-- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that the
+-- claim has left. Each step is one descent of an index, so a scan costs the same with a thousand pending deliveries and with a
+-- million. Backfills get the capacity that all other deliveries of the scan leave, and only as many of them are locked as could find
+-- room. Returns the place of the last endpoint (if backfills were left over, of the last one served), and whether every endpoint was
+-- inspected.
 create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
@@ -64,7 +71,15 @@ as $$
 declare
   next_organization text;
   next_endpoint text;
-  found_deliveries record;
+  -- The priority of the endpoint's first delivery: 2 if all are backfills.
+  next_priority smallint;
+  budget integer;
+  picked record;
+  later jsonb := '[]';
+  backfill record;
+  last_organization text;
+  last_endpoint text;
+  is_backfill_left boolean := false;
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
 begin
@@ -77,11 +92,11 @@ begin
   here_endpoint := coalesce(after_endpoint, '');
   is_complete := false;
   while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
-    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+    select d.organization_id, d.endpoint_id, d.priority into next_organization, next_endpoint, next_priority
       from business_api.open_deliveries d
      where d.claim_token is null and not d.is_backing_off
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-     order by d.organization_id, d.endpoint_id
+     order by d.organization_id, d.endpoint_id, d.priority
      limit 1;
     if not found then
       is_complete := has_wrapped;
@@ -100,22 +115,57 @@ begin
     here_endpoint := next_endpoint;
     endpoints_read := endpoints_read + 1;
 
-    select * into found_deliveries from business_api.pick_deliveries(here_organization, here_endpoint, least(
+    budget := least(
       pick_limit - cardinality(ids),
       coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
         - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(claimed_organizations, here_organization)), 0)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
-    ));
-    if cardinality(found_deliveries.ids) > 0 then
-      ids := ids || found_deliveries.ids;
-      events := events || found_deliveries.events;
-      places := places || found_deliveries.places;
-      organizations := organizations || array_fill(here_organization, array[cardinality(found_deliveries.ids)]);
-      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_deliveries.ids)]);
+    );
+    if next_priority = 2 then
+      budget := least(budget, pick_limit - cardinality(ids) - jsonb_array_length(later));
+      is_backfill_left := is_backfill_left or budget <= 0;
     end if;
+    select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget);
+    if cardinality(picked.ids) > 0 then
+      ids := ids || picked.ids;
+      events := events || picked.events;
+      places := places || picked.places;
+      organizations := organizations || array_fill(here_organization, array[cardinality(picked.ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(picked.ids)]);
+    end if;
+    later := later || coalesce(picked.later, '[]');
   end loop;
+
+  for backfill in
+    select b."organizationId" as organization_id, b."endpointId" as endpoint_id, b.id, b."eventId" as event_id, b.place
+      from rows from (jsonb_to_recordset(later) as (
+        "organizationId" text, "endpointId" text, id text, "eventId" text, place tid
+      )) with ordinality as b ("organizationId", "endpointId", id, "eventId", place, number)
+     order by b.number
+  loop
+    if cardinality(ids) >= pick_limit
+       or coalesce((organization_budgets ->> backfill.organization_id)::integer, organization_budget)
+         - coalesce(cardinality(array_positions(claimed_organizations, backfill.organization_id)), 0)
+         - coalesce(cardinality(array_positions(organizations, backfill.organization_id)), 0) <= 0 then
+      is_backfill_left := true;
+      continue;
+    end if;
+    ids := ids || backfill.id;
+    events := events || backfill.event_id;
+    places := places || backfill.place;
+    organizations := organizations || backfill.organization_id;
+    endpoints := endpoints || backfill.endpoint_id;
+    last_organization := backfill.organization_id;
+    last_endpoint := backfill.endpoint_id;
+  end loop;
+  -- The next claim goes on behind the backfills that were served.
+  if is_complete and is_backfill_left and last_organization is not null then
+    is_complete := false;
+    here_organization := last_organization;
+    here_endpoint := last_endpoint;
+  end if;
 end
 $$;
 
@@ -334,85 +384,3 @@ begin
 end
 $$;
 select business_api.forbid_plans('release_deliveries');
-
--- Reads the content of deliveries whose claims are in force: see DeliveryStore.read in lib/webhooks/deliveries.ts.
-create function business_api.read_claims(claims jsonb) returns text
-language plpgsql volatile
-set search_path = ''
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  organizations text[];
-  ids text[];
-begin
-  select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
-    from jsonb_array_elements($1) with ordinality as claim (ref, place)
-    cross join lateral (
-      select o.organization_id, o.id from business_api.open_deliveries o
-       where o.organization_id = claim.ref ->> 'organizationId' and o.id = claim.ref ->> 'deliveryId'
-         and o.claim_token = claim.ref ->> 'token'
-       limit 1
-    ) as d;
-  return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
-end
-$$;
-select business_api.forbid_plans('read_claims');
-
--- Reads the content of deliveries for attempts, as a JSON array in the order of the arguments. Deliveries of removed endpoints
--- are left out, because a removed endpoint no longer has a signing secret. The trace of an event is spliced into the text of the
--- delivery, so that a delivery without a trace is not a byte larger.
-create function business_api.read_deliveries(organizations text[], ids text[]) returns json
-language plpgsql volatile
-set search_path = ''
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  at_time timestamptz := clock_timestamp();
-  -- The range of the deliveries, so that the statement opens only the days of their events.
-  first_prefix text;
-  last_id text;
-begin
-  select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
-    from unnest($2) as claim (id);
-  return (
-    select coalesce(json_agg(
-             case
-               when event.traceparent is null then delivery.content
-               else ('{"traceparent":' || to_json(event.traceparent) || ',' || substr(delivery.content::text, 2))::json
-             end
-             order by claim.place
-           ), '[]')
-      from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      -- One by one, each by its key: a plan from a time when the tables were empty would join everything of the period.
-      cross join lateral (
-        select * from business_api.open_deliveries o
-         where o.organization_id = claim.organization_id and o.id = claim.id
-         limit 1
-      ) as d
-      cross join lateral (
-        select e.type, e.body, e.traceparent from business_api.events e
-         where e.organization_id = claim.organization_id and e.id = d.event_id
-           and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
-           and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         order by e.delivery_prefix limit 1
-      ) as event
-      join business_api.webhook_endpoints endpoint
-        on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
-     cross join lateral (
-       select json_build_object(
-                'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
-                'type', event.type, 'body', event.body, 'url', endpoint.url,
-                'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
-                'standardWebhooks', endpoint.standard_webhooks,
-                'sealedSecrets', case
-                  when endpoint.previous_secret_expires_at > at_time
-                  then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
-                  else json_build_array(endpoint.sealed_secret)
-                end,
-                'attempt', d.attempts - d.attempts_before
-              ) as content
-     ) as delivery
-  );
-end
-$$;
-select business_api.forbid_plans('read_deliveries', 'enable_sort');

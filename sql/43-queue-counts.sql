@@ -1,11 +1,11 @@
 -- The counts of the queue of deliveries, for metrics and for operators.
 
 -- Counts the unfinished deliveries and the failed deliveries: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
--- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. A loose index scan descends the indexes
+-- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. A loose index scan reads the indexes
 -- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. If the loose scan meets more
--- than 200 endpoints (30 to 60 microseconds each), one plain scan of three times count_max deliveries counts the
--- queue if the queue is no longer; only for a longer queue of many endpoints the loose scan goes on, to 1,000 endpoints, and a count is
--- the greater of what the two scans have found.
+-- than 200 endpoints (30 to 60 microseconds each), one plain scan of three times count_max deliveries counts the queue if the queue is no
+-- longer; only for a longer queue of many endpoints the loose scan goes on, to 1,000 endpoints, and a count is the greater of what the
+-- two scans have found. So the oldest due delivery is not found if it belongs to a later endpoint.
 -- The order of each statement names the index, because another index would be read from end to end.
 create function business_api.count_queue(organization_id text, endpoint_id text, count_max integer) returns text
 language plpgsql stable
@@ -88,8 +88,9 @@ begin
         cross join lateral (
           select d.due_at, d.is_backfill from business_api.open_deliveries d
            where d.claim_token is null and not d.is_backing_off
-             and d.organization_id = here_organization and d.endpoint_id = here_endpoint and d.priority = kind.priority
-           order by d.id limit greatest(kind.least_read, counted_max - due)
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             and (d.priority, d.id) >= (kind.priority, '') and (d.priority, d.id) < (kind.priority + 1, '')
+           order by d.priority, d.id limit greatest(kind.least_read, counted_max - due)
         ) as f;
       due := least(counted_max, due + found_due);
       oldest_due := least(oldest_due, found_oldest);
@@ -112,8 +113,9 @@ begin
           into found_backing_off, found_late, late_oldest
           from (
             select d.is_backfill, d.due_at from business_api.open_deliveries d
-             where d.organization_id = $1 and d.endpoint_id = here_endpoint and d.is_backing_off
-             order by d.id limit counted_max
+             where d.organization_id = $1 and d.is_backing_off
+               and (d.endpoint_id, d.id) >= (here_endpoint, '') and (d.endpoint_id, d.id) < (here_endpoint, '~')
+             order by d.endpoint_id, d.id limit counted_max
           ) as f;
         backing_off := least(counted_max, backing_off + found_backing_off);
         if endpoint_state = 'enabled' then

@@ -145,7 +145,7 @@ export function ofPurging(preview: PurgePreview, age: string): Consequence {
   const { events, organizations, failed, isPartial } = preview
   const count = (number: number, noun: string): string => countOf(number, noun, `${noun}s`, isPartial)
   return {
-    text: `Erases ${count(events, 'event')} of ${count(organizations, 'organization')}, ${countOf(failed, 'failed delivery', 'failed deliveries')} among them: every event older than ${age} with its deliveries and attempts, unless a delivery is still to be sent.`,
+    text: `Erases ${count(events, 'event')} of ${count(organizations, 'organization')}, ${countOf(failed, 'failed delivery', 'failed deliveries', isPartial)} among them: every event older than ${age} with its deliveries and attempts, unless a delivery is still to be sent.`,
     facts: preview,
   }
 }

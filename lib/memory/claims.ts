@@ -37,7 +37,7 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
 }
 
 /**
- * Finds due deliveries by round robin, beside the deliveries of a repeated claim.
+ * Finds due deliveries by round robin, beside the deliveries of a repeated claim. Backfills get the capacity that the others leave.
  *
  * @returns the deliveries and the cursor of the next claim
  */
@@ -48,17 +48,34 @@ function findDue(
   now: number,
 ): { readonly found: readonly StoredDelivery[]; readonly next: EndpointRef | null } {
   const found: StoredDelivery[] = []
+  const backfills: StoredDelivery[] = []
+  let next: EndpointRef | null = null
   let last = request.cursor ?? START
   let inspected = 0
   for (const endpoint of endpointsAfter(memory, last)) {
     const claimed = [...repeated, ...found]
-    if (inspected === request.scanLimit || claimed.length >= request.limit) return { found, next: last }
+    if (inspected === request.scanLimit || claimed.length >= request.limit) {
+      next = last
+      break
+    }
     inspected++
     last = refOf(endpoint)
     if (isClosed(endpoint)) skipSome(memory, endpoint, now)
-    else if (endpoint.state === 'enabled') found.push(...dueOf(endpoint, claimed, request, now))
+    if (endpoint.state !== 'enabled' || endpoint.isRemoved) continue
+    for (const delivery of dueOf(endpoint, claimed, request, now)) {
+      ;(delivery.isBackfill ? backfills : found).push(delivery)
+    }
   }
-  return { found, next: null }
+  let served: EndpointRef | null = null
+  let isLeft = false
+  for (const delivery of backfills) {
+    const hasRoom = capacityFor(delivery.endpoint, [...repeated, ...found], request) > 0
+    isLeft ||= !hasRoom
+    if (!hasRoom) continue
+    found.push(delivery)
+    served = refOf(delivery.endpoint)
+  }
+  return { found, next: next ?? (isLeft ? served : null) }
 }
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */

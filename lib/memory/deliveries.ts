@@ -35,7 +35,14 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     async count(organizationId, filter, max) {
-      return countDeliveries(memory.organization(organizationId), filter, max)
+      return Math.min(oldestFirst(memory.organization(organizationId), filter).length, max)
+    },
+
+    async countRecoverable(organizationId, filter, max) {
+      return Math.min(
+        oldestFirst(memory.organization(organizationId), filter).filter(isRecoverable).length,
+        max,
+      )
     },
 
     async list(organizationId, filter, limit, before) {
@@ -92,16 +99,15 @@ function listDeliveries(
     .map(show)
 }
 
-/** Counts deliveries of an organization. */
-function countDeliveries(organization: Organization, filter: DeliveryFilter, max: number): number {
-  return Math.min(oldestFirst(organization, filter).length, max)
-}
-
 /** Reads a delivery with the event's body and the attempts. */
 function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
   if (!delivery) return null
   return { ...show(delivery), body: delivery.event.body, attemptLog: [...delivery.attemptLog] }
+}
+
+function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
+  return state !== 'pending' && state !== 'sending' && !endpoint.isRemoved
 }
 
 /** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
@@ -115,7 +121,7 @@ function recoverDeliveries(
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
-    .filter(({ state, endpoint }) => !['pending', 'sending'].includes(state) && !endpoint.isRemoved)
+    .filter(isRecoverable)
     .slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery

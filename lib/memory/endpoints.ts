@@ -11,6 +11,8 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
+// Longer than 250 lines: every change of an endpoint, each with its audit entry and its repeats, is read beside the others.
+
 /** Creates the slice of webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {

@@ -64,7 +64,10 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return []
     },
 
-    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
+    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max, false),
+
+    countRecoverable: (organizationId, filter, max) =>
+      countDeliveries(database, organizationId, filter, max, true),
 
     list: (organizationId, filter, limit, before) =>
       listDeliveries(database, organizationId, filter, limit, before),

@@ -47,14 +47,15 @@ export async function listDeliveries(
   return JSON.parse(deliveries ?? '[]') as Delivery[]
 }
 
-/** Counts deliveries of an organization, to at most `max`. */
+/** Counts deliveries of an organization, to at most `max`; with `isRecoverable` those of endpoints that are not removed. */
 export async function countDeliveries(
   database: Database,
   organizationId: string,
   filter: DeliveryFilter,
   max: number,
+  isRecoverable: boolean,
 ): Promise<number> {
-  const selection = { organizationId, filter, limit: max, order: 'newest' } as const
+  const selection = { organizationId, filter, limit: max, order: 'newest', isRecoverable } as const
   const [count] = await database.rowFor(organizationId, (sql, answerTag) =>
     planned(
       filter,

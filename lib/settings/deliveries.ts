@@ -37,6 +37,12 @@ export interface DeliveryQuery extends RecoveryFilter, PageQuery {
   readonly eventId?: string | undefined
 }
 
+/** The deliveries that a recovery would send again. */
+export interface RecoverableCounts {
+  readonly failed: number
+  readonly skipped: number
+}
+
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions extends RecoveryFilter, Acting {
   /** Receives the number of recovered deliveries so far, after each part of the work. */
@@ -99,6 +105,13 @@ export interface DeliverySettings {
    * @returns 10,000 for 10,000 or more
    */
   count(organizationId: string, query?: Omit<DeliveryQuery, keyof PageQuery>): Promise<number>
+  /**
+   * Counts the deliveries that {@link DeliverySettings.recover} would send again, by state; each count is exact to 10,000, and 10,000
+   * stands for more.
+   *
+   * @throws `BusinessApiError` with code `invalid_input` for an unusable filter
+   */
+  countRecoverable(organizationId: string, filter?: RecoveryFilter): Promise<RecoverableCounts>
 
   /**
    * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
@@ -141,6 +154,7 @@ const COUNT = {
 const REF = { deliveryId: IdSchema }
 const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
 const readCount = defineCall('Cannot count deliveries', COUNT)
+const readCountRecoverable = defineCall('Cannot count deliveries', FILTER)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
@@ -207,6 +221,14 @@ export function createDeliverySettings(
     async count(organizationId, query) {
       const { organizationId: owner, input: filter } = readCount(organizationId, query)
       return store.deliveries.count(owner, filter, DELIVERY_COUNT_MAX)
+    },
+
+    async countRecoverable(organizationId, given) {
+      const { organizationId: owner, input: filter } = readCountRecoverable(organizationId, given)
+      const count = (state: DeliveryState): Promise<number> =>
+        store.deliveries.countRecoverable(owner, { ...filter, states: [state] }, DELIVERY_COUNT_MAX)
+      const [failed, skipped] = await Promise.all([count('failed'), count('skipped')])
+      return { failed, skipped }
     },
 
     async cancel(organizationId, id, options) {

@@ -335,8 +335,9 @@ export interface CancellationRequest extends AuditedRequest {
 export interface DeliveryStore {
   /**
    * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is being sent, and the
-   * attempt is counted. Of one endpoint, first attempts come before retries and deliveries of backfills last, and of each kind
-   * those that have been due for longer, or the older deliveries.
+   * attempt is counted. Of one endpoint, first attempts come before retries, and of each kind those that have been due
+   * for longer, or the older deliveries. Deliveries of backfills come last, after all other deliveries of the claim, and within the
+   * capacity that these leave.
    *
    * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each
    * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
@@ -397,6 +398,8 @@ export interface DeliveryStore {
    * @param max the greatest answer: counting ends there
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
+  /** Counts the deliveries that {@link DeliveryStore.recover} takes: finished, and of endpoints that are not removed. As `count`. */
+  countRecoverable(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 
   /** Reads a delivery with the attempts; `null` if there is no such delivery. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>

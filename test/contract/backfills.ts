@@ -291,48 +291,73 @@ function testRefusals(harness: StoreHarness): void {
 
 function testTurns(harness: StoreHarness): void {
   harness.test(
-    'claim() gives the deliveries of a backfill after all others of the endpoint, retries included',
-    async (t) => {
-      const { tenant } = await createRecords(harness, t)
-      const endpoint = await tenant.insertEndpoint()
-      await backfillAll(tenant, endpoint.id)
-      await tenant.letTimePass(1000)
-      const { id: first } = await tenant.publish()
-      const claimed = await claim(tenant, { limit: 1 })
-      assert.deepEqual(claimed.eventIds, [first])
-      await writeResults(
-        tenant,
-        claimed.deliveries.map((delivery) => failure(delivery, { endedAgoMs: 0 })),
-      )
-      const { id: second } = await tenant.publish()
-      const [one, two, three] = (await claim(tenant, { limit: 3 })).eventIds
-      assert.deepEqual([one, two].sort(), [first, second].sort())
-      assert.match(three ?? '', /^evt_backfill_/)
-    },
-  )
-
-  harness.test(
-    'claim() gives a backfill its turn among the endpoints and its share of the organization, and no more',
+    'claim() gives the deliveries of a backfill after all others of the organization, retries included',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
       await backfillAll(tenant, one.id)
-      for (let n = 0; n < 4; n++) await tenant.publish()
-      const { deliveries } = await claim(tenant, {
-        capacity: capacityFor(tenant, { endpoint: 5, organizations: { [tenant.id]: 9 } }),
-      })
-      const endpoints = deliveries.map(({ endpointId }) => endpointId)
-      assert.deepEqual(
-        [one, other].map(({ id }) => endpoints.filter((each) => each === id).length),
-        [5, 4],
+      await tenant.letTimePass(1000)
+      const { id: first } = await tenant.publish()
+      const both = await claim(tenant, { limit: 2 })
+      assert.deepEqual(both.eventIds, [first, first])
+      await writeResults(
+        tenant,
+        both.deliveries.map((delivery) => failure(delivery, { endedAgoMs: 0 })),
       )
-      const backfilled = deliveries.filter(({ eventId }) => eventId.startsWith('evt_backfill_'))
-      assert.deepEqual(
-        backfilled.map(({ endpointId }) => endpointId),
-        [one.id],
+      const { id: second } = await tenant.publish()
+      for (const cursor of [null, { organizationId: tenant.id, endpointId: one.id }]) {
+        const claimed = await claim(tenant, { ...(cursor && { cursor }), limit: 5 })
+        assert.deepEqual(claimed.eventIds.slice(0, 4).sort(), [first, first, second, second].sort())
+        assert.match(claimed.eventIds[4] ?? '', /^evt_backfill_/)
+        await tenant.store.deliveries.release(
+          claimed.deliveries.map(({ id, token }) => ({ organizationId: tenant.id, deliveryId: id, token })),
+        )
+      }
+      const counts = await claim(tenant, {
+        capacity: capacityFor(tenant, { endpoint: 3, organizations: { [tenant.id]: 5 } }),
+      })
+      const ofOne = counts.deliveries.filter(({ endpointId }) => endpointId === one.id)
+      assert.deepEqual([ofOne.length, counts.deliveries.length], [3, 5], 'within the capacity that is left')
+      assert.ok(
+        counts.deliveries.some(({ endpointId }) => endpointId === other.id),
+        'no delivery of the other endpoint',
       )
     },
   )
+
+  harness.test('claim() gives a backfill only the capacity that the other endpoints leave', async (t) => {
+    const { tenant } = await createRecords(harness, t)
+    const [one, two, three] = [
+      await tenant.insertEndpoint(),
+      await tenant.insertEndpoint(),
+      await tenant.insertEndpoint(),
+    ]
+    await backfillAll(tenant, one.id)
+    for (const type of ['client.created', 'lead.created'] as const) await tenant.publish({ type })
+    const capacity = capacityFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 7 } })
+    const { deliveries } = await claim(tenant, { capacity, cursor: beforeAllOf(tenant) })
+    const countOf = ({ id }: { readonly id: string }) =>
+      deliveries.filter(({ endpointId }) => endpointId === id).length
+    assert.deepEqual([one, two, three].map(countOf), [3, 2, 2], 'two events each, and one of the backfill')
+    const [{ eventId = '' } = {}] = deliveries.slice(-1)
+    assert.match(eventId, /^evt_backfill_/)
+  })
+
+  harness.test('claim() gives each of several backfills its turn', async (t) => {
+    const { tenant } = await createRecords(harness, t)
+    const endpoints = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
+    for (const { id } of endpoints) await backfillAll(tenant, id)
+    const served: string[] = []
+    let cursor = beforeAllOf(tenant)
+    for (let n = 0; n < 4; n++) {
+      const { deliveries, next } = await claim(tenant, { limit: 1, cursor })
+      served.push(...deliveries.map(({ endpointId }) => endpointId))
+      assert.ok(next, 'more is left')
+      cursor = next
+    }
+    const [one, other] = endpoints.map(({ id }) => id)
+    assert.deepEqual(served, [one, other, one, other])
+  })
 
   harness.test(
     'claim() goes on with a backfill where the previous claim stopped, and skips that of a disabled endpoint',

@@ -278,6 +278,28 @@ function testFilters(harness: StoreHarness): void {
     assert.deepEqual(states.toSorted(), ['delivered', 'delivered', 'failed', 'pending'])
   })
 
+  harness.test(
+    'countRecoverable() counts what recover() takes, and nothing of removed endpoints',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      const { id: removed } = await tenant.insertEndpoint()
+      await deliver(tenant, 2)
+      await tenant.publish()
+      const count = (filter: object, max = 10) =>
+        tenant.store.deliveries.countRecoverable(tenant.id, { states: ['delivered'], ...filter }, max)
+      assert.deepEqual([await count({}), await count({ endpointId: removed }), await count({}, 3)], [4, 2, 3])
+      await tenant.store.endpoints.remove({
+        organizationId: tenant.id,
+        endpointId: removed,
+        entry: newEntry(),
+      })
+      assert.deepEqual([await count({}), await count({ endpointId: removed })], [2, 0])
+      assert.equal((await recover(tenant, null, { states: ['delivered'] })).length, 2)
+      assert.equal(await count({ endpointId }), 0)
+    },
+  )
+
   harness.test('recover() of ids takes only the ids that also match the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()

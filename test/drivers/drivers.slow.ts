@@ -5,17 +5,13 @@ import { after, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { openPostgres } from '../platform/_platform.ts'
 import { testTransactions } from '../platform/_transactions.ts'
+import '../tools/_install.ts'
 
-// platform.using(tx) with the drivers of hosts, which package.json of this folder installs. Not part of the ordinary run, because
-// the test installs them.
+// platform.using(tx) with the drivers of hosts. Not part of the ordinary run, because the test installs them.
 
 const run = promisify(execFile)
 const cwd = import.meta.dirname
 
-// A part of Prisma's own tools, which nothing here runs, wants Node 22.
-const install = ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--engine-strict=false']
-// A second run finds the drivers installed.
-await run('npm', ['ls'], { cwd }).catch(() => run('npm', install, { cwd }))
 // Prisma's client needs no engine. The generator asks for the engine of migrations and does not run it: any program will do.
 const environment = { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' }
 await run('npx', ['prisma', 'generate'], { cwd, env: { ...process.env, ...environment } })

@@ -74,7 +74,6 @@ async function nest({ createApi, parser, prefix }) {
     logger: false,
   })
   // Nest adds its own parsers only when it is initialized, after every app.use().
-  // biome-ignore lint/correctness/useHookAtTopLevel: a method of Nest, no hook of React
   if (parser !== 'none') app.useBodyParser('json', { limit: '200kb' })
   app.use(prefix || '/', createApi({}))
   await app.listen(0, '127.0.0.1')

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { type BusinessApi, type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import '../tools/_install.ts'
 import { type Answer, abort, send, type Target } from './_requests.ts'
 
 // Every host × parser before the API × mount × case, and the table of them in lib/api/README.md, which a run compares and
@@ -47,10 +48,7 @@ type Verdict = 'API' | 'host'
 const cwd = import.meta.dirname
 const run = promisify(execFile)
 
-const install = ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--engine-strict=false']
-// A second run finds the hosts installed.
-await run('npm', ['ls'], { cwd }).catch(() => run('npm', install, { cwd }))
-const nextBin = createRequire(join(cwd, 'package.json')).resolve('next/dist/bin/next')
+const nextBin = createRequire(import.meta.url).resolve('next/dist/bin/next')
 const environment = { ...process.env, NEXT_TELEMETRY_DISABLED: '1', NODE_ENV: 'production' }
 await run(process.execPath, [nextBin, 'build'], { cwd: join(cwd, 'next'), env: environment })
 const { HOSTS, closeShared }: Hosts = await import(new URL('hosts.mjs', import.meta.url).href)

@@ -16,18 +16,15 @@ import {
   serve,
   startPlatform,
 } from '../api/_api.ts'
+import '../tools/_install.ts'
 import type { Integration } from './tools/clients/_integration.ts'
 
-// Other people's tools on the document of a running API. Not part of the ordinary run, because the test installs them, by the
-// package.json of test/openapi/tools. One tool runs at a time.
+// Other people's tools on the document of a running API. Not part of the ordinary run, because the test installs them. One tool
+// runs at a time.
 
 const run = promisify(execFile)
 const cwd = join(import.meta.dirname, 'tools')
 const bin = (name: string): string => join(cwd, 'node_modules/.bin', name)
-
-// Some tools say that they want a later Node, or another release of a peer, and run with these.
-const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--engine-strict=false', '--legacy-peer-deps']
-await run('npm', ['ci', ...flags], { cwd })
 
 const platform = await startPlatform()
 let api: BusinessApi | undefined

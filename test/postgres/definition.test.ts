@@ -32,10 +32,10 @@ async function readObjects(sql: Sql): Promise<Record<string, string>> {
   const rows = await sql<{ name: string; definition: string }[]>`
     select * from (
       select 'table ' || relname as name,
-             concat_ws(' ', relkind, relpersistence, relacl, reloptions, relrowsecurity, pg_get_partkeydef(oid), (
+             concat_ws(' ', relkind, relpersistence, relacl, reloptions, relrowsecurity, relforcerowsecurity, pg_get_partkeydef(oid), (
                select string_agg(concat_ws(
                         ' ', attname, format_type(atttypid, atttypmod), attcollation::regcollation, attnotnull, attidentity,
-                        attgenerated, pg_get_expr(adbin, adrelid)
+                        attgenerated, pg_get_expr(adbin, adrelid), attacl, attstattarget, attstorage
                       ), ', ' order by attnum)
                  from pg_attribute
                  left join pg_attrdef on adrelid = attrelid and adnum = attnum
@@ -59,9 +59,33 @@ async function readObjects(sql: Sql): Promise<Record<string, string>> {
       union all
       select 'trigger ' || tgrelid::regclass || ' ' || tgname, pg_get_triggerdef(oid) from pg_trigger
        where not tgisinternal
+      union all
+      select 'policy ' || polrelid::regclass || ' ' || polname,
+             concat_ws(' ', polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
+        from pg_policy
     ) as object
      where name not in ('table migrations', 'index migrations_pkey') and name not like 'constraint business_api.migrations %'`
   return Object.fromEntries(rows.map(({ name, definition }) => [name, definition]))
+}
+
+/** Reads the rows that an installation begins with, and what the tables of its days have. */
+async function readContents(sql: Sql): Promise<unknown> {
+  const [limits, progress] = [
+    await sql`select to_jsonb(l)::text as row from business_api.event_limits l`,
+    await sql`select to_jsonb(p)::text as row from business_api.purge_progress p`,
+  ]
+  const partitions = await sql`
+    select inhparent::regclass::text as parent, reloptions, relrowsecurity,
+           (select count(*) from pg_index where indrelid = pg_class.oid) as indexes
+      from pg_inherits join pg_class on pg_class.oid = inhrelid
+     where relkind = 'r' and relnamespace = 'business_api'::regnamespace order by 1, relname`
+  const [schema] = await sql`select nspacl from pg_namespace where nspname = 'business_api'`
+  return { limits: [...limits], progress: [...progress], partitions: [...partitions], schema }
+}
+
+/** The file name of a migration after those of the package. */
+function nextName(noun: string): string {
+  return `${String(Object.keys(readMigrationTexts()).length + 1).padStart(4, '0')}-${noun}.sql`
 }
 
 async function install(sql: Sql, definition: MigrationTexts): Promise<void> {
@@ -109,6 +133,7 @@ describe('the baseline and the migrations', () => {
     await migrateFrom(migrated, readMigrationTexts())
     await install(defined, readDefinition())
     assert.deepEqual(await readObjects(migrated), await readObjects(defined))
+    assert.deepEqual(await readContents(migrated), await readContents(defined))
   })
 
   const MIGRATION = `-- Projects have a deadline.
@@ -135,7 +160,7 @@ revoke execute on function business_api.is_late from public;
 
   test('and a made-up next migration make the schema of the edited definition', async () => {
     const [migrated, defined, other] = [await open(), await open(), await open()]
-    await migrateFrom(migrated, { ...readMigrationTexts(), '0002-deadlines.sql': MIGRATION })
+    await migrateFrom(migrated, { ...readMigrationTexts(), [nextName('deadlines')]: MIGRATION })
     await install(defined, nextDefinition('deadline timestamptz'))
     await install(other, nextDefinition('deadline date'))
     assert.deepEqual(await readObjects(migrated), await readObjects(defined))

@@ -17,9 +17,14 @@ test('the sources have the definition as the baseline, and the migrations of sql
   assert.ok(files.length > 0)
   assert.deepEqual(Object.keys(readDefinition()), files)
   const texts = await Promise.all(files.map((file) => readFile(join(ROOT, 'sql', file), 'utf8')))
+  const later = (await readdir(join(ROOT, 'sql/migrations'))).filter((name) => name.endsWith('.sql')).sort()
   const { [BASELINE]: baseline, ...migrations } = readMigrationTexts()
-  assert.equal(baseline, texts.join('\n'))
-  assert.deepEqual(migrations, {})
+  // A release freezes the baseline.
+  if (!later.includes(BASELINE)) assert.equal(baseline, texts.join('\n'))
+  assert.deepEqual(
+    Object.keys(migrations),
+    later.filter((name) => name !== BASELINE),
+  )
 })
 
 test('the migrations of sql/migrations/ follow the baseline in the order of their numbers', async (t) => {

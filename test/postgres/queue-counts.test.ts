@@ -147,6 +147,30 @@ describe('countQueue()', () => {
     assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)
   })
 
+  test('reads a bounded part of a queue that belongs to one endpoint, whatever its deliveries are', async () => {
+    for (const kind of ['live', 'backfill', 'backing off']) {
+      await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
+      await addEndpoint('org_one', 'we_one', 'enabled')
+      await sql`
+        insert into business_api.open_deliveries
+          (organization_id, id, event_id, type, endpoint_id, due_at, is_backfill, is_backing_off)
+        select 'org_one', ${TODAY} || lpad(place::text, 6, '0'), 'evt_1', 'client.created', 'we_one', now() + interval '1 hour',
+               ${kind === 'backfill'}, ${kind === 'backing off'}
+        from generate_series(1, 20000) as place`
+      await sql`analyze business_api.open_deliveries`
+      // A new session, which makes its plans with these statistics.
+      const session = database.sql({ max: 1 })
+      const [row] = await session.begin(async (tx) => {
+        await tx`select business_api.count_queue(null, null, 100), business_api.count_queue('org_one', null, 100)`
+        return tx<{ rows: number }[]>`
+          select (coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::int as rows
+          from pg_stat_xact_user_tables where relid = 'business_api.open_deliveries'::regclass`
+      })
+      assert.ok(Number(row?.rows) < 5000, `${kind}: ${row?.rows} of 20000 rows`)
+      await session.end()
+    }
+  })
+
   test('the deliveries of paused endpoints are counted as far as those of others', async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
     const [busy, paused] = [

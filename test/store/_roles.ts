@@ -97,6 +97,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       get: settings.deliveries.get,
       listAttempts: settings.deliveries.listAttempts,
       count: settings.deliveries.count,
+      countRecoverable: settings.deliveries.countRecoverable,
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,
       countQueue: (target) => eitherOf(worker, administrator).deliveries.countQueue(target),

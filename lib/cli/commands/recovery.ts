@@ -1,12 +1,11 @@
 import type { RecoveryFilter } from '../../settings/deliveries.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
-import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../../webhooks/outlook.ts'
+import { RECOVERABLE } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRecovering } from '../consequences.ts'
-import { withInspector, withSettings } from '../database.ts'
+import { withSettings } from '../database.ts'
 import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { Failure } from '../failure.ts'
 import { formatCount } from '../progress.ts'
@@ -66,7 +65,7 @@ export const recover: Command = defineCommand({
     const done = await withSettings(session, async (settings) => {
       const disabled = await findDisabled(settings, owner, filter)
       const goesOn = await confirm(session, { yes, dryRun }, async () => {
-        const [failed = 0, skipped = 0] = await count(owner, filter, session, DELIVERY_COUNT_MAX)
+        const { failed, skipped } = await settings.deliveries.countRecoverable(owner, filter)
         return ofRecovering(owner, failed, skipped, disabled)
       })
       return goesOn ? { ...(await recoverAll(settings, owner, filter, who, session)), disabled } : null
@@ -89,9 +88,11 @@ async function recoverAll(
   session: Session,
 ): Promise<{ readonly recovered: number }> {
   const progress = session.progress('Recovering')
-  const counts = progress.isShown ? await progress.during(count(owner, filter, session, BAR_MAX)) : []
-  const total = counts.reduce((sum, part) => sum + part, 0)
-  const onProgress = (recovered: number): void => progress.show(recovered, total)
+  const counts = progress.isShown ? await progress.during(log.countRecoverable(owner, filter)) : null
+  const total = counts === null ? 0 : counts.failed + counts.skipped
+  const onProgress = (recovered: number): void =>
+    // The count ends at 10,000 of each state.
+    progress.show(recovered, Math.max(recovered, total))
   return log.recover(owner, { ...filter, actor: who, onProgress }).finally(progress.clear)
 }
 
@@ -115,26 +116,4 @@ async function findDisabled(
     disabled.map(({ id }) => log.list(owner, { ...filter, endpointId: id, states: RECOVERABLE, limit: 1 })),
   )
   return disabled.map(({ id }) => id).filter((_, index) => found[index]?.data.length)
-}
-
-/** The bar is worth a longer count than the question. */
-const BAR_MAX = 1_000_000
-
-/** Counts the deliveries in each recoverable state. */
-async function count(
-  owner: string,
-  { since, until, endpointId, type }: RecoveryFilter,
-  session: Session,
-  max: number,
-): Promise<readonly number[]> {
-  const filterOf = (state: DeliveryState): DeliveryFilter => ({
-    states: [state],
-    ...(endpointId === undefined ? {} : { endpointId }),
-    ...(type === undefined ? {} : { type }),
-    ...(since === undefined ? {} : { since: new Date(since).toISOString() }),
-    ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
-  })
-  return withInspector(session.databaseUrl(), (inspector) =>
-    Promise.all(RECOVERABLE.map((state) => inspector.countDeliveries(owner, filterOf(state), max))),
-  )
 }

@@ -296,7 +296,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '98aa2985b220',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
@@ -321,7 +321,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
       'f83938a5e0d4',
-    'function format_number(series text, count bigint)': 'd8203ebcdb61',
+    'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
@@ -363,8 +363,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
-    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, OUT ids text[], OUT events text[], OUT places tid[])':
-      '45e2eea2d89f',
+    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb)':
+      '02061520618e',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -401,7 +401,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      '6a96d0e2b7df',
+      '8a41584270be',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',

@@ -1,10 +1,9 @@
-import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { countQueue } from '../queue-counts.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
-import { deliveriesOf, selectRanges } from '../statements/delivery-selection.ts'
+import { deliveriesOf } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
 import type { SchemaState } from './migrations.ts'
@@ -86,8 +85,6 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
-  /** Counts the deliveries of an organization that match the filter, without removed endpoints, to at most `max`. */
-  countDeliveries(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
   /** Counts the events that a purge would erase: old events without a pending delivery. Reads up to `max` events. */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
   /** Counts old events and expired idempotency keys, each to at most 1,000,000. A purge may have to keep some of the events. */
@@ -231,17 +228,6 @@ export function createInspector(url: string): Inspector {
             where state <> 'removed' and sealed_secret is not null
             limit ${limit}::int
           ) as item`,
-      ),
-
-    countDeliveries: (organizationId, filter, max) =>
-      read(
-        (sql, mark) => sql`
-          select count(*)::text, ${mark} from (
-            select 1 from (
-              ${selectRanges(sql, { organizationId, filter, limit: max, order: 'newest', isRecoverable: true })}
-            ) as delivery
-            limit ${max}::int
-          ) as counted`,
       ),
 
     previewPurge: (eventsAfterMs, max) =>

@@ -1,5 +1,5 @@
 import { isIdOf } from '../../base/ids.ts'
-import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../../webhooks/outlook.ts'
+import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
@@ -16,11 +16,9 @@ export const recovery = {
     const { settings, access, t, link, query, now } = context
     const filter = readDeliverySearch(query)
     const period = momentsOf(filter, now)
-    const count = await settings.deliveries.count(access.organizationId, {
-      ...scopeOf(filter),
-      ...period,
-      states: RECOVERABLE,
-    })
+    const scope = { ...scopeOf(filter), ...period }
+    const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, scope)
+    const count = failed + skipped
     const back = link('/deliveries', { ...filter })
     const title = t`Send failed deliveries again?`
     if (count === 0) {

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import pg from 'pg'
-import { z } from 'zod'
+import { z } from 'zod4'
 
 // A server as a team would write by hand: key lookup, scope, validation, and in a single transaction the idempotency key, the
 // business, the client, both events and a delivery of each event to each endpoint. The lack of rate limits and request ids

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)))
+// The packages of test/tools are below this folder.
+const root = dirname(dirname(import.meta.dirname))
 export default { turbopack: { root }, outputFileTracingRoot: root }
