@@ -20,11 +20,11 @@ declare
     select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'invoice') as g
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
-  kept_businesses jsonb;
+  stored_businesses jsonb;
   -- The copies for new clients, by the ids of the businesses.
   copies jsonb;
   taken text[];
-  kept_invoices jsonb;
+  stored_invoices jsonb;
   refused jsonb;
   expected bigint;
   inserted bigint;
@@ -46,7 +46,7 @@ begin
     order by i.id for update;
 
   select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'business')
              as g (row integer, id text, name text, category text, city text, email text, phone text)
       cross join lateral (
@@ -55,9 +55,9 @@ begin
                ) as is_same
           from business_api.businesses b where b.organization_id = $1 and b.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'client')
              as g (
                row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
@@ -69,9 +69,9 @@ begin
                ) as is_same
           from business_api.clients c where c.organization_id = $1 and c.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'lead')
              as g (
                row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
@@ -83,9 +83,9 @@ begin
                ) as is_same
           from business_api.leads l where l.organization_id = $1 and l.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'proposal')
              as g (
                row integer, id text, number text, title text, status text, version integer, total numeric,
@@ -98,9 +98,9 @@ begin
                ) as is_same
           from business_api.proposals p where p.organization_id = $1 and p.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'invoice')
              as g (
                row integer, id text, number text, status text, currency text, "minorUnits" integer,
@@ -112,18 +112,18 @@ begin
                ) as is_same
           from business_api.invoices i where i.organization_id = $1 and i.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'payment')
              as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
       cross join lateral (
         select p.invoice_id = g."invoiceId" and p.amount = g.amount and p.received_at = g."receivedAt" as is_same
           from business_api.payments p where p.organization_id = $1 and p.id = g.id
          limit 1
-      ) as kept
+      ) as stored
     union all
-    select g.row, kept.is_same
+    select g.row, stored.is_same
       from jsonb_to_recordset(records -> 'project')
              as g (row integer, id text, name text, status text, "billingType" text, value numeric)
       cross join lateral (
@@ -132,7 +132,7 @@ begin
                ) as is_same
           from business_api.projects p where p.organization_id = $1 and p.id = g.id
          limit 1
-      ) as kept
+      ) as stored
   ) as k;
 
   -- A new payment of an invoice that differs is left out with the invoice.
@@ -140,7 +140,7 @@ begin
     from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text)
    where not known ? g.row::text and known ->> (invoices #>> array[g."invoiceId", 'row']) = 'false';
 
-  select coalesce(jsonb_object_agg(g.id, true), '{}') into kept_businesses
+  select coalesce(jsonb_object_agg(g.id, true), '{}') into stored_businesses
     from (
       select distinct r."businessId" as id
         from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as r ("businessId" text)
@@ -148,11 +148,11 @@ begin
     cross join lateral (
       select 1 as one from business_api.businesses b where b.organization_id = $1 and b.id = g.id
        limit 1
-    ) as kept;
+    ) as stored;
   select coalesce(jsonb_object_agg(g.id, jsonb_build_object(
-           'minorUnits', kept.minor_units, 'amountPaid', kept.amount_paid, 'paid', kept.paid
+           'minorUnits', stored.minor_units, 'amountPaid', stored.amount_paid, 'paid', stored.paid
          )), '{}')
-    into kept_invoices
+    into stored_invoices
     from (
       select distinct r."invoiceId" as id from jsonb_to_recordset(records -> 'payment') as r ("invoiceId" text)
     ) as g
@@ -163,38 +163,38 @@ begin
              ) as paid
         from business_api.invoices i where i.organization_id = $1 and i.id = g.id
        limit 1
-    ) as kept;
+    ) as stored;
 
   -- Another transaction may have written the same records since: each condition leaves the ids of the batch out.
   select jsonb_agg(jsonb_build_object('row', r.row, 'reason', r.reason) order by r.row) into refused from (
     select all_reasons.row, min(all_reasons.reason) as reason from (
       select g.row, 'no_business' as reason
         from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as g (row integer, "businessId" text)
-       where not known ? g.row::text and not kept_businesses ? g."businessId" and not businesses ? g."businessId"
+       where not known ? g.row::text and not stored_businesses ? g."businessId" and not businesses ? g."businessId"
       union all
       select g.row, 'business_taken'
         from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
         cross join lateral (
           select c.id from business_api.clients c where c.organization_id = $1 and c.business_id = g."businessId"
            limit 1
-        ) as kept
-       where not known ? g.row::text and kept.id <> g.id
+        ) as stored
+       where not known ? g.row::text and stored.id <> g.id
       union all
       select g.row, 'number_taken'
         from jsonb_to_recordset(records -> 'proposal') as g (row integer, id text, number text)
         cross join lateral (
           select p.id from business_api.proposals p where p.organization_id = $1 and p.number = g.number
            limit 1
-        ) as kept
-       where not known ? g.row::text and kept.id <> g.id
+        ) as stored
+       where not known ? g.row::text and stored.id <> g.id
       union all
       select g.row, 'number_taken'
         from jsonb_to_recordset(records -> 'invoice') as g (row integer, id text, number text)
         cross join lateral (
           select i.id from business_api.invoices i where i.organization_id = $1 and i.number = g.number
            limit 1
-        ) as kept
-       where not known ? g.row::text and kept.id <> g.id
+        ) as stored
+       where not known ? g.row::text and stored.id <> g.id
       union all
       select p.row, case
                when p.minor_units is null then 'no_invoice'
@@ -204,14 +204,14 @@ begin
         from (
           select g.row, g.amount,
                  coalesce(
-                   (kept_invoices #>> array[g."invoiceId", 'minorUnits'])::integer,
+                   (stored_invoices #>> array[g."invoiceId", 'minorUnits'])::integer,
                    (invoices #>> array[g."invoiceId", 'minorUnits'])::integer
                  ) as minor_units,
                  coalesce(
-                   (kept_invoices #>> array[g."invoiceId", 'amountPaid'])::numeric,
+                   (stored_invoices #>> array[g."invoiceId", 'amountPaid'])::numeric,
                    (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric
                  ) as amount_paid,
-                 coalesce((kept_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
+                 coalesce((stored_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
                    over (partition by g."invoiceId") as paid
             from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric)
         ) as p
@@ -241,7 +241,7 @@ begin
   -- The client of a business that another transaction has locked gets no copy, so an import does not wait for SQL of the host.
   taken := array(
     select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
-     where not known ? g.row::text and kept_businesses ? g."businessId"
+     where not known ? g.row::text and stored_businesses ? g."businessId"
   );
   taken := array(
     select b.id from business_api.businesses b

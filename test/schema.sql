@@ -459,7 +459,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
--- 60befedf87cb business_api.import_records(text,jsonb)
+-- 9dea5da5d128 business_api.import_records(text,jsonb)
 -- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
 -- 911eda9dd901 business_api.insert_converted_client(text,text,text,text,numeric,numeric,timestamp with time zone)
 -- 24bf18c3bdd9 business_api.insert_endpoint(text,jsonb,integer)

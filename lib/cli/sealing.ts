@@ -6,7 +6,7 @@ import type { Session } from './session.ts'
 
 // Keys come from the environment only, because every user of the machine can read a command line.
 
-/** Of commands that store a signing secret. */
+/** Flags of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
   allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unsealed'),
 }
@@ -40,8 +40,8 @@ export function readSealing(
 
 // --- The stored secrets ---
 
-/** Endpoints whose credentials are opened at most. Each takes some 20 microseconds, and few databases have more endpoints. */
-export const SECRETS_LOOKED_AT = 10_000
+/** Maximum number of endpoints whose credentials are checked. Each takes some 20 microseconds, and few databases have more. */
+export const SECRETS_CHECKED_MAX = 10_000
 
 /** The numbers of stored signing secrets and headers, in all and by form. */
 interface SecretsJudgement {

@@ -13,7 +13,7 @@ import { inFlags } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
-import { judgeSecrets, readSecretKeys, SECRETS_LOOKED_AT } from '../sealing.ts'
+import { judgeSecrets, readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
@@ -135,7 +135,7 @@ function countsOf(loop: DeliveryLoop): Promise<DeliveryCounts | null> {
 
 /** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */
 async function warnOfSecrets(url: string, secretKeys: readonly string[], logger: Logger): Promise<void> {
-  const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_LOOKED_AT))
+  const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_CHECKED_MAX))
   const { unopened } = judgeSecrets(stored, secretKeys)
   if (unopened === 0) return
   logger.warn({ unopened }, 'Signing secrets cannot be opened with the keys of BUSINESS_API_SECRET_KEYS')

@@ -14,7 +14,7 @@ import {
 import { type Command, defineCommand } from '../command.ts'
 import { withInspector } from '../database.ts'
 import { codeOf, describeFailure, Failure } from '../failure.ts'
-import { readSecretKeys, SECRETS_LOOKED_AT } from '../sealing.ts'
+import { readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
 import { formatPairs, visible } from '../text.ts'
 import { isReadable } from './status.ts'
@@ -74,7 +74,7 @@ async function runChecks(
     await attempt('days', async () => checkDays(await inspector.days())),
     await attempt('retention', async () => checkRetention(await inspector.retention())),
     await attempt('secrets', async () => {
-      return checkSecrets(await inspector.secrets(SECRETS_LOOKED_AT), secretKeys)
+      return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
   ]
 }

@@ -327,7 +327,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': 'c21a97948fcd',
+    'function import_records(organization_id text, records jsonb)': '1a1328fc7c20',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_converted_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       'd02182f9cb2b',
