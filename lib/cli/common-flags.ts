@@ -79,7 +79,7 @@ function parseHeaderPrefix(given: string, source: string): string {
   }
 }
 
-/** Of commands that send to all endpoints, beside the choice of each endpoint. */
+/** Flag of commands that send to all endpoints, beside the choice of each endpoint. */
 export const standardWebhooks: Flag<boolean> = toggle(
   'send the headers of Standard Webhooks to every endpoint, beside the headers of the service',
 )

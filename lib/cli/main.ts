@@ -87,7 +87,7 @@ async function runCommand(
   }
 }
 
-/** For files; wider text is hard to read on a terminal too. */
+/** Width of help in a file; wider text is hard to read on a terminal too. */
 const HELP_WIDTH = 100
 const HELP_WIDTH_MIN = 40
 

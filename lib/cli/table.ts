@@ -7,7 +7,7 @@ export interface Column<Row> {
 }
 
 const GAP = 2
-/** Of the further lines of a row. */
+/** Indentation of a row's further lines. */
 const INDENT = 2
 /** A narrower column of wrapped text makes rows taller than a line of their own does. */
 const WRAPPED_MIN = 60
@@ -15,7 +15,7 @@ const WRAPPED_MIN = 60
 /** A column with its cells, the title first. */
 interface MeasuredColumn {
   readonly cells: readonly string[]
-  /** Of the widest cell, or of the terminal's rest for cells that are wrapped. */
+  /** Width of the widest cell, or what the terminal has left for cells that are wrapped. */
   readonly width: number
 }
 

@@ -24,9 +24,9 @@ export type Signal = 'SIGINT' | 'SIGTERM'
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdin: Input
-  /** For results. */
+  /** Output of results. */
   readonly stdout: Output
-  /** For all other text that people read. */
+  /** Output of all other text that people read. */
   readonly stderr: Output
   readonly signals: {
     on(signal: Signal, listener: () => void): unknown

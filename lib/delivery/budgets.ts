@@ -6,7 +6,7 @@ import { type ConcurrencyLimits, capacityOf, type EndpointQueue, sizeOf } from '
 /** The budgets of a process, in attempts. */
 export interface Budgets {
   readonly limits: ConcurrencyLimits
-  /** For each organization. */
+  /** Budget of each organization. */
   readonly organization: number
   /** The budget that is left for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number

@@ -52,7 +52,7 @@ export interface EndpointQueue {
 
 /** Attempts of an endpoint that may be in flight at once. */
 export interface ConcurrencyLimits {
-  /** For an unproven endpoint. */
+  /** Limit of an unproven endpoint. */
   readonly start: number
   readonly max: number
 }

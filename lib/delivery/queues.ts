@@ -84,7 +84,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
   const budgets = createBudgets(concurrency)
   let inFlight = 0
   let waiting = 0
-  /** Of the plan in force. */
+  /** Limit of the current plan. */
   let limit = 0
   let isShortOfUnproven = false
   /** When an endpoint without a backlog last had a delivery. */

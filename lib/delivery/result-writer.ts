@@ -20,7 +20,7 @@ export interface DeliveryCounts {
 
 /** Writes the results of attempts to the store, in batches, while the attempts go on. */
 export interface ResultWriter {
-  /** Of all results written since the loop was created. */
+  /** Counts of all results written since the loop was created. */
   readonly counts: DeliveryCounts
   /** Results and released claims that are not written yet. */
   readonly pending: number

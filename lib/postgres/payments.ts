@@ -68,7 +68,7 @@ const PAY = defineChange<PaymentValues>({
       where not after.is_there
       returning 1 as one`,
   },
-  // Of a payment that is there already the events are, too, and with other ids if it did not settle the invoice then.
+  // The events of a payment that exists already exist too, and with other ids if it did not settle the invoice then.
   events: `
     case
       when after.is_there then '[]'

@@ -43,7 +43,7 @@ const MAX_IDLE = 512
  */
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()
-  /** Of all origins, the connection unused for longest first. */
+  /** Idle connections of all origins, the connection unused for longest first. */
   const idle = new Set<HttpConnection>()
   /** Connections that are being closed included. */
   const alive = new Set<HttpConnection>()

@@ -115,7 +115,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   return sender
 }
 
-/** For interrupted attempts to close their sockets. */
+/** Time for interrupted attempts to close their sockets, in ms. */
 const CLOSE_GRACE_MS = 500
 
 /** The parts of a URL that an attempt needs. */
@@ -192,7 +192,7 @@ function succeed(
   }
 }
 
-/** Of a header that was sent more than once. */
+/** Returns the first value of a header that was sent more than once. */
 function firstOf(value: string | string[] | undefined): string | undefined {
   return typeof value === 'string' ? value : value?.[0]
 }

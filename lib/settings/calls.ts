@@ -52,9 +52,9 @@ export function audited(
 
 /** The ends of the messages of refusals, after "because". */
 interface InsertionRefusals {
-  /** For an id that another record has or had. */
+  /** The reason if another record has or had the id. */
   readonly taken: string
-  /** For a limit that is reached. */
+  /** The reason if a limit is reached. */
   readonly full: string
 }
 

@@ -33,7 +33,7 @@ export interface RecoveryFilter {
 export interface DeliveryQuery extends RecoveryFilter, PageQuery {
   /** The states to show. */
   readonly states?: readonly DeliveryState[] | undefined
-  /** Of one event. */
+  /** Only deliveries of this event. */
   readonly eventId?: string | undefined
 }
 

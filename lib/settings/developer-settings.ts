@@ -91,7 +91,7 @@ export interface Capabilities {
   readonly headerPrefix: string
 }
 
-/** Of the bounds per organization: each list gives all records at once. */
+/** Maximum of the limits per organization, because each list returns all records at once. */
 const LIMIT_MAX = 1_000_000
 
 /**

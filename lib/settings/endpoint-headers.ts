@@ -8,7 +8,7 @@ export type HeaderValues = Readonly<Record<string, string>>
 export type HeaderPatch = Readonly<Record<string, string | null>> | null
 
 const HEADERS_MAX = 20
-/** Of names and values, with the four bytes of ": " and the line break. */
+/** Maximum size of names and values, in bytes, with the four bytes of ": " and the line break. */
 const HEADER_BYTES_MAX = 8192
 const VALUE_MAX = 1024
 

@@ -30,7 +30,7 @@ export interface EventDetails extends LoggedEventBody {
 
 /** Options of `events.follow`. */
 export interface FollowOptions {
-  /** Of these types only, one or more. Default: every type. */
+  /** Only events of these types, one or more. Default: every type. */
   readonly types?: readonly EventType[] | undefined
   /** Milliseconds between two polls of the event log, 100 to 60,000. Default 1000. */
   readonly intervalMs?: number | undefined

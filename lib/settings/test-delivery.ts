@@ -60,7 +60,7 @@ export interface TestDeliveryTools extends ServiceHeaders {
   readonly makeEntry: MakeEntry
 }
 
-/** Of an organization, in any minute, so that no signed-in person makes the service a cannon. */
+/** Test deliveries of an organization in any minute: no signed-in person can use the service to flood a server. */
 const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
 /** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */

@@ -60,7 +60,7 @@ export const INTERRUPT_MAX_MS = 500
 
 /** Ends all attempts of a loop at once. */
 export interface Interruption {
-  /** For senders. */
+  /** The signal that senders receive. */
   readonly signal: AbortSignal
   /**
    * Called before senders have ended. Not listeners of the signal: Node searches all listeners whenever a listener is

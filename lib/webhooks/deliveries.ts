@@ -96,9 +96,9 @@ export interface EndpointRef {
 
 /** The deliveries that a process has capacity for, limited for each endpoint and each organization. */
 export interface Capacity {
-  /** For each endpoint that is not listed below. */
+  /** Capacity of each endpoint that is not listed below. */
   readonly endpoint: number
-  /** For each organization that is not listed below. */
+  /** Capacity of each organization that is not listed below. */
   readonly organization: number
   /** By endpoint id. */
   readonly endpoints: Readonly<Record<string, number>>
@@ -194,11 +194,11 @@ export interface ClaimRef {
 export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt'> {
   /** The delivery's next state: `retry` is pending again. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
-  /** For a failed delivery; else null. */
+  /** Why the delivery failed; null for any other outcome. */
   readonly reason: string | null
   /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
   readonly isGone: boolean
-  /** Of a retry: milliseconds from the end of this attempt to the next; else 0. */
+  /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
   readonly delayMs: number
   /** Milliseconds since the attempt began, and since the attempt ended. */
   readonly startedAgoMs: number

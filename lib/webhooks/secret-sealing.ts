@@ -80,7 +80,7 @@ const STORED_OPEN =
 
 /** A kind of credentials, with the endpoint that they are sealed for. */
 interface Credential extends EndpointRef {
-  /** For messages. */
+  /** Name in messages. */
   readonly name: 'signing secret' | 'headers'
   /** Values that are authenticated and are not part of the sealed form. */
   readonly binding: readonly string[]

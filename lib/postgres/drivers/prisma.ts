@@ -3,7 +3,7 @@ import { type SqlTransaction, unusable } from './sql-transaction.ts'
 /** The argument of the callback of Prisma's interactive `prisma.$transaction(async (tx) => …)`. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
-  /** Of a client, which is no transaction. */
+  /** A method of clients, which transactions do not have. */
   readonly $connect?: never
 }
 

@@ -43,7 +43,7 @@ export interface ChangeParts {
   readonly from?: string
   /** The assignments of the update, from the row `after`. */
   readonly set: string
-  /** Of a row that is as it is to be already. Default that of a repeat. */
+  /** SQL condition: the row already has the target values. Default: this change was applied before. */
   readonly isDone?: string
   /** False for a table without a list of changes. Default true. */
   readonly isSynced?: boolean
@@ -114,7 +114,7 @@ export function defineChange<Values = unknown>({
 /** The assignments by which clients that sync learn of a change: every update of a listed record makes them. */
 const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
-/** So many changes of one record may come between an attempt and the next one of the same change. */
+/** Maximum number of changes of one record between an attempt and the next attempt of the same change. */
 const LATEST_CHANGES = 10
 
 const WITH_THIS_CHANGE = `latest_changes = (array[@writeId::text] || before.latest_changes)[:${LATEST_CHANGES}]`
