@@ -10,7 +10,7 @@ export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'sk
 export function stateText(t: Texts, state: DeliveryState): string {
   const texts: Readonly<Record<DeliveryState, string>> = {
     pending: t`Pending`,
-    sending: t`Being sent`,
+    sending: t`Sending`,
     delivered: t`Delivered`,
     failed: t`Failed`,
     skipped: t`Skipped`,
