@@ -51,7 +51,7 @@ ${
   html`<p>${
     isAll
       ? quietLink(link('/keys'), t`Hide revoked and expired keys`)
-      : quietLink(link('/keys', { list: 'all' }), t`Show revoked and expired keys`)
+      : quietLink(link('/keys', { show: 'all' }), t`Show revoked and expired keys`)
   }</p>`
 }`
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
