@@ -407,7 +407,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      '9c5816c10c05',
+      '3f06e56c959b',
     'function unlisted_days()': '5b36ba3efc0d',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       'f62b3be0a4bc',
