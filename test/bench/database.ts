@@ -11,6 +11,8 @@ import { addEndpoint } from './deliveries/parts.ts'
 export interface BenchDatabase {
   readonly url: string
   readonly sql: postgres.Sql
+  /** Process id of the server, the parent of its backends. */
+  readonly pid: number
   /** The version of the server and the settings that decide about durability. */
   readonly description: string
   /** Called with each line of the server's log. */
@@ -45,6 +47,7 @@ export async function startDatabase(): Promise<BenchDatabase> {
     return Object.assign(database, {
       url: server.url,
       sql,
+      pid: server.pid ?? Number.NaN,
       description: String(row?.description),
       async stop() {
         await sql.end({ timeout: 1 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMostFrequent } from './captured-statement.ts'
 import { drawChart } from './chart.ts'
-import { createCollector, type Figures, median, medianRatio } from './figures.ts'
+import { createCollector, type Figures, median, medianInterval, medianRatio } from './figures.ts'
 import { judge } from './goals.ts'
 import { readOptions } from './options.ts'
 import { createAnswerMeter } from './programs/answer-meter.ts'
@@ -80,6 +80,12 @@ test('an answer is complete with the last byte, wherever the pieces are cut', ()
   }
   assert.throws(() => createAnswerMeter().take(Buffer.concat([answer, answer])), /longer than its length/)
   assert.throws(() => createAnswerMeter().take(Buffer.from('HTTP/1.1 200 OK\r\n\r\n')), /gives no length/)
+})
+
+test('the interval of a median is the narrowest of order statistics with a confidence of 95 %', () => {
+  assert.deepEqual(medianInterval([7, 1, 6, 2, 5, 3, 4]), { low: 1, high: 7, confidence: 1 - 2 / 128 })
+  assert.deepEqual(medianInterval([9, 8, 7, 6, 5, 4, 3, 2, 1]), { low: 2, high: 8, confidence: 1 - 20 / 512 })
+  assert.deepEqual(medianInterval([3, 1]), { low: 1, high: 3, confidence: 0.5 })
 })
 
 test('the most frequent statement is read from the log with the values of an execution', () => {

@@ -47,7 +47,7 @@ export async function measure(
   server: Server,
   kind: LoadKind & Pick<Load, 'seconds'>,
   statuses: readonly [counted: string, ...others: string[]] = ['200'],
-): Promise<Sample & { readonly count: number }> {
+): Promise<Sample & { readonly count: number; readonly perSecond: number }> {
   const before = readCpu([server.pid])
   const message: Load = { port: server.port, ...kind }
   const { outcome } = await load.ask<{ outcome: LoadOutcome }>(

@@ -43,6 +43,14 @@ export function coresSince(
   }
 }
 
+/** Reads the processor seconds of a process and its children, ended children included; NaN on systems without `/proc`. */
+export function readTreeSeconds(pid: number): number {
+  const children = readProc(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean)
+  // A child that ends before it is read counts with the parent, which is read last.
+  const seconds = children.map((child) => readProcessSeconds(Number(child)) || 0)
+  return seconds.reduce((sum, each) => sum + each, 0) + readProcessSeconds(pid, 4)
+}
+
 /** The resident memory of processes together, in megabytes. */
 export function readRssMb(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => {
@@ -64,9 +72,11 @@ export function hasProgram(name: string): boolean {
 /** The unit of `/proc`, the same on every Linux machine of today. */
 const TICKS = 100
 
-function readProcessSeconds(pid: number): number {
-  const [user, system] = readProc(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ').slice(11, 13) ?? []
-  return (Number(user ?? NaN) + Number(system ?? NaN)) / TICKS
+/** @param fields 2: user and system time; 4: also those of children that have ended */
+function readProcessSeconds(pid: number, fields: 2 | 4 = 2): number {
+  const [, rest = ''] = readProc(`/proc/${pid}/stat`).split(') ')
+  const times = rest.split(' ').slice(11, 11 + fields)
+  return times.length < fields ? NaN : times.reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS
 }
 
 function readProc(path: string): string {

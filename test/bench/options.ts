@@ -40,7 +40,8 @@ export function readOptions(args: readonly string[]): BenchOptions {
   }
 }
 
-function readCount(name: string, text: string, max: number): number {
+/** Reads a whole number from 1. @throws naming the argument */
+export function readCount(name: string, text: string, max: number): number {
   const count = Number(text)
   if (Number.isInteger(count) && count >= 1 && count <= max) return count
   throw new Error(`Cannot use ${name} ${text}: ${name} must be a whole number from 1 to ${max}`)

@@ -45,8 +45,8 @@ function show(value: number, digits: number): string {
   return Number.isNaN(value) ? '' : value.toFixed(digits)
 }
 
-/** Two columns of words, the others of numbers. */
-function table(rows: readonly (readonly string[])[]): string[] {
+/** Lays out rows: two columns of words, the others of numbers. */
+export function table(rows: readonly (readonly string[])[]): string[] {
   const widths = rows.reduce<number[]>(
     (known, row) => row.map((cell, index) => Math.max(known[index] ?? 0, cell.length)),
     [],

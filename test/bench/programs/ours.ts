@@ -1,11 +1,14 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createBusinessApi } from '../../../dist/index.js'
-import { createPostgresStore } from '../../../dist/postgres.js'
 
-// The library as it is published, with the default options: both rate limits on.
+// The library as it is published, with the default options: both rate limits on. Another checkout's `dist` may be given.
 
-const store = createPostgresStore(process.argv[2] ?? '')
-const server = createServer(createBusinessApi(store))
+const [url = '', dist = new URL('../../../dist', import.meta.url).href] = process.argv.slice(2)
+const { createBusinessApi }: typeof import('../../../dist/index.js') = await import(`${dist}/index.js`)
+const { createPostgresStore }: typeof import('../../../dist/postgres.js') = await import(
+  `${dist}/postgres.js`
+)
+
+const server = createServer(createBusinessApi(createPostgresStore(url)))
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))
 process.on('disconnect', () => process.exit())
