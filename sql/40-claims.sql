@@ -124,8 +124,8 @@ begin
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
     if next_priority = 2 then
+      is_backfill_left := is_backfill_left or budget > 0 and cardinality(ids) + jsonb_array_length(later) >= pick_limit;
       budget := least(budget, pick_limit - cardinality(ids) - jsonb_array_length(later));
-      is_backfill_left := is_backfill_left or budget <= 0;
     end if;
     select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget);
     if cardinality(picked.ids) > 0 then
@@ -145,13 +145,13 @@ begin
       )) with ordinality as b ("organizationId", "endpointId", id, "eventId", place, number)
      order by b.number
   loop
-    if cardinality(ids) >= pick_limit
-       or coalesce((organization_budgets ->> backfill.organization_id)::integer, organization_budget)
-         - coalesce(cardinality(array_positions(claimed_organizations, backfill.organization_id)), 0)
-         - coalesce(cardinality(array_positions(organizations, backfill.organization_id)), 0) <= 0 then
+    if cardinality(ids) >= pick_limit then
       is_backfill_left := true;
-      continue;
+      exit;
     end if;
+    continue when coalesce((organization_budgets ->> backfill.organization_id)::integer, organization_budget)
+      - coalesce(cardinality(array_positions(claimed_organizations, backfill.organization_id)), 0)
+      - coalesce(cardinality(array_positions(organizations, backfill.organization_id)), 0) <= 0;
     ids := ids || backfill.id;
     events := events || backfill.event_id;
     places := places || backfill.place;

@@ -508,7 +508,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
--- 793de11a6cc9 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
+-- ce3705749f96 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)

@@ -69,9 +69,9 @@ function findDue(
   let served: EndpointRef | null = null
   let isLeft = false
   for (const delivery of backfills) {
-    const hasRoom = capacityFor(delivery.endpoint, [...repeated, ...found], request) > 0
-    isLeft ||= !hasRoom
-    if (!hasRoom) continue
+    isLeft = repeated.length + found.length >= request.limit
+    if (isLeft) break
+    if (capacityFor(delivery.endpoint, [...repeated, ...found], request) === 0) continue
     found.push(delivery)
     served = refOf(delivery.endpoint)
   }

@@ -122,7 +122,7 @@ async function createWithoutKey(storm: Storm, caller: Caller): Promise<void> {
 }
 
 /** Longer than any fault lasts: a key without an answer after this time will never have an answer. */
-const GIVE_UP_MS = 60_000
+const GIVE_UP_MS = 12_000
 
 /** Repeats a request with a key until an answer comes, as callers with a key may. */
 async function insist(storm: Storm, caller: Caller, call: Call): Promise<string | undefined> {
