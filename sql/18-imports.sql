@@ -21,9 +21,6 @@ declare
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
   stored_businesses jsonb;
-  -- The copies for new clients, by the ids of the businesses.
-  copies jsonb;
-  taken text[];
   stored_invoices jsonb;
   refused jsonb;
   expected bigint;
@@ -50,9 +47,8 @@ begin
       from jsonb_to_recordset(records -> 'business')
              as g (row integer, id text, name text, category text, city text, email text, phone text)
       cross join lateral (
-        select b.representation = business_api.business_representation(
-                 g.id, g.name, g.category, g.city, g.email, g.phone
-               ) as is_same
+        select business_api.business_representation(b.id, b.name, b.category, b.city, b.email, b.phone)
+               = business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone) as is_same
           from business_api.businesses b where b.organization_id = $1 and b.id = g.id
          limit 1
       ) as stored
@@ -64,10 +60,11 @@ begin
                "convertedAt" timestamptz
              )
       cross join lateral (
-        select c.business_id = g."businessId" and c.representation = business_api.client_representation(
-                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+        select b.id = g."businessId" and b.representation = business_api.client_representation(
+                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
+                 business_api.business_representation(b.id, b.name, b.category, b.city, b.email, b.phone)
                ) as is_same
-          from business_api.clients c where c.organization_id = $1 and c.id = g.id
+          from business_api.businesses b where b.organization_id = $1 and b.client_id = g.id
          limit 1
       ) as stored
     union all
@@ -175,7 +172,7 @@ begin
       select g.row, 'business_taken'
         from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
         cross join lateral (
-          select c.id from business_api.clients c where c.organization_id = $1 and c.business_id = g."businessId"
+          select b.client_id as id from business_api.businesses b where b.organization_id = $1 and b.id = g."businessId"
            limit 1
         ) as stored
        where not known ? g.row::text and stored.id <> g.id
@@ -224,50 +221,24 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
 
-  with added as (
-    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
-    select $1, g.id, g.name, g.category, g.city, g.email, g.phone,
-           business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone)
-      from jsonb_to_recordset(records -> 'business')
-             as g (row integer, id text, name text, category text, city text, email text, phone text)
-     where not known ? g.row::text
-    on conflict do nothing
-    returning id, copied
-  )
-  select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
+  insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+  select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+    from jsonb_to_recordset(records -> 'business')
+           as g (row integer, id text, name text, category text, city text, email text, phone text)
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
   written := written + inserted;
 
-  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 11-clients.sql.
-  -- The client of a business that another transaction has locked gets no copy, so an import does not wait for SQL of the host.
-  taken := array(
-    select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
-     where not known ? g.row::text and stored_businesses ? g."businessId"
-  );
-  taken := array(
-    select b.id from business_api.businesses b
-     where b.organization_id = $1 and b.id = any (taken)
-       for no key update skip locked
-  );
-  with held as (
-    update business_api.businesses b set copied = b.representation
-     where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
-    returning b.id, b.copied
-  )
-  select copies || coalesce(jsonb_object_agg(h.id, h.copied), '{}') into copies from held h;
-
-  insert into business_api.clients
-    (
-      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-    )
-  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
-         copies ->> g."businessId", business_api.copy_key($1, g."businessId")
+  update business_api.businesses b
+     set client_id = g.id, client_status = g.status, total_revenue = g."totalRevenue",
+         monthly_revenue = g."monthlyRevenue", converted_at = g."convertedAt", changed_xid = default, updated_at = default
     from jsonb_to_recordset(records -> 'client')
            as g (
              row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
              "convertedAt" timestamptz
            )
-   where not known ? g.row::text
-  on conflict do nothing;
+   where not known ? g.row::text and b.organization_id = $1 and b.id = g."businessId" and b.client_id is null;
   get diagnostics inserted = row_count;
   written := written + inserted;
 

@@ -54,7 +54,6 @@ begin
     ['payments', 'id'],
     ['invoices', 'id'],
     ['leads', 'id'],
-    ['clients', 'id'],
     ['businesses', 'id'],
     ['proposals', 'id'],
     ['projects', 'id'],

@@ -44,36 +44,18 @@ declare
   entry record;
   matching text[] := '{}';
   next jsonb;
-  shown text;
-  key bigint;
-  has_other_copies boolean;
 begin
   if after is null then
     -- A lead's conversion that has made a client of the business, and is not committed, ends first.
     perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
     if not found then
-      -- A business that was deleted by hand may be left as a copy.
-      perform business_api.copy_to_client($1, $2, null);
       return null;
     end if;
-    -- The copies are overwritten too if only they have personal values, because SQL has changed the business or restored a client.
-    shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
-    key := business_api.copy_key($1, $2);
-    has_other_copies := exists (
-      select 1 from business_api.clients c
-       where c.organization_id = $1 and c.business_id = $2 and c.business_copy <> shown
-    ) or exists (
-      select 1 from business_api.clients c
-       where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy
-         and c.business_copy <> shown
-    );
     update business_api.businesses b
-       set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
-     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown or has_other_copies);
+       set name = 'Deleted', category = null, city = null, email = null, phone = null, changed_xid = default, updated_at = default
+     where b.organization_id = $1 and b.id = $2
+       and (b.name, b.category, b.city, b.email, b.phone) is distinct from ('Deleted', null, null, null, null);
     get diagnostics changed = row_count;
-    if changed > 0 then
-      perform business_api.copy_to_client($1, $2, shown);
-    end if;
     counts := counts || jsonb_build_object('businesses', changed);
     update business_api.proposals p set signed_by = 'Deleted', changed_xid = default, updated_at = default
      where p.organization_id = $1 and p.id = any (array(select jsonb_array_elements_text($3))) and p.signed_by <> 'Deleted';

@@ -1,5 +1,6 @@
 import type { OrganizationStore } from '../access/organizations.ts'
-import { type Business, FORGOTTEN_NAME, forgottenBusiness } from '../resources/businesses.ts'
+import { type Business, forgottenBusiness } from '../resources/businesses.ts'
+import { FORGOTTEN_NAME } from '../resources/columns.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of organizations in memory: one part does everything. */
@@ -34,7 +35,7 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
 }
 
 function forgetRecord({ businesses, clients, clientsOfBusinesses }: Organization, before: Business): number {
-  const business = forgottenBusiness(before.id)
+  const business = forgottenBusiness(before)
   if (JSON.stringify({ ...before, ...business }) === JSON.stringify(before)) return 0
   businesses.set(business.id, business)
   const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
@@ -112,7 +113,7 @@ function forgetIn(text: string, businessId: string): string {
     JSON.parse(text, (_, value) => {
       if (value?.id !== businessId || typeof value.name !== 'string') return value
       isShown = true
-      return forgottenBusiness(businessId)
+      return forgottenBusiness(value)
     }),
   )
   return isShown ? forgotten : text

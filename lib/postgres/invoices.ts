@@ -7,13 +7,13 @@ import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, type RecordTable, withUpdatedAt } from './statements/read.ts'
+import { getRecord, type RecordRows, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.invoices'
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordTable = { table: TABLE, representation: withUpdatedAt('record.representation') }
+const RECORD: RecordRows = { rows: TABLE, representation: withUpdatedAt('record.representation') }
 
 interface InvoiceValues {
   readonly status: string

@@ -58,16 +58,12 @@ const PAY = defineChange<PaymentValues>({
     })} || '}'`,
   set: 'status = after.status, amount_paid = after.amount_paid',
   isDone: 'after.is_there',
-  alongside: {
-    name: 'payment',
-    step: `
-      insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-      select
-        @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
-      from after, reserved
-      where not after.is_there
-      returning 1 as one`,
-  },
+  alongside: `
+    insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+    select
+      @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
+    from after, reserved
+    where not after.is_there`,
   // The events of a payment that exists already exist too, and with other ids if it did not settle the invoice then.
   events: `
     case

@@ -4,14 +4,14 @@ import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
+import { getRecord, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.projects'
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordTable = { table: TABLE, representation: withUpdatedAt('record.representation') }
+const RECORD: RecordRows = { rows: TABLE, representation: withUpdatedAt('record.representation') }
 
 interface ProjectValues {
   readonly name: string

@@ -6,14 +6,14 @@ import { defineChange, isAllowed, orBefore, setOf, writeChange } from './stateme
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.proposals'
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordTable = {
-  table: TABLE,
+const RECORD: RecordRows = {
+  rows: TABLE,
   representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1) || ',"signature":' || case
       when record.signed_by is null then 'null'

@@ -1,5 +1,7 @@
+import { businessTable } from '../resources/businesses.ts'
+import { CLIENT_ROWS } from './clients.ts'
 import type { Database } from './connection/database.ts'
-import { show } from './statements/read.ts'
+import { represent } from './statements/columns.ts'
 
 /** The kinds of records of an organization, each after the kinds that it refers to. */
 export const RECORD_KINDS = [
@@ -26,7 +28,7 @@ export interface RecordPage {
 /** A kind in SQL. */
 interface Source {
   readonly table: string
-  /** The JSON text of a record, of a row named `record`. `@organizationId` stands for the organization. */
+  /** The JSON text of a record, of a row named `record`. */
   readonly representation: string
   /** Further fields that the API does not show, as pairs of names and JSON values: what an import needs beside the representation. */
   readonly beside?: string
@@ -36,13 +38,10 @@ const utc = (column: string): string =>
   `pg_catalog.to_char(record.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 const SOURCES: Readonly<Record<RecordKind, Source>> = {
-  business: { table: 'business_api.businesses', representation: 'record.representation' },
+  business: { table: 'business_api.businesses', representation: represent(businessTable, 'record') },
   client: {
-    table: 'business_api.clients',
-    representation: `pg_catalog.left(record.representation, -1) || ',"business":' || (
-      select business.representation from business_api.businesses business
-      where business.organization_id = @organizationId::text and business.id = record.business_id
-    ) || '}'`,
+    table: CLIENT_ROWS,
+    representation: 'record.representation',
   },
   lead: {
     table: 'business_api.leads',
@@ -88,9 +87,9 @@ export async function readRecords(
       from (
         select
           record.id,
-          '{"kind":"' || ${kind}::text || '","record":' || ${show(sql, representation, organizationId)} || ${sql.unsafe(more)} as line
+          '{"kind":"' || ${kind}::text || '","record":' || ${sql.unsafe(representation)} || ${sql.unsafe(more)} as line
         from (
-          select * from ${sql.unsafe(table)}
+          select * from ${sql.unsafe(table)} all_records
           where organization_id = ${organizationId}::text and id > ${after ?? ''}::text
           order by id
           limit ${limit}::int

@@ -4,6 +4,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
+import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -72,12 +73,25 @@ export type BusinessChanges = Partial<Omit<Business, 'id'>>
 /** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
-/** The name of a business, and of a signatory, whose personal values were removed. */
-export const FORGOTTEN_NAME = 'Deleted'
+// --- Columns ---
 
-/** Gives a business as it is without personal values. */
-export function forgottenBusiness(id: string): Business {
-  return { id, name: FORGOTTEN_NAME, category: null, city: null, email: null, phone: null }
+/** The columns of businesses. */
+export const businessTable: RecordTable<Business> = {
+  kind: 'business',
+  table: 'businesses',
+  columns: {
+    id: {},
+    name: { isChangeable: true, forgotten: FORGOTTEN_NAME },
+    category: { isChangeable: true, forgotten: null },
+    city: { isChangeable: true, forgotten: null },
+    email: { isChangeable: true, forgotten: null },
+    phone: { isChangeable: true, forgotten: null },
+  },
+}
+
+/** Gives a business without personal values. */
+export function forgottenBusiness(business: Business): Business {
+  return { ...business, ...forgotten(businessTable) }
 }
 
 // --- Events (specification, section 6) ---

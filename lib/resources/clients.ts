@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
@@ -34,6 +35,21 @@ export interface StoredClient extends Client, Updated {}
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 /** The fields of a client that a change can set. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
+
+// --- Columns ---
+
+/** The columns of clients, in the row of the business. */
+export const clientTable: RecordTable<Omit<Client, 'business'>> = {
+  kind: 'client',
+  table: 'businesses',
+  columns: {
+    id: { name: 'client_id' },
+    status: { name: 'client_status', isChangeable: true },
+    totalRevenue: { type: 'numeric(15, 3)', isChangeable: true },
+    monthlyRevenue: { type: 'numeric(15, 3)', isChangeable: true },
+    convertedAt: { type: 'timestamptz' },
+  },
+}
 
 // --- Events (specification, section 6) ---
 

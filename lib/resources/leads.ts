@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
@@ -86,6 +87,23 @@ export interface LeadRecord {
 /** A lead as the host reads it, with the id of the business. */
 export interface StoredLead extends Lead, Updated {
   readonly businessId: string
+}
+
+// --- Columns ---
+
+/** The columns of leads. */
+export const leadTable: RecordTable<Omit<StoredLead, 'updatedAt'>> = {
+  kind: 'lead',
+  table: 'leads',
+  columns: {
+    id: {},
+    businessId: { isHidden: true },
+    stage: { isChangeable: true },
+    leadScore: { type: 'numeric(15, 3)', isChangeable: true },
+    scoreBand: { isChangeable: true },
+    expectedValue: { type: 'numeric(15, 3)' },
+    createdAt: { type: 'timestamptz' },
+  },
 }
 
 // --- Events (specification, section 6) ---

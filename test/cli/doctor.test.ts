@@ -92,14 +92,14 @@ describe('the schema', () => {
 
   const changes: readonly { change: string; undo: string; detail: string }[] = [
     {
-      change: 'alter table business_api.clients add column nickname text',
-      undo: 'alter table business_api.clients drop column nickname',
-      detail: 'column clients.nickname comes from no migration',
+      change: 'alter table business_api.leads add column nickname text',
+      undo: 'alter table business_api.leads drop column nickname',
+      detail: 'column leads.nickname comes from no migration',
     },
     {
-      change: 'create index clients_status_idx on business_api.clients (status)',
-      undo: 'drop index business_api.clients_status_idx',
-      detail: 'index clients_status_idx comes from no migration',
+      change: 'create index leads_status_idx on business_api.leads (stage)',
+      undo: 'drop index business_api.leads_status_idx',
+      detail: 'index leads_status_idx comes from no migration',
     },
     {
       change: 'create view business_api.everything as select 1 as one',
@@ -107,9 +107,9 @@ describe('the schema', () => {
       detail: 'view everything comes from no migration',
     },
     {
-      change: 'alter table business_api.clients alter column status drop not null',
-      undo: 'alter table business_api.clients alter column status set not null',
-      detail: 'column clients.status differs from the migrations',
+      change: 'alter table business_api.leads alter column stage drop not null',
+      undo: 'alter table business_api.leads alter column stage set not null',
+      detail: 'column leads.stage differs from the migrations',
     },
     {
       change: 'alter table business_api.open_deliveries alter column attempts set default 1',
@@ -122,9 +122,9 @@ describe('the schema', () => {
       detail: 'table rate_buckets differs from the migrations',
     },
     {
-      change: 'alter table business_api.clients enable row level security',
-      undo: 'alter table business_api.clients disable row level security',
-      detail: 'table clients differs from the migrations',
+      change: 'alter table business_api.leads enable row level security',
+      undo: 'alter table business_api.leads disable row level security',
+      detail: 'table leads differs from the migrations',
     },
     {
       change: 'drop index business_api.open_deliveries_backing_off_idx',

@@ -157,11 +157,9 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
   assert.deepEqual(await placesOf('Quist'), [
     'businesses.category',
     'businesses.city',
-    'businesses.copied',
     'businesses.name',
     'businesses.phone',
     'businesses.representation',
-    'clients.business_copy',
     'events.body',
     'idempotency_keys.reply',
     'proposals.signed_by',
@@ -181,52 +179,6 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
 
   const shown = { id: business.id, name: 'Deleted', category: null, city: null, email: null, phone: null }
   assert.deepEqual((await platform.clients.get(org, clientId)).business, shown)
-})
-
-test('organizations.forgetBusiness() leaves no copy of a business that SQL by hand has changed, taken from its client, or deleted', async () => {
-  const org = 'org_forgets_copies'
-  const { clients, businesses } = createPlatform(store)
-  const changed = await clients.create(org, { name: 'Ms Quirke' })
-  await sql`
-    update business_api.businesses set name = 'Deleted' where organization_id = ${org} and id = ${changed.business.id}`
-  const taken = await clients.create(org, { name: 'Mr Quirke' })
-  const deleted = await clients.create(org, { name: 'Dr Quirke' })
-  for (const { id } of [taken, deleted]) {
-    const other = await businesses.create(org, { name: 'Atlas' })
-    await sql`update business_api.clients set business_id = ${other.id} where organization_id = ${org} and id = ${id}`
-  }
-  await sql`delete from business_api.businesses where organization_id = ${org} and id = ${deleted.business.id}`
-
-  const { organizations } = settings()
-  const counts = await organizations.forgetBusiness(org, changed.business.id)
-  assert.equal(counts.changed.businesses, 1)
-  await organizations.forgetBusiness(org, taken.business.id)
-  await assert.rejects(organizations.forgetBusiness(org, deleted.business.id), { code: 'not_found' })
-  const left = (await placesOf('Quirke')).filter((place) => !/^(events|idempotency_keys)/.test(place))
-  assert.deepEqual(left, [])
-})
-
-test('organizations.forgetBusiness() clears the copy of a client that SQL has restored from a backup', async () => {
-  const org = 'org_forgets_restored'
-  const { id, business } = await createPlatform(store).clients.create(org, { name: 'Mrs Quirk' })
-  const { organizations } = settings()
-  const isClient = sql`organization_id = ${org} and id = ${id}`
-  await sql`create table saved_clients as select * from business_api.clients where ${isClient}`
-  await organizations.forgetBusiness(org, business.id)
-  await sql`delete from business_api.clients where ${isClient}`
-  await sql`
-    insert into business_api.clients (
-      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-    )
-    select
-      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-    from saved_clients`
-  await sql`drop table saved_clients`
-  const counts = await organizations.forgetBusiness(org, business.id)
-  assert.equal(counts.changed.businesses, 1)
-  const left = (await placesOf('Mrs Quirk')).filter((place) => !/^(events|idempotency_keys)/.test(place))
-  assert.deepEqual(left, [])
-  assert.equal((await organizations.forgetBusiness(org, business.id)).changed.businesses, 0)
 })
 
 test('organizations.forgetBusiness() of an unknown business is not_found', async () => {
@@ -326,25 +278,24 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
 
 test('organizations.deletePart() reads no rows that were deleted before to find references to a row', async () => {
   const org = 'org_referring'
-  await turnOffAutovacuum(sql, 'businesses', 'clients')
+  await turnOffAutovacuum(sql, 'businesses', 'leads')
   const fill = async (organization: string): Promise<void> => {
     await sql`
       insert into business_api.businesses (organization_id, id, name)
       select ${organization}, 'biz_r' || number, '' from generate_series(10000, 29999) as number`
     await sql`
-      insert into business_api.clients
-        (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-      select ${organization}, 'cli_r' || number, 'biz_r' || number, 'active', 0, 0, now()
+      insert into business_api.leads (organization_id, id, business_id, stage, created_at)
+      select ${organization}, 'lead_r' || number, 'biz_r' || number, 'new', now()
       from generate_series(10000, 29999) as number`
   }
   await fill('org_analyzed')
-  await sql`analyze business_api.businesses, business_api.clients`
+  await sql`analyze business_api.businesses, business_api.leads`
   await fill(org)
   let part: PartResult | null = null
   do {
     const after: string | null = part?.next ?? null
     part = await store.organizations.deletePart({ organizationId: org, limit: 25_000, after })
-  } while (part.counts.clients === undefined)
+  } while (part.counts.leads === undefined)
   const [plan] = await sql`
     explain (analyze, buffers, format json)
     select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb)`

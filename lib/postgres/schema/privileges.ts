@@ -81,7 +81,6 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
       update: ['full_at', 'held', 'held_until', 'held_before', 'held_before_until'],
     },
     businesses: { select: true, insert: true },
-    clients: { select: true, insert: true },
     leads: { select: true, insert: true },
     invoices: { select: true },
     proposals: { select: true },
@@ -91,8 +90,6 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'business_representation',
     'client_representation',
     'lead_representation',
-    'is_outdated',
-    'copy_key',
     'take_tokens',
     'held_tokens',
     'table_identity',
@@ -102,17 +99,15 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
 /** The columns that every change of a listed record sets. */
 const CHANGE_COLUMNS = ['latest_changes', 'changed_xid', 'updated_at'] as const
 
+/** The columns of a client, in the row of the business. */
+const CLIENT_COLUMNS = ['client_id', 'client_status', 'total_revenue', 'monthly_revenue', 'converted_at']
+
 const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
   tables: {
     businesses: {
       select: true,
       insert: true,
-      update: ['name', 'category', 'city', 'email', 'phone', 'latest_changes', 'copied'],
-    },
-    clients: {
-      select: true,
-      insert: true,
-      update: ['status', 'total_revenue', 'monthly_revenue', 'business_copy', 'copy_of', ...CHANGE_COLUMNS],
+      update: ['name', 'category', 'city', 'email', 'phone', ...CLIENT_COLUMNS, ...CHANGE_COLUMNS],
     },
     leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', ...CHANGE_COLUMNS] },
     invoices: {
@@ -148,11 +143,6 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'first_free_number',
     'import_records',
     'new_id',
-    'is_outdated',
-    'copy_key',
-    'copy_to_client',
-    'renew_copy',
-    'insert_converted_client',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -196,14 +186,27 @@ const SETTINGS = merge(BASE, {
     event_ids: { select: true, insert: true },
     delivery_attempts: { select: true },
     // The records of a backfill.
-    businesses: { select: ['organization_id', 'id', 'representation'] },
-    clients: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    businesses: {
+      select: [
+        'organization_id',
+        'id',
+        'name',
+        'category',
+        'city',
+        'email',
+        'phone',
+        ...CLIENT_COLUMNS,
+        'changed_xid',
+        'updated_at',
+        'representation',
+      ],
+    },
     leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
     proposals: { select: ['organization_id', 'id', 'representation'] },
   },
   functions: [
     'backfill_part',
-    'backfill_records',
+    'business_representation',
     'delivery_digits',
     ...DAYS,
     'find_events',
@@ -233,9 +236,7 @@ const SETTINGS = merge(BASE, {
 /** For the import of records. */
 const IMPORTING: Lists = {
   tables: {
-    // `copied`, for the copy of a new client: sql/11-clients.sql.
-    businesses: { select: true, insert: true, update: ['copied'] },
-    clients: { select: true, insert: true },
+    businesses: { select: true, insert: true, update: [...CLIENT_COLUMNS, 'changed_xid', 'updated_at'] },
     leads: { select: true, insert: true },
     proposals: { select: true, insert: true },
     invoices: { select: true, insert: true },
@@ -245,8 +246,6 @@ const IMPORTING: Lists = {
   },
   functions: [
     'import_records',
-    'is_outdated',
-    'copy_key',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -352,7 +351,6 @@ const WORKER = merge(BASE, PUBLISHING, {
 const EXPORTING: Lists = {
   tables: {
     businesses: { select: true },
-    clients: { select: true },
     leads: { select: true },
     proposals: { select: true },
     invoices: { select: true },
@@ -386,14 +384,9 @@ const ERASING: Lists = {
     payments: { select: true, delete: true },
     invoices: { select: true, delete: true },
     leads: { select: true, delete: true },
-    clients: {
-      select: true,
-      update: ['business_copy', 'copy_of', 'changed_xid', 'updated_at'],
-      delete: true,
-    },
     businesses: {
       select: true,
-      update: ['name', 'category', 'city', 'email', 'phone', 'copied'],
+      update: ['name', 'category', 'city', 'email', 'phone', 'changed_xid', 'updated_at'],
       delete: true,
     },
     proposals: { select: true, update: ['signed_by', 'changed_xid', 'updated_at'], delete: true },
@@ -410,9 +403,6 @@ const ERASING: Lists = {
     'deliveries_of_event',
     'forget_business_part',
     'forget_business_in',
-    'is_outdated',
-    'copy_key',
-    'copy_to_client',
     'business_representation',
     'client_representation',
     'proposal_representation',
