@@ -1,18 +1,20 @@
 -- Imports: records that exist already, with ids and dates that the host chose.
 
 -- Imports a batch: see ImportStore.write in lib/resources/imports.ts. `records` has an array of records for each kind, and each
--- record has its place in the batch, `row`. Returns, as JSON, either `refused`, an array of rows with reasons, or `known`, an
+-- record has its place in the batch, `row`. `steps` has the statements that differ by the columns of a kind: lib/postgres/imports.ts. Returns, as JSON, either `refused`, an array of rows with reasons, or `known`, an
 -- object with true for each row that the organization has, and false for each row that the organization has with other values.
 --
 -- A function instead of a single statement, because the inserts must see the state after the wait for the series.
-create function business_api.import_records(organization_id text, records jsonb) returns jsonb
+create function business_api.import_records(organization_id text, records jsonb, steps jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-  known jsonb;
+  known jsonb := '{}';
+  step text;
+  found_rows jsonb;
   businesses jsonb := (
     select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'business') as g
   );
@@ -42,95 +44,10 @@ begin
       and i.id = any (array(select g ->> 'invoiceId' from jsonb_array_elements(records -> 'payment') as g))
     order by i.id for update;
 
-  select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'business')
-             as g (row integer, id text, name text, category text, city text, email text, phone text)
-      cross join lateral (
-        select business_api.business_representation(b.id, b.name, b.category, b.city, b.email, b.phone)
-               = business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone) as is_same
-          from business_api.businesses b where b.organization_id = $1 and b.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'client')
-             as g (
-               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-               "convertedAt" timestamptz
-             )
-      cross join lateral (
-        select b.id = g."businessId" and b.representation = business_api.client_representation(
-                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
-                 business_api.business_representation(b.id, b.name, b.category, b.city, b.email, b.phone)
-               ) as is_same
-          from business_api.businesses b where b.organization_id = $1 and b.client_id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'lead')
-             as g (
-               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-               "expectedValue" numeric, "createdAt" timestamptz
-             )
-      cross join lateral (
-        select l.business_id = g."businessId" and l.representation = business_api.lead_representation(
-                 g.id, g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-               ) as is_same
-          from business_api.leads l where l.organization_id = $1 and l.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'proposal')
-             as g (
-               row integer, id text, number text, title text, status text, version integer, total numeric,
-               "monthlyTotal" numeric, currency text, "signedBy" text, "signedAt" timestamptz
-             )
-      cross join lateral (
-        select p.signed_by is not distinct from g."signedBy" and p.signed_at is not distinct from g."signedAt"
-               and p.representation = business_api.proposal_representation(
-                 g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency
-               ) as is_same
-          from business_api.proposals p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'invoice')
-             as g (
-               row integer, id text, number text, status text, currency text, "minorUnits" integer,
-               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-             )
-      cross join lateral (
-        select i.representation = business_api.invoice_representation(
-                 g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-               ) as is_same
-          from business_api.invoices i where i.organization_id = $1 and i.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'payment')
-             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-      cross join lateral (
-        select p.invoice_id = g."invoiceId" and p.amount = g.amount and p.received_at = g."receivedAt" as is_same
-          from business_api.payments p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'project')
-             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-      cross join lateral (
-        select p.representation = business_api.project_representation(
-                 g.id, g.name, g.status, g."billingType", g.value
-               ) as is_same
-          from business_api.projects p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-  ) as k;
+  for step in select jsonb_array_elements_text(steps -> 'compare') loop
+    execute step into found_rows using $1, records;
+    known := known || coalesce(found_rows, '{}');
+  end loop;
 
   -- A new payment of an invoice that differs is left out with the invoice.
   select known || coalesce(jsonb_object_agg(g.row, false), '{}') into known
@@ -221,90 +138,11 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
 
-  insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-  select $1, g.id, g.name, g.category, g.city, g.email, g.phone
-    from jsonb_to_recordset(records -> 'business')
-           as g (row integer, id text, name text, category text, city text, email text, phone text)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  update business_api.businesses b
-     set client_id = g.id, client_status = g.status, total_revenue = g."totalRevenue",
-         monthly_revenue = g."monthlyRevenue", converted_at = g."convertedAt", changed_xid = default, updated_at = default
-    from jsonb_to_recordset(records -> 'client')
-           as g (
-             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-             "convertedAt" timestamptz
-           )
-   where not known ? g.row::text and b.organization_id = $1 and b.id = g."businessId" and b.client_id is null;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.leads
-    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-    from jsonb_to_recordset(records -> 'lead')
-           as g (
-             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-             "expectedValue" numeric, "createdAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.proposals
-    (
-      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
-    )
-  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
-         g."signedBy", g."signedAt"
-    from jsonb_to_recordset(records -> 'proposal')
-           as g (
-             row integer, id text, number text, title text, status text, version integer, total numeric,
-             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.invoices
-    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-    from jsonb_to_recordset(records -> 'invoice')
-           as g (
-             row integer, id text, number text, status text, currency text, "minorUnits" integer,
-             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
-    from jsonb_to_recordset(records -> 'payment')
-           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-    cross join lateral (
-      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
-       limit 1
-    ) as i
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
-  select $1, g.id, g.name, g.status, g."billingType", g.value
-    from jsonb_to_recordset(records -> 'project')
-           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
+  for step in select jsonb_array_elements_text(steps -> 'write') loop
+    execute step using $1, records, known;
+    get diagnostics inserted = row_count;
+    written := written + inserted;
+  end loop;
 
   select count(*) into expected
     from jsonb_each(records) as kind, jsonb_array_elements(kind.value) as g

@@ -1,24 +1,26 @@
+import { shownFields } from '../resources/columns.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import { isAsFineAs } from '../resources/money.ts'
-import type {
-  Proposal,
-  ProposalChanges,
-  ProposalRecord,
-  ProposalStore,
-  StoredProposal,
+import {
+  type Proposal,
+  type ProposalChanges,
+  type ProposalRow,
+  type ProposalStore,
+  proposalTable,
+  type StoredProposal,
 } from '../resources/proposals.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
-import type { Memory, Organization, StoredProposalRecord } from './state.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, ({ proposals }) => proposals, proposalRepresentation)
+      return admitToPage(memory, request, asked, ({ proposals }) => proposals, shown)
     },
 
     async create(creation) {
@@ -27,29 +29,33 @@ export function createProposalStore(memory: Memory): ProposalStore {
       const judged = judgeKey(proposal)
       if (judged) return judged
       const number = numberOf(organization, organization.proposals, record)
-      const write = (): void =>
-        storeOnce(organization.proposals, record.id, withDecimals({ ...record, number }))
+      const decimals = record.minorUnits ?? minorUnits(record.currency)
+      const row = { ...record, number, minorUnits: decimals, signedBy: null, signedAt: null }
+      const write = (): void => storeOnce(organization.proposals, row.id, row)
       return { ...commit(proposal, write, { number }), number }
     },
 
     async change(change) {
       refuseOddNumbers(change.set)
-      return applyChange<StoredProposalRecord, Proposal, 'too_fine'>(memory, change, {
+      return applyChange<ProposalRow, Proposal, 'too_fine'>(memory, change, {
         find: ({ proposals }) => proposals.get(change.recordId),
         stateOf: ({ status }) => status,
-        represent: proposalRepresentation,
-        decide(proposal, organization) {
+        represent: shown,
+        decide(proposal, { proposals }) {
           const next = changed(proposal, change.set)
           if (!isFineEnough(next)) return { refused: 'too_fine' }
-          const write = (): void => store(organization, next, change.set)
-          return { representation: proposalRepresentation(next), write, events: change.events }
+          return {
+            representation: shown(next),
+            write: () => proposals.set(next.id, next),
+            events: change.events,
+          }
         },
       })
     },
 
     async list(organizationId, { statuses, number }, limit, before) {
-      const organization = memory.organization(organizationId)
-      return listRecords([...organization.proposals.values()].map(toStored(organization)), {
+      const { proposals } = memory.organization(organizationId)
+      return listRecords([...proposals.values()].map(toStored(proposals)), {
         limit,
         before,
         isWanted: (proposal) => isOneOf(statuses, proposal.status) && isValue(number, proposal.number),
@@ -57,48 +63,38 @@ export function createProposalStore(memory: Memory): ProposalStore {
     },
 
     async get(organizationId, id) {
-      const organization = memory.organization(organizationId)
-      const stored = organization.proposals.get(id)
-      return getRecord(stored && toStored(organization)(stored))
+      const { proposals } = memory.organization(organizationId)
+      const stored = proposals.get(id)
+      return getRecord(stored && toStored(proposals)(stored))
     },
   }
 }
 
-function toStored({ proposals, signatures }: Organization): (record: StoredProposalRecord) => StoredProposal {
+/** The proposal as the API shows it. */
+const shown = (proposal: ProposalRow): Proposal => shownFields(proposalTable, proposal)
+
+function toStored(proposals: Organization['proposals']): (row: ProposalRow) => StoredProposal {
   const represent = withUpdatedAt(proposals)
-  return (record) =>
-    represent({ ...proposalRepresentation(record), signature: signatures.get(record.id) ?? null })
-}
-
-function withDecimals({
-  minorUnits: given,
-  ...proposal
-}: ProposalRecord & { readonly number: string }): StoredProposalRecord {
-  return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
-}
-
-function proposalRepresentation({ decimals: _, ...proposal }: StoredProposalRecord): Proposal {
-  return proposal
+  return (row) => {
+    const { signedBy, signedAt } = row
+    const signature = signedBy === null || signedAt === null ? null : { signedBy, signedAt }
+    return represent({ ...shown(row), signature })
+  }
 }
 
 function changed(
-  stored: StoredProposalRecord,
-  { isRevision = false, signature: _, minorUnits: given, ...changes }: ProposalChanges,
-): StoredProposalRecord {
-  const decimals = changes.currency === undefined ? stored.decimals : (given ?? minorUnits(changes.currency))
-  return { ...stored, ...changes, decimals, version: stored.version + (isRevision ? 1 : 0) }
+  stored: ProposalRow,
+  { isRevision = false, signature, minorUnits: given, ...changes }: ProposalChanges,
+): ProposalRow {
+  return {
+    ...stored,
+    ...changes,
+    ...(changes.currency !== undefined && { minorUnits: given ?? minorUnits(changes.currency) }),
+    ...(isRevision && { version: stored.version + 1, signedBy: null, signedAt: null }),
+    ...signature,
+  }
 }
 
-function isFineEnough({ total, monthlyTotal, decimals }: StoredProposalRecord): boolean {
+function isFineEnough({ total, monthlyTotal, minorUnits: decimals }: ProposalRow): boolean {
   return isAsFineAs(total, decimals) && isAsFineAs(monthlyTotal, decimals)
-}
-
-function store(
-  { proposals, signatures }: Organization,
-  record: StoredProposalRecord,
-  { isRevision, signature }: ProposalChanges,
-): void {
-  proposals.set(record.id, record)
-  if (isRevision) signatures.delete(record.id)
-  if (signature) signatures.set(record.id, signature)
 }

@@ -5,10 +5,11 @@ import { MomentSchema, oneOf, read, whole, withoutUndefined } from '../base/host
 import type { IdKind } from '../base/ids.ts'
 import type { Business } from '../resources/businesses.ts'
 import { formatNumber } from '../resources/document-numbers.ts'
-import { IMPORT_KINDS, type ImportedRecord, type ImportKind, type SeriesPlace } from '../resources/imports.ts'
+import type { ImportedRecord, SeriesPlace } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
 import { scoreBand } from '../resources/leads.ts'
 import { isAsFineAs, isZero, subtract, withDecimals } from '../resources/money.ts'
+import { RECORD_KINDS, type RecordKind } from '../resources/record-tables.ts'
 import type { CallTools } from './calls.ts'
 import { STATUSES } from './clients.ts'
 import { INVOICE_STATUSES, PROJECT_STATUSES, PROPOSAL_STATUSES } from './import-records.ts'
@@ -122,13 +123,13 @@ const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt'
 export interface GivenRecord {
   /** Names the record in messages: `record 17 (client cli_42)`. */
   readonly name: string
-  readonly kind: ImportKind
+  readonly kind: RecordKind
   readonly id: string
   readonly rows: readonly ImportedRecord[]
 }
 
 const EnvelopeSchema = v.object({
-  kind: oneOf(IMPORT_KINDS),
+  kind: oneOf(RECORD_KINDS),
   record: v.record(v.string(), v.unknown(), 'must be an object'),
 })
 
@@ -162,7 +163,7 @@ export function readGivenRecord(
   return { name, kind, id: String(record.id), rows }
 }
 
-function nameOf(place: string, kind: ImportKind, id: string): string {
+function nameOf(place: string, kind: RecordKind, id: string): string {
   return `${place} (${kind} ${id.slice(0, 64)})`
 }
 
@@ -180,7 +181,7 @@ interface Reading {
 
 type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
 
-const READERS: Readonly<Record<ImportKind, Reader>> = {
+const READERS: Readonly<Record<RecordKind, Reader>> = {
   business: (record, { readFields }) => [{ kind: 'business', record: readFields(BusinessFields, record) }],
   client: readClient,
   lead(record, { readFields }) {

@@ -1,4 +1,4 @@
-import type { ImportKind } from '../resources/imports.ts'
+import type { RecordKind } from '../resources/record-tables.ts'
 import type { ClientStatus } from './clients.ts'
 import type { LeadStage } from './leads.ts'
 import type { BillingType } from './projects.ts'
@@ -127,7 +127,7 @@ export interface ImportReport {
   readonly different: readonly {
     /** The place of the given record, from 0. */
     readonly index: number
-    readonly kind: ImportKind
+    readonly kind: RecordKind
     readonly id: string
   }[]
 }

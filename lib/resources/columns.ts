@@ -54,3 +54,12 @@ export function forgotten<Fields extends object>(table: RecordTable<Fields>): Pa
   const personal = columnsOf(table).filter((column) => column.forgotten !== undefined)
   return Object.fromEntries(personal.map((column) => [column.field, column.forgotten])) as Partial<Fields>
 }
+
+/** Gives the fields of a record that the API shows. */
+export function shownFields<Fields extends object, Shown extends Partial<Fields>>(
+  { columns }: RecordTable<Fields>,
+  record: Fields & Shown,
+): Shown {
+  const isShown = ([field]: [string, unknown]): boolean => !Reflect.get(columns, field)?.isHidden
+  return Object.fromEntries(Object.entries(record).filter(isShown)) as Shown
+}

@@ -91,8 +91,11 @@ export interface StoredLead extends Lead, Updated {
 
 // --- Columns ---
 
+/** A lead with the field that the API does not show. */
+export type LeadRow = Omit<StoredLead, 'updatedAt'>
+
 /** The columns of leads. */
-export const leadTable: RecordTable<Omit<StoredLead, 'updatedAt'>> = {
+export const leadTable: RecordTable<LeadRow> = {
   kind: 'lead',
   table: 'leads',
   columns: {

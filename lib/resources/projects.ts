@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
@@ -26,6 +27,21 @@ export type Project = v.InferOutput<typeof ProjectSchema>
 export interface StoredProject extends Project, Updated {}
 /** The fields of a project that a change can set. */
 export type ProjectChanges = Pick<Project, 'status'>
+
+// --- Columns ---
+
+/** The columns of projects. */
+export const projectTable: RecordTable<Project> = {
+  kind: 'project',
+  table: 'projects',
+  columns: {
+    id: {},
+    name: {},
+    status: { isChangeable: true },
+    billingType: {},
+    value: { type: 'numeric(15, 3)' },
+  },
+}
 
 // --- Events (specification, section 6) ---
 

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict'
 import type { Sql } from 'postgres'
+import { businessTable } from '../../lib/resources/businesses.ts'
+import { clientTable } from '../../lib/resources/clients.ts'
+import { type ColumnType, columnsOf, type RecordTable } from '../../lib/resources/columns.ts'
+import { invoiceTable } from '../../lib/resources/invoices.ts'
+import { leadTable } from '../../lib/resources/leads.ts'
+import { projectTable } from '../../lib/resources/projects.ts'
+import { proposalTable } from '../../lib/resources/proposals.ts'
 
 // The representations computed anew from the columns, by row_to_json: the measure of the stored representations.
 
@@ -9,22 +16,29 @@ function timestamp(column: string): string {
   return `to_char(${column} at time zone 'UTC', ${TIMESTAMP})`
 }
 
+/** Selects the fields of a kind from its columns, in order. */
+function fieldsOf(table: RecordTable): string {
+  const fields = columnsOf(table).flatMap(({ field, name, type, isHidden }) =>
+    isHidden ? [] : [`${computed(name, type)} as "${field}"`],
+  )
+  return fields.join(', ')
+}
+
+function computed(name: string, type: ColumnType): string {
+  if (type === 'timestamptz') return timestamp(name)
+  if (type === 'numeric(15, 3)') return `trim_scale(${name})`
+  return type === 'numeric' ? `round(${name}, minor_units)::text` : name
+}
+
 /** The fields of each stored representation, in order, by the name of the list. */
 export const STORED_FIELDS: Readonly<Record<string, string>> = {
   clients: `
-    client_id as id, client_status as status, trim_scale(total_revenue) as "totalRevenue",
-    trim_scale(monthly_revenue) as "monthlyRevenue", ${timestamp('converted_at')} as "convertedAt",
-    (select business from (select id, name, category, city, email, phone) as business) as business`,
-  leads: `
-    id, stage, trim_scale(lead_score) as "leadScore", score_band as "scoreBand",
-    trim_scale(expected_value) as "expectedValue", ${timestamp('created_at')} as "createdAt"`,
-  invoices: `
-    id, number, status, currency, ${timestamp('issue_date')} as "issueDate", ${timestamp('due_date')} as "dueDate",
-    round(total, minor_units)::text as "total", round(amount_paid, minor_units)::text as "amountPaid",
-    round(total - amount_paid, minor_units)::text as "amountDue"`,
-  proposals: `
-    id, number, title, status, version, trim_scale(total) as total, trim_scale(monthly_total) as "monthlyTotal", currency`,
-  projects: 'id, name, status, billing_type as "billingType", trim_scale(value) as value',
+    ${fieldsOf(clientTable)},
+    (select business from (select ${fieldsOf(businessTable)}) as business) as business`,
+  leads: fieldsOf(leadTable),
+  invoices: `${fieldsOf(invoiceTable)}, round(total - amount_paid, minor_units)::text as "amountDue"`,
+  proposals: fieldsOf(proposalTable),
+  projects: fieldsOf(projectTable),
 }
 
 /** The rows of a list. */

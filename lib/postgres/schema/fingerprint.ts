@@ -304,16 +304,16 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
-    'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
-    'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      '5a389bd98447',
+    'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
+    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
+      'fff8e8888fb4',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '563264671d1f',
+    'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',

@@ -1,6 +1,11 @@
 // The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts carries out
 // every verb of the store with these roles, and fails for a table or function of the schema that no role's list mentions.
 
+import { businessTable } from '../../resources/businesses.ts'
+import { clientTable } from '../../resources/clients.ts'
+import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
+import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/record-tables.ts'
+
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
 
@@ -58,81 +63,82 @@ const IDEMPOTENCY: Lists = {
   functions: [],
 }
 
-const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
-  tables: {
-    api_keys: {
-      select: [
-        'organization_id',
-        'id',
-        'digest',
-        'scopes',
-        'per_second',
-        'burst',
-        'expires_at',
-        'revoked_at',
-        'last_used_at',
-      ],
-      update: ['last_used_at'],
+/** The columns that every change of a record sets. */
+const CHANGED = ['changed_xid', 'updated_at'] as const
+
+/**
+ * Gives the privileges on the records of kinds, by their columns.
+ *
+ * - `read`: every column.
+ * - `add`: every column of new records, with the function of their representation.
+ * - `import`: the same, also for a client, which is written into the row of its business.
+ * - `change`: the same, and what a change may set.
+ * - `erase`: personal values, and whole records.
+ */
+function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: readonly RecordKind[]): Lists {
+  const lists = kinds.map((kind): Lists => {
+    const { table } = RECORD_TABLES[kind]
+    const columns = columnsOf(RECORD_TABLES[kind])
+    const namesOf = (isNamed: (column: NamedColumn) => boolean): readonly string[] =>
+      columns.filter(isNamed).map(({ name }) => name)
+    const represent = kind === 'payment' ? [] : [`${kind}_representation`]
+    if (use === 'read') return { tables: { [table]: { select: true } }, functions: [] }
+    if (use === 'erase') {
+      const personal = namesOf(({ forgotten }) => forgotten !== undefined)
+      const update = personal.length > 0 ? [...personal, ...CHANGED] : []
+      return {
+        tables: { [table]: { select: true, ...updating(update), delete: true } },
+        functions: represent,
+      }
+    }
+    const update = [
+      ...(kind === 'client' && use !== 'add' ? [...namesOf(() => true), ...CHANGED] : []),
+      ...(kind !== 'payment' && use === 'change'
+        ? [...namesOf(({ isChangeable }) => isChangeable === true), 'latest_changes', ...CHANGED]
+        : []),
+    ]
+    return { tables: { [table]: { select: true, insert: true, ...updating(update) } }, functions: represent }
+  })
+  return merge(...lists)
+}
+
+const API = merge(
+  BASE,
+  PUBLISHING,
+  IDEMPOTENCY,
+  records('add', ['business', 'client', 'lead']),
+  records('read', ['invoice', 'proposal', 'project']),
+  {
+    tables: {
+      api_keys: {
+        select: [
+          'organization_id',
+          'id',
+          'digest',
+          'scopes',
+          'per_second',
+          'burst',
+          'expires_at',
+          'revoked_at',
+          'last_used_at',
+        ],
+        update: ['last_used_at'],
+      },
+      organization_limits: { select: true },
+      rate_buckets: {
+        select: true,
+        insert: true,
+        update: ['full_at', 'held', 'held_until', 'held_before', 'held_before_until'],
+      },
     },
-    organization_limits: { select: true },
-    rate_buckets: {
-      select: true,
-      insert: true,
-      update: ['full_at', 'held', 'held_until', 'held_before', 'held_before_until'],
-    },
-    businesses: { select: true, insert: true },
-    leads: { select: true, insert: true },
-    invoices: { select: true },
-    proposals: { select: true },
-    projects: { select: true },
+    functions: ['take_tokens', 'held_tokens', 'table_identity'],
   },
-  functions: [
-    'business_representation',
-    'client_representation',
-    'lead_representation',
-    'take_tokens',
-    'held_tokens',
-    'table_identity',
-  ],
-})
+)
 
-/** The columns that every change of a listed record sets. */
-const CHANGE_COLUMNS = ['latest_changes', 'changed_xid', 'updated_at'] as const
-
-/** The columns of a client, in the row of the business. */
-const CLIENT_COLUMNS = ['client_id', 'client_status', 'total_revenue', 'monthly_revenue', 'converted_at']
-
-const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
+const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
-    businesses: {
-      select: true,
-      insert: true,
-      update: ['name', 'category', 'city', 'email', 'phone', ...CLIENT_COLUMNS, ...CHANGE_COLUMNS],
-    },
-    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', ...CHANGE_COLUMNS] },
-    invoices: {
-      select: true,
-      insert: true,
-      update: ['status', 'issue_date', 'due_date', 'amount_paid', ...CHANGE_COLUMNS],
-    },
-    payments: { select: true, insert: true },
-    proposals: {
-      select: true,
-      insert: true,
-      update: [
-        'title',
-        'status',
-        'total',
-        'monthly_total',
-        'currency',
-        'minor_units',
-        'version',
-        'signed_by',
-        'signed_at',
-        ...CHANGE_COLUMNS,
-      ],
-    },
-    projects: { select: true, insert: true, update: ['status', ...CHANGE_COLUMNS] },
+    invoices: { update: ['amount_paid'] },
+    proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },
   },
   functions: [
@@ -143,12 +149,6 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'first_free_number',
     'import_records',
     'new_id',
-    'business_representation',
-    'client_representation',
-    'lead_representation',
-    'invoice_representation',
-    'proposal_representation',
-    'project_representation',
   ],
 })
 
@@ -189,15 +189,8 @@ const SETTINGS = merge(BASE, {
     businesses: {
       select: [
         'organization_id',
-        'id',
-        'name',
-        'category',
-        'city',
-        'email',
-        'phone',
-        ...CLIENT_COLUMNS,
-        'changed_xid',
-        'updated_at',
+        ...[...columnsOf(businessTable), ...columnsOf(clientTable)].map(({ name }) => name),
+        ...CHANGED,
         'representation',
       ],
     },
@@ -234,26 +227,10 @@ const SETTINGS = merge(BASE, {
 })
 
 /** For the import of records. */
-const IMPORTING: Lists = {
-  tables: {
-    businesses: { select: true, insert: true, update: [...CLIENT_COLUMNS, 'changed_xid', 'updated_at'] },
-    leads: { select: true, insert: true },
-    proposals: { select: true, insert: true },
-    invoices: { select: true, insert: true },
-    payments: { select: true, insert: true },
-    projects: { select: true, insert: true },
-    number_series: { select: true, insert: true, update: ['last'] },
-  },
-  functions: [
-    'import_records',
-    'business_representation',
-    'client_representation',
-    'lead_representation',
-    'invoice_representation',
-    'proposal_representation',
-    'project_representation',
-  ],
-}
+const IMPORTING = merge(records('import', RECORD_KINDS), {
+  tables: { number_series: { select: true, insert: true, update: ['last'] } },
+  functions: ['import_records'],
+})
 
 const WORKER = merge(BASE, PUBLISHING, {
   tables: {
@@ -347,21 +324,8 @@ const WORKER = merge(BASE, PUBLISHING, {
   ],
 })
 
-/** For the export of an organization's records. */
-const EXPORTING: Lists = {
-  tables: {
-    businesses: { select: true },
-    leads: { select: true },
-    proposals: { select: true },
-    invoices: { select: true },
-    payments: { select: true },
-    projects: { select: true },
-  },
-  functions: [],
-}
-
 /** For the deletion of organizations, and of personal values of a business. */
-const ERASING: Lists = {
+const ERASING = merge(records('erase', RECORD_KINDS), {
   tables: {
     api_keys: { select: true, update: ['revoked_at'], delete: true },
     webhook_endpoints: {
@@ -381,16 +345,6 @@ const ERASING: Lists = {
     events: { select: true, update: ['body'], delete: true },
     event_ids: { select: true, delete: true },
     idempotency_keys: { select: true, update: ['reply'], delete: true },
-    payments: { select: true, delete: true },
-    invoices: { select: true, delete: true },
-    leads: { select: true, delete: true },
-    businesses: {
-      select: true,
-      update: ['name', 'category', 'city', 'email', 'phone', 'changed_xid', 'updated_at'],
-      delete: true,
-    },
-    proposals: { select: true, update: ['signed_by', 'changed_xid', 'updated_at'], delete: true },
-    projects: { select: true, delete: true },
     number_series: { select: true, delete: true },
     audit_entries: { select: true, delete: true },
     organization_limits: { select: true, delete: true },
@@ -403,11 +357,8 @@ const ERASING: Lists = {
     'deliveries_of_event',
     'forget_business_part',
     'forget_business_in',
-    'business_representation',
-    'client_representation',
-    'proposal_representation',
   ],
-}
+})
 
 /** The privileges of each part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
@@ -427,7 +378,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate and organizations',
-    ...merge(SETTINGS, WORKER, EXPORTING, IMPORTING),
+    ...merge(SETTINGS, WORKER, IMPORTING),
   },
   eraser: {
     purpose:
@@ -455,8 +406,12 @@ function mergeTable(some: TablePrivileges, more: TablePrivileges): TablePrivileg
     ...some,
     ...more,
     ...(select === true || select.length > 0 ? { select } : {}),
-    ...(update.length > 0 ? { update } : {}),
+    ...updating(update),
   }
+}
+
+function updating(update: readonly string[]): Pick<TablePrivileges, 'update'> {
+  return update.length > 0 ? { update } : {}
 }
 
 function union(some: readonly string[], more: readonly string[]): readonly string[] {

@@ -44,7 +44,7 @@ export function insertInto(
     select @organizationId::text, ${columns.map((column) => replaced[column.name] ?? given(column)).join(', ')}
     from ${from}
     on conflict (organization_id, id) do nothing
-    returning *`
+    returning id`
 }
 
 /**
