@@ -77,6 +77,15 @@ create table business_api.delivery_attempts (
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
 
+create type business_api.delivery_filter as (
+  "endpointId" text,
+  "eventId" text,
+  type text,
+  states text[],
+  since timestamp with time zone,
+  until timestamp with time zone
+);
+
 create table business_api.event_days (
   organization_id text collate "C" default ''::text not null,
   begins text collate "C" not null,
@@ -452,15 +461,15 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
+-- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
 -- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
 -- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
--- 9ac0852374a9 business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 66995d5ace7a business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 567af8cc18a3 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
+-- 728794090a96 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
+-- 7b0573216993 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
@@ -487,7 +496,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ea6189030b7f business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
--- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
+-- 7838e40286c7 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)

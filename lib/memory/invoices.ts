@@ -14,26 +14,30 @@ import {
   type PaidInvoice,
   type Payment,
   type Settlement,
-  type StoredInvoice,
 } from '../resources/invoices.ts'
 import { isZero, subtract, withDecimals } from '../resources/money.ts'
 import type { Change } from '../writes/change.ts'
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { storeEvent } from './events.ts'
-import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
+import { isOneOf, isValue, listRecords } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, ({ invoices }) => invoices, shown)
-    },
+    ...readSlice(memory, {
+      records: ({ invoices }) => invoices,
+      shown,
+      stored: shown,
+      isWanted: (invoice, filter: InvoiceFilter) =>
+        isSelected(invoice, filter) && (!isByDueDate(filter) || isDue(invoice, filter)),
+      keyOf: (filter) => (isByDueDate(filter) ? sortKeyOf : undefined),
+    }),
 
     async create(creation) {
       const invoice = draft(memory, creation, ({ id }) => id)
@@ -93,23 +97,6 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
     },
 
-    async list(organizationId, filter, limit, before) {
-      const isByDueDate = filter.dueAfter !== undefined || filter.dueBefore !== undefined
-      const { invoices } = memory.organization(organizationId)
-      return listRecords<StoredInvoice>([...invoices.values()].map(shown).map(withUpdatedAt(invoices)), {
-        limit,
-        before,
-        isWanted: (invoice) => isSelected(invoice, filter) && (!isByDueDate || isDue(invoice, filter)),
-        ...(isByDueDate ? { keyOf: sortKeyOf } : {}),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { invoices } = memory.organization(organizationId)
-      const stored = invoices.get(id)
-      return getRecord(stored && withUpdatedAt(invoices)(shown(stored)))
-    },
-
     async listPayments(organizationId, invoiceId, limit, before) {
       const { invoices, payments } = memory.organization(organizationId)
       if (!invoices.has(invoiceId)) return null
@@ -118,6 +105,10 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       return listRecords(plain, { limit, before, isWanted: () => true })
     },
   }
+}
+
+function isByDueDate({ dueAfter, dueBefore }: InvoiceFilter): boolean {
+  return dueAfter !== undefined || dueBefore !== undefined
 }
 
 function isSelected({ status, number }: Invoice, filter: InvoiceFilter): boolean {

@@ -4,24 +4,29 @@ import {
   type Conversion,
   type ConvertedLead,
   type Lead,
+  type LeadFilter,
   type LeadRow,
   type LeadStore,
   leadTable,
 } from '../resources/leads.ts'
 import type { Change } from '../writes/change.ts'
-import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { storeClient } from './clients.ts'
 import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
-import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
+import { isOneOf, isValue } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of leads in memory. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, ({ leads }) => leads, shown)
-    },
+    ...readSlice(memory, {
+      records: ({ leads }) => leads,
+      shown,
+      stored: (lead) => lead,
+      isWanted: (lead, { stages, businessId }: LeadFilter) =>
+        isOneOf(stages, lead.stage) && isValue(businessId, lead.businessId),
+    }),
 
     async create(creation) {
       const lead = draft(memory, creation, (record) => record.lead.id)
@@ -62,21 +67,6 @@ export function createLeadStore(memory: Memory): LeadStore {
         }),
         decide: (stored, organization) => convert(stored, organization, change),
       })
-    },
-
-    async list(organizationId, { stages, businessId }, limit, before) {
-      const { leads } = memory.organization(organizationId)
-      return listRecords([...leads.values()].map(withUpdatedAt(leads)), {
-        limit,
-        before,
-        isWanted: (lead) => isOneOf(stages, lead.stage) && isValue(businessId, lead.businessId),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { leads } = memory.organization(organizationId)
-      const stored = leads.get(id)
-      return getRecord(stored && withUpdatedAt(leads)(stored))
     },
   }
 }

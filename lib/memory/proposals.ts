@@ -4,24 +4,29 @@ import { isAsFineAs } from '../resources/money.ts'
 import {
   type Proposal,
   type ProposalChanges,
+  type ProposalFilter,
   type ProposalRow,
   type ProposalStore,
   proposalTable,
   type StoredProposal,
 } from '../resources/proposals.ts'
-import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
-import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
-import type { Memory, Organization } from './state.ts'
+import { isOneOf, isValue } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
+import type { Memory } from './state.ts'
 
 /** Creates the slice of proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, ({ proposals }) => proposals, shown)
-    },
+    ...readSlice(memory, {
+      records: ({ proposals }) => proposals,
+      shown,
+      stored,
+      isWanted: (proposal, { statuses, number }: ProposalFilter) =>
+        isOneOf(statuses, proposal.status) && isValue(number, proposal.number),
+    }),
 
     async create(creation) {
       const proposal = draft(memory, creation, ({ id }) => id)
@@ -52,34 +57,16 @@ export function createProposalStore(memory: Memory): ProposalStore {
         },
       })
     },
-
-    async list(organizationId, { statuses, number }, limit, before) {
-      const { proposals } = memory.organization(organizationId)
-      return listRecords([...proposals.values()].map(toStored(proposals)), {
-        limit,
-        before,
-        isWanted: (proposal) => isOneOf(statuses, proposal.status) && isValue(number, proposal.number),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { proposals } = memory.organization(organizationId)
-      const stored = proposals.get(id)
-      return getRecord(stored && toStored(proposals)(stored))
-    },
   }
 }
 
 /** The proposal as the API shows it. */
 const shown = (proposal: ProposalRow): Proposal => shownFields(proposalTable, proposal)
 
-function toStored(proposals: Organization['proposals']): (row: ProposalRow) => StoredProposal {
-  const represent = withUpdatedAt(proposals)
-  return (row) => {
-    const { signedBy, signedAt } = row
-    const signature = signedBy === null || signedAt === null ? null : { signedBy, signedAt }
-    return represent({ ...shown(row), signature })
-  }
+function stored(row: ProposalRow): Omit<StoredProposal, 'updatedAt'> {
+  const { signedBy, signedAt } = row
+  const signature = signedBy === null || signedAt === null ? null : { signedBy, signedAt }
+  return { ...shown(row), signature }
 }
 
 function changed(

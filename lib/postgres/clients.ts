@@ -24,7 +24,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
+import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.businesses'
@@ -81,24 +81,17 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   )
 
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    ...readSlice(database, admissions, {
+      list: LIST,
+      record: RECORD,
+      wants: ({ statuses, businessId }) => ({
+        states: { column: 'status', values: statuses },
+        unique: { column: 'business_id', value: businessId },
+      }),
+    }),
     create,
     change: (given) =>
       writeChange(database, given, CHANGE, { set: setOf(given.set satisfies ClientChanges) }),
-
-    list: (organizationId, { statuses, businessId }, limit, before) =>
-      listRecords(database, RECORD, organizationId, (sql) => ({
-        limit,
-        before,
-        ...(businessId === undefined
-          ? { ranges: statuses && { column: 'status', values: statuses } }
-          : {
-              unique: { column: 'business_id', value: businessId },
-              conditions: isOneOf(sql, 'status', statuses),
-            }),
-      })),
-
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
   }
 }
 

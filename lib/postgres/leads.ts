@@ -29,7 +29,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
+import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
@@ -126,23 +126,13 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
   )
 
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    ...readSlice(database, admissions, {
+      list: LIST,
+      record: RECORD,
+      wants: ({ stages, businessId }) => ({ states: { column: 'stage', values: stages }, businessId }),
+    }),
     create,
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
-
-    list: (organizationId, { stages, businessId }, limit, before) =>
-      listRecords(database, RECORD, organizationId, (sql) => ({
-        limit,
-        before,
-        ...(businessId === undefined
-          ? { ranges: stages && { column: 'stage', values: stages } }
-          : {
-              ranges: { column: 'business_id', values: [businessId] },
-              conditions: isOneOf(sql, 'stage', stages),
-            }),
-      })),
-
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
 
     convert(given) {
       const { stage, client, clientEvents } = given.set

@@ -13,7 +13,7 @@ import {
 } from './statements/columns.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
+import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.projects'
@@ -39,7 +39,11 @@ const CHANGE = defineChange<{ readonly set: string }>({
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase, admissions: Admissions): ProjectStore {
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    ...readSlice(database, admissions, {
+      list: LIST,
+      record: RECORD,
+      wants: ({ statuses }) => ({ states: { column: 'status', values: statuses } }),
+    }),
 
     create(creation) {
       const { record } = creation
@@ -48,14 +52,5 @@ export function createProjectStore(database: RecordDatabase, admissions: Admissi
     },
 
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
-
-    list: (organizationId, { statuses }, limit, before) =>
-      listRecords(database, RECORD, organizationId, () => ({
-        limit,
-        before,
-        ranges: statuses && { column: 'status', values: statuses },
-      })),
-
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
   }
 }

@@ -13,7 +13,7 @@ import { afterChange, assign, represent, valuesOf } from './statements/columns.t
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordRows, withUpdatedAt } from './statements/read.ts'
+import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.proposals'
 const COLUMNS = columnsOf(proposalTable)
@@ -57,27 +57,20 @@ const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase, admissions: Admissions): ProposalStore {
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    ...readSlice(database, admissions, {
+      list: LIST,
+      record: RECORD,
+      wants: ({ statuses, number }) => ({
+        states: { column: 'status', values: statuses },
+        unique: { column: 'number', value: number },
+      }),
+    }),
 
     create(creation) {
       const { record } = creation
       const values = { ...record, minorUnits: record.minorUnits ?? minorUnits(record.currency) }
       return createNumbered(database, creation, CREATE, valuesOf(COLUMNS, values))
     },
-
-    list: (organizationId, { statuses, number }, limit, before) =>
-      listRecords(database, RECORD, organizationId, (sql) => ({
-        limit,
-        before,
-        ...(number === undefined
-          ? { ranges: statuses && { column: 'status', values: statuses } }
-          : {
-              unique: { column: 'number', value: number },
-              conditions: isOneOf(sql, 'status', statuses),
-            }),
-      })),
-
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
 
     change(given) {
       const { isRevision = false, signature, minorUnits: _, ...set } = given.set

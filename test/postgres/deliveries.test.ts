@@ -181,9 +181,6 @@ describe('deliveries in PostgreSQL', () => {
       again(attempt),
       again(attempt),
       again(() =>
-        store.deliveries.recover({ organizationId, ids: null, filter: {}, limit: 100, entry: newEntry() }),
-      ),
-      again(() =>
         store.deliveries.recover({ organizationId, ids, filter: {}, limit: 100, entry: newEntry() }),
       ),
       again(() => {

@@ -223,15 +223,13 @@ describe('the delivery log', () => {
   test('reads as much with ten times as many deliveries, for every filter', () =>
     assertViews([...views, ...viewsByType]))
 
-  test('so does a recovery that finds nothing, by a filter or by ids', async () => {
+  test('so does a recovery that finds nothing', async () => {
     const request = { organizationId: ORGANIZATION, limit: 1000, entry: newEntry() }
-    for (const ids of [null, ['dlv_none']]) {
-      const readings = await measureAll(async (database) => {
-        const filter = { states: failed, until: ago(1) }
-        assert.deepEqual(await recoverDeliveries(database, { ...request, ids, filter }), [])
-      })
-      assertAlike(readings, 600)
-    }
+    const readings = await measureAll(async (database) => {
+      const filter = { states: failed, until: ago(1) }
+      assert.deepEqual(await recoverDeliveries(database, { ...request, ids: ['dlv_none'], filter }), [])
+    })
+    assertAlike(readings, 600)
   })
 
   test('the same where all deliveries of another endpoint wait or have failed', async () => {

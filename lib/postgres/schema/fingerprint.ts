@@ -62,6 +62,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.started_at': '60019a7f1daa',
     'column delivery_attempts.status': 'bec111850cf2',
     'column delivery_attempts.tls_ms': '5d2bfca20d4d',
+    'column delivery_filter.endpointId': 'd06b30f1f1ef',
+    'column delivery_filter.eventId': 'd06b30f1f1ef',
+    'column delivery_filter.since': 'b93ebeb571bf',
+    'column delivery_filter.states': '5d0f33744be9',
+    'column delivery_filter.type': 'd06b30f1f1ef',
+    'column delivery_filter.until': 'b93ebeb571bf',
     'column event_days.begins': '0415511659f8',
     'column event_days.begins_at': '60019a7f1daa',
     'column event_days.checked_at': 'b93ebeb571bf',
@@ -322,6 +328,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
+    'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
+      'b74d0272b2c5',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
@@ -332,12 +340,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '02d28a46b2ec',
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       '00a79033d41c',
-    'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '87719f3bb67d',
-    'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '15aed406fd29',
-    'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_sending boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      'e370865a7df3',
+    'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '73666dd53c9c',
+    'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
+      'fd137f16c494',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
@@ -375,8 +381,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function release_deliveries(claims jsonb)': '584d9df861da',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
-    'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
-      '3f0ce45cdd87',
+    'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
+      'ea78510579dc',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -455,5 +461,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
+    'type delivery_filter': '85747f9d68bc',
   },
 }

@@ -1,6 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
+import type { RecordReads } from '../../resources/record-reads.ts'
+import type { Admissions } from '../admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
+import type { ListStatements } from './list.ts'
 
 // Reads of records on behalf of the host's own code. Every list is a scan of one index, or of one range of an index for each
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
@@ -11,6 +15,53 @@ export interface RecordRows {
   readonly rows: string
   /** JSON text, made of a row named `record`. */
   readonly representation: string
+}
+
+/** What a filter wants. */
+export interface Wanted {
+  /** The column of the record's state, and the states; absent values: all. */
+  readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }
+  /** A value of a unique index: at most one record. */
+  readonly unique?: { readonly column: Unique['column']; readonly value: string | undefined }
+  /** The business of the records. */
+  readonly businessId?: string | undefined
+}
+
+/** Creates the verbs of a slice that read. */
+export function readSlice<Stored, Filter>(
+  database: RecordDatabase,
+  admissions: Admissions,
+  {
+    list,
+    record,
+    wants,
+  }: { readonly list: ListStatements; readonly record: RecordRows; wants(filter: Filter): Wanted },
+): RecordReads<Stored, Filter> & {
+  admitAndList<Shown>(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
+} {
+  return {
+    admitAndList: (request, asked) => admissions.admitToPage(request, list, asked),
+    list: (organizationId, filter, limit, before) =>
+      listRecords(database, record, organizationId, (sql) => ({
+        limit,
+        before,
+        ...selectionOf(sql, wants(filter)),
+      })),
+    get: (organizationId, id) => getRecord(database, record, organizationId, id),
+  }
+}
+
+function selectionOf(
+  sql: Sql,
+  { states, unique, businessId }: Wanted,
+): Pick<Selection, 'ranges' | 'unique' | 'conditions'> {
+  const { column, values } = states
+  const conditions = isOneOf(sql, column, values)
+  if (unique?.value !== undefined) {
+    return { unique: { column: unique.column, value: unique.value }, conditions }
+  }
+  if (businessId !== undefined) return { ranges: { column: 'business_id', values: [businessId] }, conditions }
+  return { ranges: values && { column, values } }
 }
 
 /** A list of records, newest first. */
