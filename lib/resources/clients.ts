@@ -96,29 +96,20 @@ export interface ClientStore extends RecordReads<StoredClient, ClientFilter> {
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/clients',
-      operationId: 'listClients',
-      tag: 'Clients',
-      scope: 'clients:read',
-      summary: 'List clients',
-      description: 'The newest clients of the organization, newest first.',
+      one: 'client',
+      many: 'clients',
       representation: ClientSchema,
-      representationName: 'Client',
       idKind: 'cli',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
-      path: '/api/v1/clients',
-      operationId: 'createClient',
-      tag: 'Clients',
-      scope: 'clients:write',
+      one: 'client',
+      many: 'clients',
       summary: 'Create a client',
       description:
         'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
       input: CreateClientInputSchema,
-      inputName: 'CreateClientInput',
       representation: ClientSchema,
-      representationName: 'Client',
       build: newClient,
       create: () => store.create,
     }),

@@ -266,14 +266,10 @@ export interface InvoiceStore extends RecordReads<StoredInvoice, InvoiceFilter> 
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/invoices',
-      operationId: 'listInvoices',
-      tag: 'Invoices',
-      scope: 'invoices:read',
-      summary: 'List invoices',
-      description: 'The newest invoices of the organization, newest first. Money is in decimal strings.',
+      one: 'invoice',
+      many: 'invoices',
       representation: InvoiceSchema,
-      representationName: 'Invoice',
+      note: 'Money is in decimal strings.',
       idKind: 'inv',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),

@@ -171,29 +171,20 @@ export interface LeadStore extends RecordReads<StoredLead, LeadFilter> {
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/leads',
-      operationId: 'listLeads',
-      tag: 'Leads',
-      scope: 'leads:read',
-      summary: 'List leads',
-      description: 'The newest leads of the organization, newest first.',
+      one: 'lead',
+      many: 'leads',
       representation: LeadSchema,
-      representationName: 'Lead',
       idKind: 'lead',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
-      path: '/api/v1/leads',
-      operationId: 'createLead',
-      tag: 'Leads',
-      scope: 'leads:write',
+      one: 'lead',
+      many: 'leads',
       summary: 'Create a lead from an existing business',
       description:
         'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
       input: CreateLeadInputSchema,
-      inputName: 'CreateLeadInput',
       representation: LeadSchema,
-      representationName: 'Lead',
       build: newLead,
       create: () => store.create,
     }),

@@ -78,14 +78,9 @@ export interface ProjectStore extends RecordReads<StoredProject, ProjectFilter> 
 export function projectRoutes(store: ProjectStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/projects',
-      operationId: 'listProjects',
-      tag: 'Projects',
-      scope: 'projects:read',
-      summary: 'List projects',
-      description: 'The newest projects of the organization, newest first.',
+      one: 'project',
+      many: 'projects',
       representation: ProjectSchema,
-      representationName: 'Project',
       idKind: 'proj',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),

@@ -155,14 +155,9 @@ export interface ProposalStore extends RecordReads<StoredProposal, ProposalFilte
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/proposals',
-      operationId: 'listProposals',
-      tag: 'Proposals',
-      scope: 'proposals:read',
-      summary: 'List proposals',
-      description: 'The newest proposals of the organization, newest first.',
+      one: 'proposal',
+      many: 'proposals',
       representation: ProposalSchema,
-      representationName: 'Proposal',
       idKind: 'prop',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
