@@ -66,11 +66,11 @@ export const UpdateBusinessInputSchema = v.object({
 
 // --- Types ---
 
-/** A business: `{ id, name, category, city, email, phone }`, all but `id` and `name` nullable. */
+/** A business; every field but `id` and `name` may be null. */
 export type Business = v.InferOutput<typeof BusinessSchema>
 /** The fields of a business that a change can set; null removes a value. */
 export type BusinessChanges = Partial<Omit<Business, 'id'>>
-/** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
+/** The validated input of a new business: `name`, and any of the other fields. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
 // --- Columns ---
@@ -130,14 +130,10 @@ export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
 ): { record: Business; representation: Business; events: readonly EventRecord[] } {
-  const business: Business = {
-    id: context.ids('biz'),
-    name: input.name,
-    category: input.category ?? null,
-    city: input.city ?? null,
-    email: input.email ?? null,
-    phone: input.phone ?? null,
-  }
+  // In the order of the schema, which is that of the stored representation.
+  const given: Partial<Business> = { ...input, id: context.ids('biz') }
+  const fields = Object.keys(BusinessSchema.entries) as (keyof Business)[]
+  const business = Object.fromEntries(fields.map((field) => [field, given[field] ?? null])) as Business
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)
   return { record: business, representation: business, events: [event] }
 }

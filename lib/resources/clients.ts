@@ -31,7 +31,7 @@ export const CreateClientInputSchema = CreateBusinessInputSchema
 export type Client = v.InferOutput<typeof ClientSchema>
 /** A client as the host reads it. */
 export interface StoredClient extends Client, Updated {}
-/** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
+/** A validated CreateClientInput: the fields of a new business. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 /** The fields of a client that a change can set. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>

@@ -33,7 +33,7 @@ describe('Fields that the input does not have', () => {
     const { id, key } = await platform.organization()
     const json = {
       name: 'Atlas',
-      website: 'marker-4711',
+      nickname: 'marker-4711',
       tags: ['marker-4711'],
       business: { name: 'marker-4711' },
     }

@@ -13,6 +13,7 @@ import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
 import type { KeyReservation } from '../../lib/writes/creation.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
+import { businessOf } from '../_business.ts'
 import { newEntry } from './audit-entry.ts'
 import type { StoreUnderTest } from './harness.ts'
 
@@ -108,7 +109,7 @@ export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySucc
 }
 
 async function insertBusiness(store: BusinessApiStore, organizationId: string): Promise<string> {
-  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: ids('biz') })
   const record = {
     id: ids('cli'),
     status: 'active',

@@ -6,6 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { businessOf } from '../_business.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
@@ -179,7 +180,7 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
   assert.equal(progress.at(-1), 8)
   assert.ok(first.left.length > 0)
 
-  const shown = { id: business.id, name: 'Deleted', category: null, city: null, email: null, phone: null }
+  const shown = businessOf({ id: business.id, name: 'Deleted' })
   assert.deepEqual((await platform.clients.get(org, clientId)).business, shown)
 })
 
