@@ -235,7 +235,7 @@ function receive(
       finish(new SendError(INVALID_RESPONSE, 'a body without a head'))
     },
     onResponseError(_controller, error) {
-      finish(toSendError(error, CONNECTION_FAILED))
+      finish(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
     },
   }
   return { handler, fail: finish }

@@ -10,6 +10,8 @@ export interface MeteredSocket {
   readonly socket: Socket
   /** The connection's data, for HTTP or for TLS. Closes together with the socket. */
   readonly stream: Duplex
+  /** The first error while responses are read. undici tells only that the other side closed, and not the alert of TLS before. */
+  readonly fault: Error | undefined
   /**
    * Bounds the reading of answers from `stream`, or from the TLS stream above it. Called once, before the first
    * reading.
@@ -64,6 +66,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   /** The piece that was read and waits for its turn. */
   let waiting: Buffer | undefined
   let top: Duplex | undefined
+  let fault: Error | undefined
   let reportFirstByte = (): void => {}
   const heads = createHeadReader(advance)
 
@@ -130,8 +133,14 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   return {
     socket,
     stream,
+    get fault() {
+      return fault
+    },
     meterAnswers(answers) {
       top = answers
+      answers.once('error', (error) => {
+        fault = error
+      })
       const { read } = answers
       answers.read = (size) => {
         if (size === 0) return read.call(answers, 0)
