@@ -69,7 +69,7 @@ export function isUnavailable(error: unknown): boolean {
 const REASONS: Readonly<Record<string, string>> = {
   '40001': 'other transactions changed the same records again and again',
   '40P01': 'the statement and another transaction waited for locks of each other',
-  '25006': 'the server is read-only: is it a standby?',
+  '25006': 'the server is read-only: is it a standby, or is default_transaction_read_only set?',
   '0A000': 'the server is read-only: is it a standby?',
   '23505': 'other transactions wrote the same record again and again',
   '53100': 'the disk of the server is full',
