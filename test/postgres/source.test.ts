@@ -89,6 +89,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       setting('transaction_isolation'),
       'read committed',
     ],
+    ['jit', { jit: 'on' }, {}, setting('jit'), 'off'],
     ['sessions: false', {}, { sessions: false }, setting('lock_timeout'), '0'],
     [
       'sessions: false, and a parameter of the source',
