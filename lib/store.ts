@@ -140,7 +140,6 @@ export type {
   EventFilter,
   EventLogStore,
   EventNote,
-  EventPlace,
   LoggedEvent,
   LoggedEventBody,
   LoggedEvents,

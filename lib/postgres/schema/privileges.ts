@@ -217,6 +217,7 @@ const SETTINGS = merge(BASE, {
     'list_oldest_finished',
     'last_attempts',
     'id_time',
+    'published_at',
     'render_template',
     'take_settings_turn',
     'count_api_keys_in_force',
@@ -266,7 +267,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     // Rows are locked before a delete, and locking needs the privilege to update a column. These columns are harmless: no update of
     // them moves a row to another organization.
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
-    events: { select: true, update: ['created_at'], delete: true },
+    events: { select: true, update: ['traceparent'], delete: true },
     event_ids: { select: true, delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
@@ -330,6 +331,8 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_idempotency_keys',
     'purge_removed_endpoints',
     'purge_lag',
+    'published_at',
+    'id_time',
     'late_day_ms',
     // Makes and drops days with the privileges of the schema's owner, also where it calls the functions after it.
     'purge_days',
