@@ -139,7 +139,6 @@ export type {
   EventFilter,
   EventLogStore,
   EventNote,
-  EventPlace,
   LoggedEvent,
   LoggedEventBody,
   LoggedEvents,

@@ -66,8 +66,8 @@ begin
     from second
     join lateral (
       select e.id, e.body, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
-         and e.created_at < to_timestamp(second.begins + 1)
+       where e.organization_id = $1 and e.delivery_prefix >= business_api.day_bound(to_timestamp(second.begins))
+         and e.delivery_prefix < business_api.day_bound(to_timestamp(second.begins + 1))
          and e.type = $3 and e.only_endpoint_id is null
     ) as event on true
     join lateral (
@@ -100,8 +100,8 @@ begin
     into batch_events
     from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
    where taken ? b."eventId";
-  insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
-  select $1, e.id, $3, at_time, e.body, $2, e.prefix
+  insert into business_api.events (organization_id, id, type, body, only_endpoint_id, delivery_prefix)
+  select $1, e.id, $3, e.body, $2, e.prefix
     from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
   insert into business_api.open_deliveries
     (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)

@@ -48,7 +48,7 @@ begin
     ['delivery_attempts', 'delivery_id, number'],
     ['open_deliveries', 'id'],
     ['finished_deliveries', 'id'],
-    ['events', 'id'],
+    ['events', 'delivery_prefix'],
     ['event_ids', 'id'],
     ['idempotency_keys', 'operation, key'],
     ['payments', 'id'],

@@ -119,7 +119,6 @@ create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   type text not null,
-  created_at timestamp with time zone not null,
   body text not null,
   only_endpoint_id text collate "C",
   delivery_prefix text collate "C" not null,
@@ -367,9 +366,9 @@ CREATE INDEX businesses_organization_id_updated_at_client_id_idx ON business_api
 
 CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree (delivery_prefix);
 
-CREATE INDEX events_created_at_idx ON ONLY business_api.events USING btree (created_at, organization_id, id);
+CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree (delivery_prefix);
 
-CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, created_at, id);
+CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, delivery_prefix);
 
 CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
@@ -425,18 +424,18 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 2637e9c934a1 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 2d07d0dbd793 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- b1c0447a1167 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
--- 3bf4b06d2829 business_api.continue_purge(double precision,integer,double precision)
+-- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
--- 999b636d4f15 business_api.day_bound(timestamp with time zone)
+-- a73e961128ca business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 6db695383872 business_api.delete_organization_part(text,integer,jsonb)
+-- 0749f6158023 business_api.delete_organization_part(text,integer,jsonb)
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
@@ -457,7 +456,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
 -- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
 -- 24bf18c3bdd9 business_api.insert_endpoint(text,jsonb,integer)
--- 7c10ee7d7609 business_api.insert_events(text,jsonb)
+-- 6a72e0254f76 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
@@ -466,8 +465,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
--- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
+-- fa094c4cb29f business_api.list_events(text,text,text,text,text,integer,integer)
+-- ae7e135e0865 business_api.list_events_since(text,text,integer)
 -- 728794090a96 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
 -- 7b0573216993 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
@@ -480,11 +479,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
--- 051b49aa3904 business_api.publish_event(text,text,jsonb,text,text)
+-- 411f1aac03a0 business_api.publish_event(text,text,jsonb,text,text)
+-- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
--- d7da72cbc89e business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
+-- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
--- bb2c9563abb8 business_api.purge_lag(double precision,jsonb)
+-- 359d58649638 business_api.purge_lag(double precision,jsonb)
 -- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- c5b39e30969e business_api.purge_removed_endpoints(jsonb,integer)
 -- f925efa260fa business_api.read_claims(jsonb)
@@ -506,5 +506,5 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- c36eb3869a77 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
--- 4f7fd0491a60 business_api.unlisted_days()
+-- 6f659a1542a4 business_api.unlisted_days()
 -- 8c1716906b5e business_api.write_attempt_results(jsonb,integer,double precision)

@@ -7,7 +7,7 @@ import type { BackfillOutcome, BackfillRequest, BackfillStore } from '../webhook
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry } from './audit.ts'
-import { fanOut } from './events.ts'
+import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
 /** A record with an event. */
@@ -68,12 +68,12 @@ function make(
     eventCreatedAt: toTimestamp(memory.clock()),
     businessId,
   }
-  const { eventId, eventCreatedAt: createdAt } = facts
+  const { eventId } = facts
   if (organization.events.has(eventId)) return false
   const body = render(template, { ...representation }, { ...facts })
-  const record = Object.freeze({ id: eventId, type, createdAt, body })
+  const record = Object.freeze({ id: eventId, type, body })
   const delivery = fanOut(memory, organization, record, endpoint, true)
-  organization.events.set(eventId, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
+  addEvent(memory, organization, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
   return true
 }
 

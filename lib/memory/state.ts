@@ -58,6 +58,9 @@ export interface StoredEndpoint {
 /** An event with the deliveries of the event. */
 export interface StoredEvent {
   readonly record: EventRecord
+  readonly publishedAt: number
+  /** Sorts the events of all organizations in the order of recording. */
+  readonly place: string
   readonly deliveries: readonly StoredDelivery[]
   /** The only endpoint of an event of a backfill; null for every other event. */
   readonly onlyEndpointId: string | null

@@ -85,7 +85,7 @@ async function markOverdue(
   database: RecordDatabase,
   { organizationId, asOf, limit, event }: OverdueRequest,
 ): Promise<readonly Invoice[]> {
-  const { type, createdAt, body, traceparent = null } = event
+  const { type, body, traceparent = null } = event
   const [due, marked] = await database.rowFor(
     organizationId,
     (sql, answerTag) => sql`
@@ -111,8 +111,7 @@ async function markOverdue(
       ),
       events as (
         select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
-          'traceparent', ${traceparent}::text,
+          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text,
           'body', business_api.render_template(
             ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
           )

@@ -241,10 +241,10 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
 async function fillLogs(from: number, to: number): Promise<void> {
   const numbers = sql`generate_series(${from + 1}::int, ${to}::int) as number`
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    insert into business_api.events (organization_id, id, type, body, delivery_prefix)
     select ${ORGANIZATION}, 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
-           now() - interval '1 day' + number * interval '1 millisecond', repeat('x', 400),
+           repeat('x', 400),
            ${TODAY} || lpad(upper(to_hex(number)), 16, '0')
     from ${numbers}`
   await sql`

@@ -5,6 +5,7 @@ import type { Sql } from 'postgres'
 import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 import { assertFailed, cli, cliOn, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -365,8 +366,10 @@ describe('deliveries', () => {
     await publish(sql, 'org_1')
     await finishDeliveries(sql, 'delivered')
     // An event is in time until its day may be dropped, and a day and a half more: 780 hours.
+    let agedMs = 0
     const judge = async (hours: number) => {
-      await sql`update business_api.events set created_at = now() - ${hours} * interval '1 hour'`
+      await ageEvents(sql, hours * 3_600_000 - agedMs)
+      agedMs = hours * 3_600_000
       const { level, message, advice } = await diagnose('retention')
       const { retention } = jsonOf(await run('status', '--json'))
       assert.ok(Math.abs(retention.lagMs - Math.max(0, hours - 780) * 3_600_000) < 60_000)

@@ -143,9 +143,8 @@ export function events(count: number): EventRecord[] {
 /** An event with a body that only bytes can carry unchanged. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
-  const createdAt = '2026-03-14T09:26:53.589Z'
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
-  return { id, type: 'client.created', createdAt, body, ...changes }
+  return { id, type: 'client.created', body, ...changes }
 }
 
 /** An endpoint for every type. */

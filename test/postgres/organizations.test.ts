@@ -197,8 +197,8 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
   const { business } = await createPlatform(store).clients.create(org, { name: 'Zoe' })
   await turnOffAutovacuum(sql, 'events', 'finished_deliveries', 'idempotency_keys')
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-    select ${org}, 'evt_m' || number, 'client.created', now(), '{}', ${TODAY} || 'm' || number from generate_series(10000, 29999) as number`
+    insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+    select ${org}, 'evt_m' || number, 'client.created', '{}', ${TODAY} || 'm' || number from generate_series(10000, 29999) as number`
   await sql`
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
@@ -226,8 +226,8 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
   const org = 'org_grown'
   const fillings = [
     sql`
-      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      select organization, 'evt_g' || number, 'client.created', now(), '{}', ${TODAY} || 'g' || number`,
+      insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+      select organization, 'evt_g' || number, 'client.created', '{}', ${TODAY} || 'g' || number`,
     sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
       select organization, ${TODAY} || 'g' || number, 'evt_g' || number, 'client.created', 'we_g', now()`,

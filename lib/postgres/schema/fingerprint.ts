@@ -83,7 +83,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column event_limits.max_body_bytes': '3f9165f799b9',
     'column event_limits.organization_id': '338b0c07aa42',
     'column events.body': 'cafe39a033bf',
-    'column events.created_at': '60019a7f1daa',
     'column events.delivery_prefix': '0415511659f8',
     'column events.id': '0415511659f8',
     'column events.only_endpoint_id': '9299932d5f23',
@@ -277,7 +276,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
-      'bbbc5695d2af',
+      '07c60120c256',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
@@ -285,16 +284,16 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      'a069a1368134',
+      'b8c8226aadd5',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
-    'function day_bound(at_time timestamp with time zone)': '75225027607a',
+    'function day_bound(at_time timestamp with time zone)': '1bfad28c4432',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      '1be73d691f8c',
+      '34df54d93d75',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
@@ -323,7 +322,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '3f008f87fa90',
+    'function insert_events(organization_id text, events jsonb)': '482d69950cef',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -336,10 +335,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
-    'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
-      '02d28a46b2ec',
-    'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
-      '00a79033d41c',
+    'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer)':
+      '5796f49cc9ee',
+    'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
       '73666dd53c9c',
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
@@ -360,13 +358,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '270b79618e7e',
+      '2476717f21ce',
+    'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '1899a2fc2851',
+      '578cf0dd74b0',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       'fec4a6a9843f',
-    'function purge_lag(retention_ms double precision, cursor jsonb)': '0d67567c78bd',
+    'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'f7fa8a2d6540',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '34577d808ed4',
@@ -396,7 +395,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '3f06e56c959b',
-    'function unlisted_days()': '5b36ba3efc0d',
+    'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       'f62b3be0a4bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
@@ -409,8 +408,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index businesses_organization_id_client_status_client_id_idx': 'b28aa9e88c1a',
     'index businesses_organization_id_updated_at_client_id_idx': '8d3746eb3038',
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
-    'index events_created_at_idx': '21a08bbab759',
-    'index events_log_idx': '48586fcd9527',
+    'index events_delivery_prefix_idx': '46fb898dcf06',
+    'index events_log_idx': '3013c37ee64d',
     'index finished_deliveries_recoverable_idx': '9cbae24c292d',
     'index finished_deliveries_state_idx': '1644f97113b2',
     'index finished_deliveries_type_idx': 'f1df1cdd996d',

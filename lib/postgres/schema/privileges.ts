@@ -198,7 +198,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     // Rows are locked before a delete, and locking needs the privilege to update a column. These columns are harmless: no update of
     // them moves a row to another organization.
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
-    events: { select: true, update: ['created_at'], delete: true },
+    events: { select: true, update: ['traceparent'], delete: true },
     event_ids: { select: true, delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
