@@ -100,7 +100,7 @@ describe('a connection string is used as printed', () => {
     ],
     ['node-postgres', 'uselibpqcompat=true&sslmode=require', { tls: true }],
     ['an at sign in a parameter', 'application_name=a@b', { name: 'a@b' }],
-    ['a plus sign, as in libpq', 'application_name=a+b%20c', { name: 'a+b c' }],
+    ['a plus sign, a space as URL writes it', 'application_name=a+b%20c%2Bd', { name: 'a b c+d' }],
     ['options', 'options=-c%20work_mem%3D7MB', { work_mem: '7MB' }],
     ['a setting', 'work_mem=9MB', { work_mem: '9MB' }],
     ['a name to fall back to', 'fallback_application_name=f', { name: 'f' }],

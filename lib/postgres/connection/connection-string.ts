@@ -21,7 +21,7 @@ const UNENCODED = 'a password with one of @ / ? # must have them percent-encoded
 const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
 
 /**
- * Parses a connection string, as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
+ * Parses a connection string as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
  * `port`, `user`, `password` and `dbname` as parameters too.
  *
  * @returns the parts, or the reason why there are none, to follow "because" in a message. A reason repeats no part of the string: a
@@ -70,7 +70,12 @@ function findUnencoded(url: string): string {
 
 function readParameter(text: string): [name: string, value: string] {
   const [name, value = ''] = splitOnce(text, '=')
-  return [decodeURIComponent(name), decodeURIComponent(value)]
+  return [decodeParameter(name), decodeParameter(value)]
+}
+
+/** Decodes a plus sign as a space, which libpq does not: Node's `URL` writes spaces so, and a host builds its connection string with `URL`. */
+function decodeParameter(text: string): string {
+  return decodeURIComponent(text.replaceAll('+', ' '))
 }
 
 function splitOnce(text: string, separator: string): [string, string | undefined] {
