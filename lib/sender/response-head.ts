@@ -30,8 +30,8 @@ const LINE_FEED = 10
 
 /**
  * Creates the reader of a connection. The head alone decides whether an attempt succeeded, so a fault in the framing of the body does
- * not hide the status: such a body is read until the connection closes. Interim responses are skipped, also a `100 Continue` that
- * was not asked for (RFC 9110, section 15.2).
+ * not hide the status: such a body is read until the connection closes. Interim responses are skipped, also an unsolicited
+ * `100 Continue` (RFC 9110, section 15.2).
  *
  * @param advance called after each interim response
  */
@@ -82,7 +82,7 @@ export function createHeadReader(advance: () => void): HeadReader {
   }
 }
 
-/** A switch of protocols is no interim response: nobody asked for it, and undici rejects it. */
+/** Returns whether a head is an interim response. 101 is not: undici rejects a switch of protocols. */
 function isInterim(head: string): boolean {
   const status = STATUS_LINE.exec(head)?.[2]
   return status?.startsWith('1') === true && status !== '101'
