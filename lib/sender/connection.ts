@@ -113,7 +113,7 @@ export async function loadConnections(
         if (error) return callback(error, null)
         stream = opened
         dialled?.meterAnswers(opened)
-        keepKnownHeaders(opened, () => readNames(headers))
+        keepKnownHeaders(opened, () => headers)
         // The types ask for a Socket; undici needs no more than a Duplex has.
         callback(null, opened as Socket)
       })
@@ -170,11 +170,6 @@ function readTarget(
     port: Number(port || 443),
     secure: (stream, done) => encrypt({ ...target, servername, httpSocket: stream as Socket }, done),
   }
-}
-
-/** Reads the names of a list of names and values. */
-function readNames(headers: readonly string[]): ReadonlySet<string> {
-  return new Set(headers.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
 }
 
 /**

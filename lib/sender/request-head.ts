@@ -9,20 +9,21 @@ const WRITTEN_BY_UNDICI = ['host', 'connection', 'content-length']
  * head is filtered where it is written: undici writes it as one string.
  *
  * @param stream the stream that undici writes requests to
- * @param readNames returns the names of the present request's headers, in lower case
+ * @param readHeaders returns the names and values of the present request, in turn
  */
-export function keepKnownHeaders(stream: Duplex, readNames: () => ReadonlySet<string>): void {
+export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly string[]): void {
   const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
   stream.write = (...given: unknown[]): boolean => {
     const [head, ...rest] = given
     if (typeof head !== 'string' || !head.startsWith('POST ')) return write(...given)
-    return write(filterHead(head, readNames()), ...rest)
+    return write(filterHead(head, readHeaders()), ...rest)
   }
 }
 
-function filterHead(head: string, names: ReadonlySet<string>): string {
+function filterHead(head: string, headers: readonly string[]): string {
   const [requestLine, ...lines] = head.split('\r\n')
-  const unwritten = new Set([...WRITTEN_BY_UNDICI, ...names])
+  const unwritten = new Set(WRITTEN_BY_UNDICI)
+  for (let place = 0; place < headers.length; place += 2) unwritten.add(String(headers[place]).toLowerCase())
   // Each name once: a header that an agent writes beside the endpoint's own of the same name comes later.
   const known = lines.filter((line) => line === '' || unwritten.delete(readName(line)))
   return known.length === lines.length ? head : [requestLine, ...known].join('\r\n')

@@ -200,6 +200,7 @@ describe('a parameter that would change what the connection is', () => {
     ['gssencmode=require', /gssencmode cannot be honoured: use sslmode=verify-full/],
     ['service=app', /service cannot be honoured/],
     ['sslcrl=%2Fcrl', /sslcrl cannot be honoured/],
+    ['sslcertmode=require', /sslcertmode cannot be honoured/],
     ['require_auth=scram-sha-256', /require_auth cannot be honoured/],
     ['hostaddr=10.0.0.1', /hostaddr cannot be honoured: use the address as the host/],
     ['load_balance_hosts=random', /load_balance_hosts cannot be honoured/],

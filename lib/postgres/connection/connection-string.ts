@@ -13,8 +13,10 @@ export interface ConnectionString {
   readonly parameters: ReadonlyMap<string, string>
 }
 
-const FORM = 'postgres://user:password@host:5432/database'
-const WRONG_FORM = `it must be like ${FORM}`
+/** The form of a connection string, for messages. */
+export const CONNECTION_FORM = 'postgres://user:password@host:5432/database'
+
+const WRONG_FORM = `it must be like ${CONNECTION_FORM}`
 const UNENCODED = 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
 
 /** Scheme, user and password, hosts, database, parameters. */
