@@ -199,9 +199,13 @@ function receive(
   const chunks: Uint8Array[] = []
   let size = 0
 
-  function finish(error: SendError): void {
+  function succeed(): boolean {
     if (head) resolve({ ...head, chunks })
-    else reject(error)
+    return head !== undefined
+  }
+
+  function fail(error: SendError): void {
+    if (!succeed()) reject(error)
   }
 
   const handler: Dispatcher.DispatchHandler = {
@@ -227,11 +231,11 @@ function receive(
     },
     onResponseEnd() {
       meter()?.end()
-      finish(new SendError(INVALID_RESPONSE, 'a body without a head'))
+      succeed()
     },
     onResponseError(_controller, error) {
-      finish(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
+      fail(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
     },
   }
-  return { handler, fail: finish }
+  return { handler, fail }
 }
