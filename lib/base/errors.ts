@@ -52,6 +52,12 @@ export const SCHEMA_OUTDATED = 'schema_outdated'
  */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
+/**
+ * The role of the database connection lacks a privilege; the message says what PostgreSQL denied. Thrown by every call of the PostgreSQL
+ * store; the API answers 500.
+ */
+export const MISSING_PRIVILEGE = 'missing_privilege'
+
 /** Every code of a {@link BusinessApiError}. */
 export type ErrorCode =
   | typeof STORE_UNAVAILABLE
@@ -68,6 +74,7 @@ export type ErrorCode =
   | typeof SCHEMA_MISSING
   | typeof SCHEMA_OUTDATED
   | typeof SCHEMA_TOO_NEW
+  | typeof MISSING_PRIVILEGE
 
 interface ErrorDetails {
   readonly cause?: unknown

@@ -1,3 +1,4 @@
+import { MISSING_PRIVILEGE } from '../../base/errors.ts'
 import type { Inspector } from '../../postgres/schema/inspector.ts'
 import {
   type Check,
@@ -94,12 +95,9 @@ async function attemptCheck(
   }
 }
 
-/** The user of the connection lacks a privilege that the check needs. */
-const INSUFFICIENT_PRIVILEGE = '42501'
-
 /** Advice for a check that could not be carried out. */
 function adviceFor(error: unknown): string {
-  if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
+  if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
   }
   return `${CONNECTION_ADVICE}; if it does, see what its log says`
