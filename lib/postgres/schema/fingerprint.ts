@@ -357,8 +357,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
+    'function publish_event(organization_id text, type text, data json, id text, traceparent text)':
+      '7588ad63b1ab',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '2476717f21ce',
+    'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
+      'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
