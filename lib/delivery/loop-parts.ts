@@ -77,7 +77,8 @@ export function createLoopParts(
   resultWriter.listen({
     onWritten(results, { failed, endpoints }) {
       wakeForRetries(results, wakeUp)
-      if (prefetcher.isHeldUp) wakeUp.wake()
+      dispatcher.noteWritten(results)
+      if (prefetcher.isHeldUp || results.some(({ backOffMs }) => backOffMs !== null)) wakeUp.wake()
       notifier.notify(noticesOfFailed(failed))
       notifier.notify(noticesOfEndpoints(endpoints))
     },
@@ -153,6 +154,7 @@ const UNREADABLE = {
   reason: 'unreadable',
   isGone: false,
   delayMs: 0,
+  backOffMs: null,
   durationMs: 0,
   dnsMs: null,
   connectMs: null,

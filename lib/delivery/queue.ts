@@ -14,6 +14,7 @@ import type { Verdict } from './verdict.ts'
 // | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
 // | throttled | the backlog is throttled after a claim              | the time has passed                    | nothing                               |
 // | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
+// | held     | the endpoint rejects a delivery                  | the store knows, or 5 s have passed    | nothing                               |
 
 /** A claimed delivery in this process. */
 export interface Claimed extends ClaimedDelivery {
@@ -47,6 +48,9 @@ export interface EndpointQueue {
   claimed: number
   blockedUntil: number
   throttledUntil: number
+  heldUntil: number
+  /** Deliveries of claims sent before this time are released: the store did not know of a rejection. */
+  claimsFrom: number
   usedAt: number
 }
 
@@ -84,6 +88,8 @@ export function createEndpointQueue(
     claimed: 0,
     blockedUntil: 0,
     throttledUntil: 0,
+    heldUntil: 0,
+    claimsFrom: 0,
     usedAt: performance.now(),
   }
 }
@@ -95,7 +101,7 @@ export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
 
 /** The number of deliveries that may be claimed for a queue. */
 export function capacityOf(queue: EndpointQueue): number {
-  if (Math.max(queue.blockedUntil, queue.throttledUntil) > performance.now()) return 0
+  if (Math.max(queue.blockedUntil, queue.throttledUntil, queue.heldUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
   return Math.min(BURST_MAX, Math.max(0, queue.concurrencyLimit + ahead - sizeOf(queue)))
 }

@@ -18,11 +18,20 @@ export interface EndpointQueues {
   planClaim(): ClaimPlan
   /** Puts a plan in force: the next deliveries count against this plan. */
   adoptPlan(plan: ClaimPlan): void
-  add(delivery: Claimed): void
+  /**
+   * Adds a delivery.
+   *
+   * @param claimSentAt when the claim was sent, on the monotonic clock
+   * @returns false if the delivery must be released: the endpoint has rejected another delivery since
+   */
+  add(delivery: Claimed, claimSentAt: number): boolean
   /** Adds a delivery without the content. The delivery takes capacity until `removeUnread`. */
   addUnread(delivery: EndpointRef): void
   /** Removes a delivery of `addUnread`. @param delivery the same delivery with the content, to be added instead */
   removeUnread(endpoint: EndpointRef, delivery?: Claimed): void
+  /** Begins no attempt and claims nothing for an endpoint until `endHold`. @returns the waiting deliveries, which are removed */
+  hold(endpoint: EndpointRef): readonly Claimed[]
+  endHold(endpoint: EndpointRef): void
   /** Takes the next delivery to attempt and counts the attempt as in flight. Undefined when no attempt may begin now. */
   next(): Claimed | undefined
   /**
@@ -62,6 +71,8 @@ interface OrganizationUse {
 
 /** Milliseconds for which endpoints with a backlog are throttled after the last delivery of an endpoint without a backlog. */
 const THROTTLE_WITHIN_MS = 10_000
+/** Maximum time until a rejection is written, in ms: without the store nothing is claimed anyway. */
+const HOLD_MAX_MS = 5000
 /** Milliseconds without use after which an endpoint's queue is removed. */
 const FORGET_AFTER_MS = 10 * 60_000
 
@@ -129,6 +140,15 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
     return queue
   }
 
+  /** Removes the waiting deliveries. A queue in line without a delivery is passed over. */
+  function empty(queue: EndpointQueue): Claimed[] {
+    const removed = queue.waiting.splice(0)
+    for (const _ of removed) leave(queue.organizationId)
+    waiting -= removed.length
+    leaveIfEmpty(queue)
+    return removed
+  }
+
   function leaveIfEmpty(queue: EndpointQueue): void {
     if (sizeOf(queue) === 0) busy.delete(queue)
   }
@@ -186,10 +206,13 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
       return throttled.length > 0
     },
 
-    add(delivery) {
+    add(delivery, claimSentAt) {
+      const known = queueOf(delivery)
+      if (known.heldUntil > performance.now() || known.claimsFrom > claimSentAt) return false
       const queue = enter(delivery)
       queue.waiting.push(delivery)
       lineUp(queue)
+      return true
     },
 
     addUnread(delivery) {
@@ -253,19 +276,24 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
       return isNew
     },
 
+    hold(endpoint) {
+      const queue = queueOf(endpoint)
+      queue.heldUntil = performance.now() + HOLD_MAX_MS
+      return empty(queue)
+    },
+
+    endHold(endpoint) {
+      const queue = queueOf(endpoint)
+      queue.heldUntil = 0
+      queue.claimsFrom = performance.now()
+    },
+
     drain() {
-      const drained: Claimed[] = []
-      for (const queue of [...busy]) {
-        for (const delivery of queue.waiting.splice(0)) {
-          leave(queue.organizationId)
-          drained.push(delivery)
-        }
-        queue.isReady = false
-        leaveIfEmpty(queue)
-      }
       ready.length = 0
-      waiting -= drained.length
-      return drained
+      return [...busy].flatMap((queue) => {
+        queue.isReady = false
+        return empty(queue)
+      })
     },
 
     sweep() {
