@@ -62,6 +62,8 @@ export interface ConcurrencyLimits {
 }
 
 const QUICK_MS = 250
+/** Milliseconds without a delivery after which an endpoint begins anew. */
+const IDLE_MS = 1000
 /** An endpoint that has answered no attempt for this long is slow, also before any attempt has ended. */
 const SLOW_AFTER_MS = 1000
 /** Deliveries of an endpoint in a single claim: a burst, for which the deliveries of other endpoints wait. */
@@ -104,6 +106,16 @@ export function capacityOf(queue: EndpointQueue): number {
   if (Math.max(queue.blockedUntil, queue.throttledUntil, queue.heldUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
   return Math.min(BURST_MAX, Math.max(0, queue.concurrencyLimit + ahead - sizeOf(queue)))
+}
+
+/**
+ * Lets an endpoint that was idle begin with the start limit: it may have a rate limit, and each attempt of a burst beyond it is
+ * rejected. A quick endpoint is back at its limit after a few attempts.
+ */
+export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): void {
+  if (performance.now() - queue.usedAt < IDLE_MS) return
+  queue.concurrencyLimit = Math.min(queue.concurrencyLimit, start)
+  queue.isQuick = false
 }
 
 /** Adapts a queue to the result of an attempt. */
