@@ -14,6 +14,9 @@
 // over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
 // that count by intervals, windows and buckets: 1 to 8 % of the requests are rejected, and 0.8 to 0.95 of the receiver's rate is used.
 
+/** Bounds of an endpoint's `maxPerSecond`. */
+export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
+
 /** The wait after a rejection, at least and at most, in milliseconds; doubled with each failed probe. */
 const WAIT_MIN_MS = 1000
 const WAIT_MAX_MS = 60 * 60 * 1000
