@@ -80,13 +80,14 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
  * @throws the errors of the store, when the attempts in flight have ended
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
-  const { maintenance, resultWriter, wakeUp } = parts
+  const { maintenance, resultWriter, wakeUp, notifier } = parts
   try {
     await claimAll(parts, run)
     if (!run.isEnding) await maintenance.runOnce()
   } finally {
     while (!run.isEnding && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
     if (!run.isEnding) await resultWriter.settle(SETTLE_MS)
+    notifier.flush()
   }
 }
 
@@ -144,6 +145,7 @@ export async function endRun(
   await endAttempts(parts, interruptAt)
   await waited
   await parts.resultWriter.settle(Math.min(SETTLE_MS, Math.max(0, giveUpAt - performance.now())))
+  parts.notifier.flush()
 }
 
 function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {

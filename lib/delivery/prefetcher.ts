@@ -1,7 +1,7 @@
 import type { Capacity } from '../webhooks/deliveries.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type Dispatcher, type DispatcherParts, refOf } from './dispatcher.ts'
-import { type Notifier, noticesOfFailed } from './notifier.ts'
+import type { Notifier } from './notifier.ts'
 import type { ClaimAnswer, Poller } from './poller.ts'
 import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
@@ -41,7 +41,7 @@ export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
   readonly reader: Pick<Reader, 'pending' | 'hasSuspects' | 'add' | 'noteRead'>
   readonly resultWriter: Pick<ResultWriter, 'release' | 'pending'>
   readonly dispatcher: Pick<Dispatcher, 'dispatch' | 'setClock'>
-  readonly notifier: Pick<Notifier, 'notify'>
+  readonly notifier: Pick<Notifier, 'notifyFailed'>
   readonly wakeUp: Pick<WakeUp, 'wake'>
 }
 
@@ -102,7 +102,7 @@ export function createPrefetcher(
       }
     }
     dispatcher.dispatch()
-    notifier.notify(noticesOfFailed(failed))
+    notifier.notifyFailed(failed)
   }
 
   /** Without throttling, a backlog would keep the database and this process busy, and all other deliveries waiting. */
