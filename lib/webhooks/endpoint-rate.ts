@@ -12,7 +12,8 @@
 // The rate begins at 0.8/s and rises by 10 % with each success, at most twofold in a second, until the first rejection, which takes a
 // quarter away; from then on it rises by 0.3 % with each success. A rejection soon after the one before shows that the receiver counts
 // over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
-// that count by intervals, windows and buckets: 1 to 8 % of the requests are rejected, and 0.8 to 0.95 of the receiver's rate is used.
+// that count by intervals, windows and buckets: 1 to 8 % of a few hundred requests are rejected, and 0.7 to 0.95 of the receiver's rate
+// is used. Each process adds its first burst of four.
 
 /** Bounds of an endpoint's `maxPerSecond`. */
 export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
