@@ -37,7 +37,13 @@ declare
   known record;
   per_second double precision;
 begin
-  if $3 is not null then
+  if $3 is not null and not exists (
+    select 1 from business_api.endpoint_rates r where r.organization_id = $1 and r.endpoint_id = $2
+  ) then
+    -- Two claims that insert the rates of two endpoints in different orders must not wait for each other.
+    if not pg_try_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0)) then
+      return 0;
+    end if;
     insert into business_api.endpoint_rates (organization_id, endpoint_id) values ($1, $2) on conflict do nothing;
   end if;
   select r.* into known from business_api.endpoint_rates r where r.organization_id = $1 and r.endpoint_id = $2
@@ -109,6 +115,7 @@ declare
   lower double precision;
 begin
   if rejection_at is not null then
+    perform pg_advisory_xact_lock(hashtextextended($1 || ' ' || name, 0));
     insert into business_api.endpoint_rates (organization_id, endpoint_id) values ($1, name) on conflict do nothing;
   end if;
   select r.* into known from business_api.endpoint_rates r where r.organization_id = $1 and r.endpoint_id = name

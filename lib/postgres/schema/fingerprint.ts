@@ -357,7 +357,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
-      'd80e8d4072f3',
+      'a9f189bd5c80',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -399,7 +399,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'f7fa8a2d6540',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
     'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
-      '3554c9e40018',
+      '1b51ee1c13f5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
