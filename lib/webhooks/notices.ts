@@ -28,10 +28,11 @@ export interface EndpointDisabledNotice extends EndpointRef {
 }
 
 /**
- * Deliveries of an endpoint failed for good: this one, and those that failed after it before five seconds had passed without
- * another. With `deliveryNotices: 'each'` a notice for each delivery. Every delivery is in a notice at least once for each round of attempts, and twice when a late result equals the
- * result that counted. A delivery can be missing only when a process dies during the last attempt and the answer to the
- * claim that reclaims the delivery is lost.
+ * Deliveries of an endpoint failed for good: this first one, and those that followed it with pauses of less than five seconds.
+ * With `deliveryNotices: 'each'`, a notice for each delivery.
+ *
+ * Every delivery is counted at least once for each round of attempts, and twice when a late result equals the result that counted.
+ * A delivery can be missing only when a process dies before the notice is sent.
  */
 export interface DeliveryFailedNotice extends FailedDelivery {
   readonly kind: 'delivery_failed'
