@@ -170,6 +170,14 @@ create table business_api.idempotency_keys (
   constraint idempotency_keys_pkey PRIMARY KEY (organization_id, operation, key)
 );
 
+create table business_api.installation (
+  organization_id text collate "C" default ''::text not null,
+  name text,
+  identity text not null,
+  constraint installation_pkey PRIMARY KEY (organization_id),
+  constraint installation_organization_id_check CHECK ((organization_id = ''::text))
+);
+
 create table business_api.invoices (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -444,11 +452,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 
 -- 2d07d0dbd793 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
+-- f7e49dd8844b business_api.cancel_pending_part(jsonb,integer,jsonb)
+-- 0979a9a1ac67 business_api.check_installation(text,boolean)
 -- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
+-- 10c30ce0a5a4 business_api.database_identity()
 -- a73e961128ca business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
