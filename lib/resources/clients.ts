@@ -68,11 +68,12 @@ export const clientEvents = {
 
 // --- Store ---
 
-/** Selects clients. */
+/** Selects clients; an absent property selects all. */
 export interface ClientFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['active']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The business that became a client: at most one client. */
-  readonly businessId?: string
+  readonly businessId?: string | undefined
 }
 
 /** The slice of a store for clients. */

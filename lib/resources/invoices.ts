@@ -194,15 +194,19 @@ export const invoiceEvents = {
 /** The statuses of invoices that are still to be paid. */
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
-/** Selects invoices. */
-export interface InvoiceFilter {
-  readonly statuses?: readonly string[]
+/**
+ * Selects invoices; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
+ * store as ISO 8601.
+ */
+export interface InvoiceFilter<Moment = string> {
+  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The number of the invoice: at most one invoice. */
-  readonly number?: string
-  /** Due at this timestamp or later, and still to be paid: see {@link DUE_STATUSES}. */
-  readonly dueAfter?: string
-  /** Due before this timestamp, and still to be paid: see {@link DUE_STATUSES}. */
-  readonly dueBefore?: string
+  readonly number?: string | undefined
+  /** Due at this moment or later, and still to be paid: see {@link DUE_STATUSES}. */
+  readonly dueAfter?: Moment | undefined
+  /** Due before this moment, and still to be paid: as `dueAfter`. */
+  readonly dueBefore?: Moment | undefined
 }
 
 /**

@@ -132,11 +132,12 @@ export const leadEvents = {
 
 // --- Store ---
 
-/** Selects leads. */
+/** Selects leads; an absent property selects all. */
 export interface LeadFilter {
-  readonly stages?: readonly string[]
+  /** Any of these: `['new', 'contacted']`. */
+  readonly stages?: readonly string[] | undefined
   /** The business of the leads. */
-  readonly businessId?: string
+  readonly businessId?: string | undefined
 }
 
 /** The slice of a store for leads. */

@@ -55,9 +55,10 @@ export const projectEvents = {
 
 // --- Store ---
 
-/** Selects projects. */
+/** Selects projects; an absent property selects all. */
 export interface ProjectFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['active', 'on_hold']`. */
+  readonly statuses?: readonly string[] | undefined
 }
 
 /** The slice of a store for projects. */

@@ -125,11 +125,12 @@ export const proposalEvents = {
 
 // --- Store ---
 
-/** Selects proposals. */
+/** Selects proposals; an absent property selects all. */
 export interface ProposalFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['sent', 'accepted']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The number of the proposal: at most one proposal. */
-  readonly number?: string
+  readonly number?: string | undefined
 }
 
 /** The slice of a store for proposals. */
