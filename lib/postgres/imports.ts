@@ -1,4 +1,4 @@
-import { columnsOf, type NamedColumn } from '../resources/columns.ts'
+import { columnsOf, idOf } from '../resources/columns.ts'
 import type {
   ImportedRecord,
   ImportOutcome,
@@ -60,13 +60,9 @@ function compare(kind: RecordKind): string {
     cross join lateral (
       select ${[...isSame, ...owner].join(' and ')} as is_same
       from business_api.${RECORD_TABLES[kind].table} record
-      where record.organization_id = $1 and record.${nameOfId(columns)} = g.id
+      where record.organization_id = $1 and record.${idOf(RECORD_TABLES[kind])} = g.id
       limit 1
     ) as stored`
-}
-
-function nameOfId(columns: readonly NamedColumn[]): string {
-  return columns.find(({ field }) => field === 'id')?.name ?? 'id'
 }
 
 const IS_NEW = 'not $3 ? g."row"::text'

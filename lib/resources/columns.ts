@@ -44,6 +44,11 @@ export function columnsOf({ columns }: RecordTable): readonly NamedColumn[] {
   })
 }
 
+/** Gives the name of the column with the id. */
+export function idOf(table: RecordTable): string {
+  return columnsOf(table).find(({ field }) => field === 'id')?.name ?? 'id'
+}
+
 /** Formats a field's name as SQL names are: `totalRevenue` gives `total_revenue`. */
 export function snakeCase(field: string): string {
   return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
