@@ -315,6 +315,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
       '98d238838deb',
+    'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
+      '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function event_types()': '0babe9e09636',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
@@ -336,7 +338,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '0208db40cc68',
+      '30153ca4d8ce',
     'function insert_events(organization_id text, events jsonb)': '482d69950cef',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
@@ -389,7 +391,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
       '1b51ee1c13f5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
+    'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
