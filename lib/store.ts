@@ -65,7 +65,7 @@ export type {
   LeadChanges,
   LeadFacts,
   LeadFilter,
-  LeadRecord,
+  LeadRow,
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'

@@ -116,36 +116,12 @@ function readOutcome({ refused, known = {} }: ImportResult, count: number): Impo
   return { outcome: 'imported', states }
 }
 
-type ImportRow = Readonly<Record<string, unknown>>
-
-/** The rows of a batch by table; `row` is the place of the record in the batch. */
-function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly ImportRow[]>> {
-  const rows: Record<ImportedRecord['kind'], ImportRow[]> = {
-    business: [],
-    client: [],
-    lead: [],
-    proposal: [],
-    invoice: [],
-    payment: [],
-    project: [],
-  }
-  for (const [row, imported] of records.entries()) {
-    rows[imported.kind].push({ row, ...toRow(imported) })
-  }
-  return rows
-}
-
-function toRow(imported: ImportedRecord): ImportRow {
-  switch (imported.kind) {
-    case 'proposal': {
-      const { place, signature, ...record } = imported.record
-      return { ...record, ...place, ...signature }
-    }
-    case 'invoice': {
-      const { place, ...record } = imported.record
-      return { ...record, ...place }
-    }
-    default:
-      return { ...imported.record }
-  }
+/** The rows of a batch by kind; `row` is the place of the record in the batch. */
+function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly object[]>> {
+  const rows = records.map(({ kind, record }, row) => {
+    const { place, ...fields } = { place: null, ...record }
+    return { kind, fields: { row, ...fields, ...place } }
+  })
+  const ofKind = (kind: RecordKind) => rows.filter((row) => row.kind === kind).map(({ fields }) => fields)
+  return Object.fromEntries(RECORD_KINDS.map((kind) => [kind, ofKind(kind)]))
 }

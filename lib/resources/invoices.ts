@@ -1,12 +1,11 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -210,13 +209,10 @@ export interface InvoiceFilter<Moment = string> {
 }
 
 /**
- * The slice of a store for invoices. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
+ * The slice of a store for invoices. Money is text with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
  * due date first, and the newest id first among invoices of the same due date.
  */
-export interface InvoiceStore extends RecordReads<StoredInvoice, InvoiceFilter> {
-  /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Invoice>>
-
+export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
    * Writes the invoice, the events and the idempotency entry at once or not at all, with the given number or the next number
    * of the given series.

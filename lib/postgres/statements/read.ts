@@ -1,7 +1,6 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
 import type { RecordTable } from '../../resources/columns.ts'
-import type { RecordReads } from '../../resources/record-reads.ts'
+import type { ListedReads } from '../../resources/record-reads.ts'
 import type { Admissions } from '../admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
@@ -52,14 +51,12 @@ export interface Wanted {
 }
 
 /** Creates the verbs of a slice that read. */
-export function readSlice<Stored, Filter>(
+export function readSlice<Shown, Stored, Filter>(
   database: RecordDatabase,
   admissions: Admissions,
   { list, record }: RecordStatements,
   wants: (filter: Filter) => Wanted,
-): RecordReads<Stored, Filter> & {
-  admitAndList<Shown>(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
-} {
+): ListedReads<Shown, Stored, Filter> {
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, list, asked),
     list: (organizationId, filter, limit, before) =>
