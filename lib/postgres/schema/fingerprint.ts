@@ -343,6 +343,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
+    'function is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries)':
+      'e1364d4a194e',
+    'function is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries)':
+      'b4dd55b24898',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
       'b74d0272b2c5',
@@ -358,9 +362,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '5796f49cc9ee',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '73666dd53c9c',
+      '39e4382fa267',
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
-      'fd137f16c494',
+      '72e58c552911',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
@@ -402,7 +406,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      'ea78510579dc',
+      'b62fac4caafe',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
