@@ -3,17 +3,17 @@ import type { ClaimPlan } from '../../lib/delivery/claim-plan.ts'
 import type { Claimed } from '../../lib/delivery/queue.ts'
 import type { EndpointQueues } from '../../lib/delivery/queues.ts'
 import type { Verdict } from '../../lib/delivery/verdict.ts'
-import type { EndpointTarget } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointTarget } from '../../lib/webhooks/endpoints.ts'
 
 export const SLOW_MS = 2000
 export const QUICK_MS = 5
 
 /** What an attempt needs of an endpoint. */
 export const TARGET: EndpointTarget = {
+  ...ENDPOINT_DEFAULTS,
   url: 'https://subscriber.test/',
   headerNames: [],
   sealedHeaders: null,
-  standardWebhooks: false,
   sealedSecrets: ['plain.whsec_test'],
 }
 

@@ -7,6 +7,7 @@ import {
   isSuccess,
   makeRequest,
 } from '../../webhooks/attempt.ts'
+import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoints.ts'
 import {
   createSecretSealer,
   generateSigningSecret,
@@ -111,6 +112,7 @@ function createForwarder(
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
   const target = {
+    ...ENDPOINT_DEFAULTS,
     url,
     headerNames: [],
     sealedHeaders: null,
