@@ -74,6 +74,7 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
+  location text,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
 
@@ -457,7 +458,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 718073d850fe business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 3b97e4139e7d business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 5b02e05e47cd business_api.event_types()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
@@ -466,7 +467,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- 2218387c9cb4 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
+-- b2b6b700a776 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)

@@ -127,9 +127,19 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
 function log(
   { attempts, attemptLog }: StoredDelivery,
   startedAt: number,
-  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
+  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> & Pick<AttemptResult, 'location'>,
 ): void {
-  const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = attempt
+  const {
+    durationMs,
+    dnsMs,
+    connectMs,
+    tlsMs,
+    firstByteMs,
+    status,
+    error,
+    bodyExcerpt,
+    location = null,
+  } = attempt
   const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
   const entry = {
     number: attempts,
@@ -138,6 +148,7 @@ function log(
     status,
     error,
     bodyExcerpt,
+    location,
   }
   attemptLog.push(Object.freeze(entry))
 }

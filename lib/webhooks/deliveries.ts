@@ -65,6 +65,11 @@ export interface DeliveryAttempt {
   readonly error: string | null
   /** The beginning of the answer's body. */
   readonly bodyExcerpt: string
+  /**
+   * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
+   * for every other answer.
+   */
+  readonly location: string | null
 }
 
 /** A delivery with the event's body and all attempts, oldest first. */
@@ -199,7 +204,9 @@ export interface ClaimRef {
 }
 
 /** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
-export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt'> {
+export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> {
+  /** Absent: null. */
+  readonly location?: string | null
   /** The delivery's next state: `retry` is pending again. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** Why the delivery failed; null for any other outcome. */

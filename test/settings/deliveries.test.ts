@@ -191,9 +191,16 @@ describeOnEveryStore((open) => {
       assert.match(startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
       assert.ok(Math.abs(Date.now() - 1000 - Date.parse(startedAt)) < 60_000)
       const measured = { durationMs: 20, dnsMs: 1, connectMs: 2, tlsMs: 3, firstByteMs: 4 }
-      assert.deepEqual(first, { number: 1, ...measured, status: 500, error: null, bodyExcerpt: 'no' })
+      assert.deepEqual(first, {
+        number: 1,
+        ...measured,
+        status: 500,
+        error: null,
+        bodyExcerpt: 'no',
+        location: null,
+      })
       const { startedAt: _, ...second } = two
-      assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no' })
+      assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no', location: null })
     })
 
     test('deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {

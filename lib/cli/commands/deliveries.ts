@@ -97,7 +97,11 @@ const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
   { title: '#', value: ({ number }) => String(number) },
   { title: 'STARTED', value: ({ startedAt }) => formatMoment(startedAt) },
   { title: 'TOOK', value: ({ durationMs }) => formatDuration(durationMs) },
-  { title: 'ANSWER', value: ({ status, error }) => String(status ?? error ?? '') },
+  {
+    title: 'ANSWER',
+    value: ({ status, error, location }) =>
+      `${status ?? error ?? ''}${location === null ? '' : ` to ${location}`}`,
+  },
   { title: 'DNS', value: ({ dnsMs }) => formatPart(dnsMs) },
   { title: 'CONNECT', value: ({ connectMs }) => formatPart(connectMs) },
   { title: 'TLS', value: ({ tlsMs }) => formatPart(tlsMs) },

@@ -62,11 +62,23 @@ function answerOf({ status, error }: TestResult): string {
 }
 
 function describeResult(result: TestResult, width: number): string {
-  const { delivered, eventId, type, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = result
+  const {
+    delivered,
+    eventId,
+    type,
+    durationMs,
+    dnsMs,
+    connectMs,
+    tlsMs,
+    firstByteMs,
+    bodyExcerpt,
+    location,
+  } = result
   const details = [
     ['Delivered', delivered ? 'yes' : 'no'],
     ['Event', `${eventId} (${type})`],
     ['Answer', answerOf(result)],
+    ['Redirects to', location],
     ['Took', formatDuration(durationMs)],
     ['DNS', formatPart(dnsMs)],
     ['Connect', formatPart(connectMs)],

@@ -57,6 +57,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.duration_ms': 'c0ab17b37a89',
     'column delivery_attempts.error': 'd06b30f1f1ef',
     'column delivery_attempts.first_byte_ms': '5d2bfca20d4d',
+    'column delivery_attempts.location': 'd06b30f1f1ef',
     'column delivery_attempts.number': '3f9165f799b9',
     'column delivery_attempts.organization_id': '0415511659f8',
     'column delivery_attempts.started_at': '60019a7f1daa',
@@ -314,7 +315,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bcf8a2ac0c9b',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '98d238838deb',
+      '67e2e0a183dd',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function event_types()': '0babe9e09636',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
@@ -326,7 +327,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
-      'fff8e8888fb4',
+      '547ec8bdf56e',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
