@@ -151,7 +151,7 @@ const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
 
 /** The events of invoices and payments. */
 export const invoiceEvents = {
-  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', {
+  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', 'invoiceId', {
     invoiceId,
     number,
     currency: field.currency(),
@@ -161,11 +161,13 @@ export const invoiceEvents = {
   'invoice.paid': eventType(
     'An invoice was fully settled',
     'Sent only when the invoice is fully settled, by one payment or several.',
+    'invoiceId',
     { invoiceId, number },
   ),
   'invoice.overdue': eventType(
     'An invoice is overdue',
     'The due date has passed, and `amountDue` is still to be paid.',
+    'invoiceId',
     {
       invoiceId,
       number,
@@ -177,6 +179,7 @@ export const invoiceEvents = {
   'payment.received': eventType(
     'A payment was received',
     'A payment for an invoice, with the amounts of the invoice after the payment.',
+    'invoiceId',
     {
       paymentId: field.id('pay', 'The payment.'),
       invoiceId,

@@ -131,6 +131,7 @@ export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),
   eventId: v.exactOptional(IdSchema),
+  subjectId: v.exactOptional(IdSchema),
   type: v.exactOptional(oneOf(EVENT_TYPES)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),

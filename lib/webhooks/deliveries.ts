@@ -86,6 +86,8 @@ export interface DeliveryDetails extends Delivery {
 export interface DeliveryFilter<Moment = string, Type extends string = string> {
   readonly endpointId?: string | undefined
   readonly eventId?: string | undefined
+  /** Of events about this record, such as an invoice: see `EventRecord.subjectId`. Of its newest 5000 events. */
+  readonly subjectId?: string | undefined
   readonly type?: Type | undefined
   readonly states?: readonly DeliveryState[] | undefined
   /** Created at this moment or later. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { EVENT_TYPES } from '../../lib/index.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
+import { eventSchemas } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { everyDelivery } from '../_deliveries.ts'
 
@@ -42,8 +42,9 @@ describe('business_api.publish_event()', () => {
   })
 
   test('knows exactly the types of the catalogue', async () => {
-    const rows = await sql<{ type: string }[]>`select unnest(business_api.event_types()) as type`
-    assert.deepEqual(rows.map(({ type }) => type).sort(), [...EVENT_TYPES].sort())
+    const [row] = await sql<{ subjects: object }[]>`select business_api.event_subjects() as subjects`
+    const declared = Object.entries(eventSchemas).map(([type, { subject }]) => [type, subject])
+    assert.deepEqual(row?.subjects, Object.fromEntries(declared))
   })
 
   test('refuses an unknown type, data that is no object, and no organization', async () => {
