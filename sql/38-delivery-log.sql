@@ -127,7 +127,7 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
--- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are at least first_id and below end_id. A record
+-- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
 -- has some events, and each day of the period costs a descent of its index.
 create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
 returns table (event_id text, id text, type text, endpoint_id text, state text, created_at timestamptz)
@@ -147,7 +147,7 @@ begin
        order by e.delivery_prefix desc limit 5000
     ) as found;
   return query
-    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d where d.id < $4;
+    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d;
 end
 $$;
 select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');

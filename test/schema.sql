@@ -461,7 +461,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6571ec77933d business_api.delete_organization_part(text,integer,jsonb)
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
--- 6ba1aff7406c business_api.deliveries_of_subject(text,text,text,text)
+-- 1de7edde400f business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
 -- 3b97e4139e7d business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)

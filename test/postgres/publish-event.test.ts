@@ -47,6 +47,16 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual(row?.subjects, Object.fromEntries(declared))
   })
 
+  test('has the id of the record, if that is 1 to 64 characters', async () => {
+    const ids = { t1: 't1', 7: '7', '': null, ['é'.repeat(64)]: 'é'.repeat(64), ['x'.repeat(65)]: null }
+    for (const [ticketId, subject] of Object.entries(ids)) {
+      const [event] = await publish('org_subject', 'support.ticket_created', JSON.stringify({ ticketId }))
+      const [row] = await sql`select subject_id from business_api.events where id = ${event?.id ?? ''}`
+      assert.equal(row?.subject_id, subject)
+    }
+    await publish('org_subject', 'support.ticket_created', '{}')
+  })
+
   test('refuses an unknown type, data that is no object, and no organization', async () => {
     await assert.rejects(publish('org_b', 'support.ticket_creatd', '{}'), { code: '22023' })
     await assert.rejects(publish('org_b', 'support.ticket_created', '[]'), { code: '22023' })

@@ -316,7 +316,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
     'function deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)':
-      'd598eee87ac7',
+      'ed7fc4bdc60c',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
       '67e2e0a183dd',
