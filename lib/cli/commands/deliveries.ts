@@ -1,12 +1,17 @@
 import { STATES } from '../../settings/deliveries.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
+import {
+  type Delivery,
+  type DeliveryAttempt,
+  type DeliveryDetails,
+  RESPONSES,
+} from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
-import { choices } from '../flags.ts'
+import { choice, choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
 import { recover, redeliver } from './recovery.ts'
@@ -18,11 +23,13 @@ const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
 const listDeliveries: Command = defineCommand({
   name: 'list',
   summary: 'shows the delivery log of an organization, newest first',
-  about: 'The states are pending, sending, delivered, failed, skipped, cancelled.',
+  about:
+    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response a page inspects 5000 deliveries at most, and may be short although there are more.',
   flags: {
     organization,
     ...FILTER_FLAGS,
     state: choices('a,b', 'in one of these states only', STATES),
+    response: choice('CLASS', 'with such a response to the last attempt only', RESPONSES),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -36,8 +43,8 @@ const listDeliveries: Command = defineCommand({
       line: 'business-api-kit deliveries list --organization org_42 --limit 200 --json',
     },
   ],
-  async run({ organization: owner, state, limit, before, wide, ...filter }, session) {
-    const query = { ...readDeliveryFilter(filter), states: state, limit, before }
+  async run({ organization: owner, state, response, limit, before, wide, ...filter }, session) {
+    const query = { ...readDeliveryFilter(filter), states: state, response, limit, before }
     const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
     await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
     if (page.next !== null) session.note(`More: --before ${page.next}`)

@@ -1,6 +1,11 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
+import {
+  type Delivery,
+  type DeliveryState,
+  RESPONSES,
+  type ResponseClass,
+} from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -23,9 +28,11 @@ export async function show(context: Context): Promise<ScreenPage> {
     settings.deliveries.list(access.organizationId, { ...toQuery(filter, now), before }),
     settings.endpoints.list(access.organizationId),
   ])
-  const { state } = filter
+  const { state, response } = filter
   const canRecover =
-    access.can('deliveries:write') && (state === '' || state === 'failed' || state === 'skipped')
+    response === '' &&
+    access.can('deliveries:write') &&
+    (state === '' || state === 'failed' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
 ${deliveryFilterForm(context, filter, endpoints)}
 ${
@@ -58,6 +65,7 @@ export interface DeliverySearch extends Period {
   readonly type: EventType | ''
   readonly endpoint: string
   readonly event: string
+  readonly response: ResponseClass | ''
 }
 
 /** Reads the filter of a URL or of a form; values that cannot be used count as absent. */
@@ -68,15 +76,17 @@ export function readDeliverySearch(values: { get(name: string): string | null })
     type: EVENT_TYPES.find((type) => type === text('type')) ?? '',
     endpoint: readId(text('endpoint')),
     event: readId(text('event')),
+    response: RESPONSES.find((response) => response === text('response')) ?? '',
     ...readPeriod(text),
   }
 }
 
 /** The filter as the settings take it. */
-function toQuery({ state, type, endpoint, event, ...period }: DeliverySearch, now: number) {
+function toQuery({ state, type, endpoint, event, response, ...period }: DeliverySearch, now: number) {
   return {
     ...(state !== '' && { states: [state] }),
     ...(event !== '' && { eventId: event }),
+    ...(response !== '' && { response }),
     ...(type !== '' && { type }),
     ...(endpoint !== '' && { endpointId: endpoint }),
     ...momentsOf(period, now),
@@ -96,6 +106,7 @@ function deliveryFilterForm(
     link('/deliveries'),
     isFiltered(filter),
     html`${select({ name: 'state', label: t`State` }, [all, ...DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) }))], filter.state)}
+${select({ name: 'response', label: t`Response` }, [all, ...RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value }))], filter.response)}
 ${select({ name: 'type', label: t`Type` }, [all, ...EVENT_TYPES.map((type) => ({ value: type, text: type }))], filter.type)}
 ${select({ name: 'endpoint', label: t`Endpoint` }, [all, ...endpoints.map((endpoint) => ({ value: endpoint.id, text: nameOf(endpoint).slice(0, 60) }))], filter.endpoint)}
 ${periodFields(context, filter)}
