@@ -64,7 +64,12 @@ describe('deliveries', () => {
     assert.equal(await count(), 3)
     assert.equal(await count('--state', 'skipped'), 2)
     assert.equal(await count('--state', 'skipped,pending', '--endpoint', endpointId), 3)
-    assert.equal(await count('--type', 'invoice.paid', '--since', '1h'), 1)
+    assert.equal(await count('--response', '5xx'), 0)
+    await sql`select business_api.publish_event(${org}, 'invoice.paid', '{"invoiceId": "inv_7", "number": "7"}')`
+    assert.equal(await count('--subject', 'inv_7', '--until', '2099-01-01'), 1)
+    const events = await run('events', 'list', '--organization', org, '--subject', 'inv_7', '--json')
+    assert.equal(jsonOf(events).data.length, 1)
+    assert.equal(await count('--type', 'invoice.paid', '--since', '1h'), 2)
     assert.equal(await count('--until', '1h'), 0)
     assert.equal(await count('--endpoint', 'we_other'), 0)
     const list = ['deliveries', 'list', '--organization', org]
