@@ -113,7 +113,7 @@ function testBackingOff(harness: StoreHarness): void {
       await publishMany(tenant, 8)
       const { deliveries } = await claim(tenant, { limit: 4 })
       const [first, second, third, fourth] = deliveries
-      assert.ok(first && second && third && fourth, 'fewer than four claims')
+      assert.ok(first && second && third && fourth, 'four deliveries are pending')
       // Attempts that began before the first rejection was written.
       const early = { startedAgoMs: 60_000, endedAgoMs: 0, durationMs: 60_000 }
       await writeResults(tenant, [rejection(first)])
