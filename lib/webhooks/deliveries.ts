@@ -44,10 +44,8 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
-/** Classes of responses: the first digit of the status, or no response. */
-export const RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
-/** A class of responses. */
-export type ResponseClass = (typeof RESPONSES)[number]
+/** The class of a response: the first digit of the status, or no response. */
+export type ResponseClass = '2xx' | '3xx' | '4xx' | '5xx' | 'none'
 
 /** An attempt of a delivery. */
 export interface DeliveryAttempt {

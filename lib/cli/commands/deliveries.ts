@@ -1,11 +1,6 @@
-import { STATES } from '../../settings/deliveries.ts'
+import { RESPONSES, STATES } from '../../settings/deliveries.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import {
-  type Delivery,
-  type DeliveryAttempt,
-  type DeliveryDetails,
-  RESPONSES,
-} from '../../webhooks/deliveries.ts'
+import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'

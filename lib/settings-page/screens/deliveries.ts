@@ -1,11 +1,6 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import {
-  type Delivery,
-  type DeliveryState,
-  RESPONSES,
-  type ResponseClass,
-} from '../../webhooks/deliveries.ts'
+import type { Delivery, DeliveryState, ResponseClass } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -14,7 +9,13 @@ import { filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
+import {
+  answerText,
+  DELIVERY_RESPONSES,
+  DELIVERY_STATES,
+  deliveryState,
+  stateText,
+} from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
@@ -76,7 +77,7 @@ export function readDeliverySearch(values: { get(name: string): string | null })
     type: EVENT_TYPES.find((type) => type === text('type')) ?? '',
     endpoint: readId(text('endpoint')),
     event: readId(text('event')),
-    response: RESPONSES.find((response) => response === text('response')) ?? '',
+    response: DELIVERY_RESPONSES.find((response) => response === text('response')) ?? '',
     ...readPeriod(text),
   }
 }
@@ -106,7 +107,7 @@ function deliveryFilterForm(
     link('/deliveries'),
     isFiltered(filter),
     html`${select({ name: 'state', label: t`State` }, [all, ...DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) }))], filter.state)}
-${select({ name: 'response', label: t`Response` }, [all, ...RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value }))], filter.response)}
+${select({ name: 'response', label: t`Response` }, [all, ...DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value }))], filter.response)}
 ${select({ name: 'type', label: t`Type` }, [all, ...EVENT_TYPES.map((type) => ({ value: type, text: type }))], filter.type)}
 ${select({ name: 'endpoint', label: t`Endpoint` }, [all, ...endpoints.map((endpoint) => ({ value: endpoint.id, text: nameOf(endpoint).slice(0, 60) }))], filter.endpoint)}
 ${periodFields(context, filter)}
