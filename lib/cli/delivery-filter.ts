@@ -28,12 +28,9 @@ export const FILTER_FLAGS: FilterFlags = {
  *
  * @throws `UsageError` for a period without a moment
  */
-export function readDeliveryFilter({
-  endpoint,
-  subject,
-  ...filter
-}: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+  const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return { endpointId: endpoint, subjectId: subject, ...filter }
+  return { endpointId, subjectId, ...filter }
 }

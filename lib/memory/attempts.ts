@@ -129,17 +129,7 @@ function log(
   startedAt: number,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> & Pick<AttemptResult, 'location'>,
 ): void {
-  const {
-    durationMs,
-    dnsMs,
-    connectMs,
-    tlsMs,
-    firstByteMs,
-    status,
-    error,
-    bodyExcerpt,
-    location = null,
-  } = attempt
+  const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = attempt
   const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
   const entry = {
     number: attempts,
@@ -148,7 +138,7 @@ function log(
     status,
     error,
     bodyExcerpt,
-    location,
+    location: attempt.location ?? null,
   }
   attemptLog.push(Object.freeze(entry))
 }

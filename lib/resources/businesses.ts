@@ -101,7 +101,6 @@ export const businessEvents = {
   'business.created': eventType(
     'A business was created',
     'Sent before `client.created` when a client is created, because creating a client creates a business.',
-    'businessId',
     {
       businessId: field.id('biz', 'The new business.'),
       business: BusinessSchema,

@@ -58,7 +58,6 @@ export const clientEvents = {
   'client.created': eventType(
     'A client was created',
     'The push alternative to polling the list of clients: `client` has all fields for an upsert by `id`.',
-    'clientId',
     {
       clientId: field.id('cli', 'The new client.'),
       businessId: field.id('biz', 'The business of the client.'),

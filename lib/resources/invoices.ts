@@ -151,7 +151,7 @@ const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
 
 /** The events of invoices and payments. */
 export const invoiceEvents = {
-  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', 'invoiceId', {
+  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', {
     invoiceId,
     number,
     currency: field.currency(),
@@ -161,13 +161,11 @@ export const invoiceEvents = {
   'invoice.paid': eventType(
     'An invoice was fully settled',
     'Sent only when the invoice is fully settled, by one payment or several.',
-    'invoiceId',
     { invoiceId, number },
   ),
   'invoice.overdue': eventType(
     'An invoice is overdue',
     'The due date has passed, and `amountDue` is still to be paid.',
-    'invoiceId',
     {
       invoiceId,
       number,
@@ -179,7 +177,6 @@ export const invoiceEvents = {
   'payment.received': eventType(
     'A payment was received',
     'A payment for an invoice, with the amounts of the invoice after the payment.',
-    'invoiceId',
     {
       paymentId: field.id('pay', 'The payment.'),
       invoiceId,
@@ -189,6 +186,7 @@ export const invoiceEvents = {
       amountPaid: field.money('The amount paid so far, this payment included.', '250.000'),
       amountDue: field.money('The amount still to be paid.', '1000.000'),
     },
+    'invoiceId',
   ),
 }
 

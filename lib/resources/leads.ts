@@ -113,20 +113,14 @@ export const leadTable: RecordTable<LeadRow> = {
 
 /** The events of leads. */
 export const leadEvents = {
-  'lead.created': eventType(
-    'A lead was created',
-    '`businessId` tells which business the lead is of.',
-    'leadId',
-    {
-      leadId: field.id('lead', 'The new lead.'),
-      businessId: field.id('biz', 'The business of the lead.'),
-      lead: LeadSchema,
-    },
-  ),
+  'lead.created': eventType('A lead was created', '`businessId` tells which business the lead is of.', {
+    leadId: field.id('lead', 'The new lead.'),
+    businessId: field.id('biz', 'The business of the lead.'),
+    lead: LeadSchema,
+  }),
   'lead.stage_changed': eventType(
     'A lead moved to another stage',
     'Carries the new stage and the previous stage.',
-    'leadId',
     {
       leadId: field.id('lead', 'The lead.'),
       businessId: field.id('biz', 'The business of the lead.'),

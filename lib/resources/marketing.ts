@@ -23,41 +23,35 @@ export const marketingEvents = {
   'marketing.campaign_created': eventType(
     'A campaign was created',
     'The campaign exists and is not running yet.',
-    'campaignId',
     campaign('draft'),
   ),
   'marketing.campaign_activated': eventType(
     'A campaign was activated',
     'The campaign is running.',
-    'campaignId',
     campaign('active'),
   ),
   'marketing.campaign_paused': eventType(
     'A campaign was paused',
     'The campaign has stopped and may be activated again.',
-    'campaignId',
     campaign('paused'),
   ),
   'marketing.campaign_completed': eventType(
     'A campaign was completed',
     'The campaign has ended.',
-    'campaignId',
     campaign('completed'),
   ),
   'marketing.campaign_submitted': eventType(
     'A campaign was submitted to its provider',
     'The campaign was handed to the provider, which the event names.',
-    'campaignId',
     { ...campaign('submitted'), provider },
   ),
-  'marketing.campaign_failed': eventType('A campaign failed', '`reason` tells why.', 'campaignId', {
+  'marketing.campaign_failed': eventType('A campaign failed', '`reason` tells why.', {
     ...campaign('failed'),
     reason: field.prose(1000, 'The reason for the failure.', 'The provider refused the budget.'),
   }),
   'marketing.lead_captured': eventType(
     'Marketing captured a lead',
     '`businessId` and `leadId` are null as long as neither is known.',
-    'captureId',
     {
       captureId: field.prose(64, "The host's capture.", 'cap_881'),
       campaignId,
@@ -69,7 +63,6 @@ export const marketingEvents = {
   'marketing.attribution_captured': eventType(
     'A visit or a lead was attributed to a campaign',
     '`leadId` is null when the visitor is not known.',
-    'attributionId',
     {
       attributionId: field.prose(64, "The host's attribution.", 'att_17'),
       campaignId,
@@ -82,7 +75,6 @@ export const marketingEvents = {
   'marketing.provider_sync_completed': eventType(
     'A sync with a provider was completed',
     'Carries the number of records, the start and the end of the synchronization.',
-    'syncId',
     {
       syncId: field.prose(64, "The host's run.", 'syn_204'),
       provider,

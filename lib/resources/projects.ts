@@ -47,15 +47,10 @@ export const projectTable: RecordTable<Project> = {
 
 /** The events of projects. */
 export const projectEvents = {
-  'project.completed': eventType(
-    'A project was completed',
-    'Sent when the project is completed.',
-    'projectId',
-    {
-      projectId: field.id('proj', 'The project.'),
-      name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
-    },
-  ),
+  'project.completed': eventType('A project was completed', 'Sent when the project is completed.', {
+    projectId: field.id('proj', 'The project.'),
+    name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
+  }),
 }
 
 // --- Store ---

@@ -90,7 +90,7 @@ export const proposalTable: RecordTable<ProposalRow> = {
 
 /** Declares an event of proposals. All four events carry the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
-  return eventType(summary, description, 'proposalId', {
+  return eventType(summary, description, {
     proposalId: field.id('prop', 'The proposal.'),
     number: field.prose(64, 'The number of the proposal.', 'PROP-2026-0007'),
     version: field.count(1, 'The version of the proposal that the event is about.', 1),

@@ -12,7 +12,6 @@ export const supportEvents = {
   'support.ticket_created': eventType(
     'A support ticket was opened',
     'Carries the subject and the status of the ticket.',
-    'ticketId',
     {
       ticketId,
       subject: field.prose(500, 'The subject of the ticket.', 'Cannot download my invoice'),
@@ -22,7 +21,6 @@ export const supportEvents = {
   'support.ticket_status_changed': eventType(
     'A support ticket changed its status',
     'Carries the new status and the previous status.',
-    'ticketId',
     {
       ticketId,
       status: field.word('The new status.', 'resolved'),

@@ -28,7 +28,7 @@ export interface EventRecord {
 }
 
 /** The schemas of `data` that a resource declares, by event type. */
-export type EventSchemas = Readonly<Record<string, v.GenericSchema & WithSubject>>
+export type EventSchemas = Readonly<Record<string, v.GenericSchema & { readonly subject: string }>>
 
 /** The texts about an event type in the OpenAPI document. */
 export type EventText = {
@@ -38,34 +38,28 @@ export type EventText = {
   readonly description: string
 }
 
-/** Names the field of `data` with the id of the record that events of a type are about. */
-interface WithSubject {
-  readonly subject: string
-}
-
 /**
  * Declares an event type: the texts of the OpenAPI document, and the schema of the data.
  *
- * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`
  * @param entries the fields of `data`
+ * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`. Default: the first
  */
 export function eventType<Entries extends v.ObjectEntries>(
   summary: string,
   description: string,
-  subject: keyof Entries & string,
   entries: Entries,
+  subject: keyof Entries & string = Object.keys(entries)[0] ?? '',
 ): EventSchema<Entries> {
   return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
 /** The schema of an event's data, with the event's texts as metadata. */
-export type EventSchema<Entries extends v.ObjectEntries> = WithSubject &
-  v.SchemaWithPipe<
-    readonly [
-      v.ObjectSchema<Entries, undefined>,
-      v.MetadataAction<v.InferOutput<v.ObjectSchema<Entries, undefined>>, EventText>,
-    ]
-  >
+export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
+  readonly [
+    v.ObjectSchema<Entries, undefined>,
+    v.MetadataAction<v.InferOutput<v.ObjectSchema<Entries, undefined>>, EventText>,
+  ]
+>
 
 /** Reads the texts of an event that {@link eventType} declared. */
 export function eventText(schema: v.GenericSchema): EventText {

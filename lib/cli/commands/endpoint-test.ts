@@ -62,23 +62,12 @@ function answerOf({ status, error }: TestResult): string {
 }
 
 function describeResult(result: TestResult, width: number): string {
-  const {
-    delivered,
-    eventId,
-    type,
-    durationMs,
-    dnsMs,
-    connectMs,
-    tlsMs,
-    firstByteMs,
-    bodyExcerpt,
-    location,
-  } = result
+  const { delivered, eventId, type, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = result
   const details = [
     ['Delivered', delivered ? 'yes' : 'no'],
     ['Event', `${eventId} (${type})`],
     ['Answer', answerOf(result)],
-    ['Redirects to', location],
+    ['Redirects to', result.location],
     ['Took', formatDuration(durationMs)],
     ['DNS', formatPart(dnsMs)],
     ['Connect', formatPart(connectMs)],
