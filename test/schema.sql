@@ -323,6 +323,16 @@ create table business_api.settings_turns (
   constraint settings_turns_pkey PRIMARY KEY (organization_id)
 );
 
+create table business_api.shard_places (
+  organization_id text collate "C" default ''::text not null,
+  name text collate "C" not null,
+  version bigint not null,
+  slots text[] not null,
+  constraint shard_places_pkey PRIMARY KEY (organization_id),
+  constraint shard_places_organization_id_check CHECK ((organization_id = ''::text)),
+  constraint shard_places_slots_check CHECK (((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL)))
+);
+
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,
   id text collate "C" not null,

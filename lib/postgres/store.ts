@@ -28,6 +28,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
+import { createShardPlaces, type ShardPlaces } from './shards/shard-place.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -49,6 +50,8 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
    *   half a second after that time at the latest, also on a silent network
    */
   close(options?: CloseOptions): Promise<void>
+  /** The place of the database among shards: for `createShardedStore`. */
+  readonly shardPlaces: ShardPlaces
 }
 
 /**
@@ -72,6 +75,9 @@ export function createStoreOn(database: Database): PostgresStore {
   const batches = createBatches(database)
   const admissions = createAdmissions(database, batches.ask)
 
+  const inTransaction = (given: PostgresTransaction | SqlTransaction): RecordDatabase =>
+    createTransactionDatabase(given, database.explain)
+
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)
     admissions.close()
@@ -90,12 +96,12 @@ export function createStoreOn(database: Database): PostgresStore {
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
     using(transaction) {
-      const inTransaction = createTransactionDatabase(transaction, database.explain)
-      const ownAdmissions = createAdmissions(inTransaction, askEachAlone(inTransaction), false)
-      return createRecordStores(inTransaction, ownAdmissions)
+      const own = inTransaction(transaction)
+      return createRecordStores(own, createAdmissions(own, askEachAlone(own), false))
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
+    shardPlaces: createShardPlaces(database, inTransaction),
     close,
     [Symbol.asyncDispose]: () => close(),
   }

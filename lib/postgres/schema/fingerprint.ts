@@ -208,6 +208,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
+    'column shard_places.name': '0415511659f8',
+    'column shard_places.organization_id': '338b0c07aa42',
+    'column shard_places.slots': 'fe6de9eea6f6',
+    'column shard_places.version': '9445c8482dbb',
     'column webhook_endpoints.created_at': '60019a7f1daa',
     'column webhook_endpoints.description': '0fff02a3acaf',
     'column webhook_endpoints.disabled_reason': 'd06b30f1f1ef',
@@ -278,6 +282,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_organization_id_check': '6f34b39d604d',
+    'constraint shard_places.shard_places_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
@@ -474,6 +481,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table purge_progress': 'e7dde70d4645',
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
+    'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
   },
 }

@@ -23,9 +23,12 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations. */
+/** For every part: errors are explained by the state of the migrations, and the first process of a sharded store writes the map. */
 const BASE: Lists = {
-  tables: { migrations: { select: ['id', 'name', 'breaking'] } },
+  tables: {
+    migrations: { select: ['id', 'name', 'breaking'] },
+    shard_places: { select: true, insert: true },
+  },
   functions: [],
 }
 
