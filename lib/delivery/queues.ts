@@ -2,6 +2,7 @@ import type { EndpointRef } from '../webhooks/deliveries.ts'
 import { createBudgets } from './budgets.ts'
 import { type ClaimPlan, planClaim } from './claim-plan.ts'
 import { adapt, type Claimed, createEndpointQueue, type EndpointQueue, isSlow, sizeOf } from './queue.ts'
+import type { DeliverySlots } from './slots.ts'
 import type { Verdict } from './verdict.ts'
 
 // Longer than 250 lines: every change of the queues' state stands here, so that a reader can see that counts and order agree.
@@ -66,11 +67,12 @@ const THROTTLE_WITHIN_MS = 10_000
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
- * Creates the queues of a process.
+ * Creates the queues of a loop.
  *
- * @param concurrency attempts in flight at once, of all endpoints
+ * @param slots attempts in flight at once, of all endpoints
  */
-export function createEndpointQueues(concurrency: number): EndpointQueues {
+export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
+  const { concurrency } = slots
   const queues = new Map<string, EndpointQueue>()
   /** Queues with deliveries. */
   const busy = new Set<EndpointQueue>()
@@ -89,6 +91,8 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
   let isShortOfUnproven = false
   /** When an endpoint without a backlog last had a delivery. */
   let othersAt = Number.NEGATIVE_INFINITY
+
+  const freeSlots = slots.join(() => inFlight + waiting)
 
   function queueOf({ organizationId, endpointId }: EndpointRef): EndpointQueue {
     const known = queues.get(endpointId)
@@ -142,8 +146,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
     },
 
     planClaim() {
-      const freeSlots = concurrency - inFlight - waiting
-      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots }, budgets)
+      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots: freeSlots() }, budgets)
     },
 
     adoptPlan(plan) {

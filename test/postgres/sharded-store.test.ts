@@ -240,7 +240,8 @@ test('admit() without a hint finds the shard of the key', async () => {
   assert.deepEqual([admission.outcome, page], ['unauthenticated', null])
 })
 
-test('claim() and continuePurge() belong to a loop of one shard', async () => {
+test('the verbs of a delivery loop belong to one shard', async () => {
+  await assert.rejects(store.deliveries.release([]), /create a loop for each of the store's 'shards'/)
   await assert.rejects(
     store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
     /create a loop for each/,

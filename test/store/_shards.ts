@@ -5,10 +5,11 @@ import {
   createPostgresStore,
   createShardedStore,
   type DatabaseOptions,
+  type Shard,
   type ShardedStore,
   slotOf,
 } from '../../lib/postgres.ts'
-import type { ClaimRequest, Claims } from '../../lib/store.ts'
+import type { DeliveryStore } from '../../lib/store.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 /** The names of the shards of the tests. */
@@ -61,26 +62,47 @@ export function organizationOn(name: Name, number = 0): string {
 }
 
 /**
- * Gives a store over shards the claims of the delivery loops of its shards: of the loop of the organization's shard, and of the
- * shards of all organizations for which a claim names a capacity.
+ * Gives a store over shards the verbs of the delivery loops of its shards: of the loop of the organization's shard, and of the
+ * shards of the other organizations that a call names.
  */
-export async function withClaims(store: ShardedStore, organizationId: string): Promise<BusinessApiStore> {
+export async function withLoops(store: ShardedStore, organizationId: string): Promise<BusinessApiStore> {
   const own = await store.shardOf(organizationId)
   const { continuePurge } = own.store.deliveries
 
-  async function claim(request: ClaimRequest): Promise<Claims> {
-    const named = await Promise.all(Object.keys(request.capacity.organizations).map(store.shardOf))
-    const [first, ...others] = await Promise.all(
-      [...new Set([own, ...named])].map((shard) => shard.store.deliveries.claim(request)),
-    )
-    assert.ok(first)
-    return {
-      ...first,
-      deliveries: [first, ...others].flatMap(({ deliveries }) => deliveries),
-      unread: [first, ...others].flatMap(({ unread }) => unread),
-      failed: [first, ...others].flatMap(({ failed }) => failed),
-    }
+  /** Makes a call on the shard of each item's organization, with its items. */
+  async function callEach<Item extends { readonly organizationId: string }, Answer>(
+    items: readonly Item[],
+    call: (loop: DeliveryStore, items: readonly Item[]) => Promise<Answer>,
+  ): Promise<readonly Answer[]> {
+    const owners = await Promise.all(items.map((item) => store.shardOf(item.organizationId)))
+    const ownItems = (shard: Shard) => items.filter((_, index) => owners[index] === shard)
+    const shards = [...new Set([own, ...owners])]
+    return Promise.all(shards.map((shard) => call(shard.store.deliveries, ownItems(shard))))
   }
 
-  return { ...store, deliveries: { ...store.deliveries, claim, continuePurge } }
+  const loops: Partial<DeliveryStore> = {
+    continuePurge,
+    async claim(request) {
+      const named = Object.keys(request.capacity.organizations).map((id) => ({ organizationId: id }))
+      const [first, ...others] = await callEach(named, (loop) => loop.claim(request))
+      assert.ok(first)
+      return {
+        ...first,
+        deliveries: [first, ...others].flatMap(({ deliveries }) => deliveries),
+        unread: [first, ...others].flatMap(({ unread }) => unread),
+        failed: [first, ...others].flatMap(({ failed }) => failed),
+      }
+    },
+    read: async (claims) => (await callEach(claims, (loop, each) => loop.read(each))).flat(),
+    release: async (claims) => (await callEach(claims, (loop, each) => loop.release(each))).flat(),
+    async writeResults(results, limit) {
+      const reports = await callEach(results, (loop, each) => loop.writeResults(each, limit))
+      return {
+        lost: reports.flatMap(({ lost }) => lost),
+        endpoints: reports.flatMap(({ endpoints }) => endpoints),
+        failed: reports.flatMap(({ failed }) => failed),
+      }
+    },
+  }
+  return { ...store, deliveries: { ...store.deliveries, ...loops } }
 }

@@ -2,7 +2,7 @@ import { after, before, describe, test } from 'node:test'
 import type { ShardedStore } from '../../lib/postgres.ts'
 import { describeStoreContract, type TestRunner } from '../contract/store-contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
-import { createTestShards, type TestShards, withClaims } from './_shards.ts'
+import { createTestShards, type TestShards, withLoops } from './_shards.ts'
 
 // The contract on a store over three databases. The organizations of the contract are spread over all three.
 
@@ -35,8 +35,8 @@ const runner: TestRunner = {
 describeStoreContract({
   name: 'three shards',
   runner,
-  store: (organizationId) => withClaims(store, organizationId),
-  secondStore: (organizationId) => withClaims(secondStore, organizationId),
+  store: (organizationId) => withLoops(store, organizationId),
+  secondStore: (organizationId) => withLoops(secondStore, organizationId),
   events: (organizationId) => readEventsOf(shards.sqlOf(organizationId), organizationId),
   letTimePass: (organizationId, ms) => letTimePass(shards.sqlOf(organizationId), organizationId, ms),
 })

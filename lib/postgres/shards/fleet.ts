@@ -35,11 +35,9 @@ export interface Fleet {
   locate(organizationId: string): Promise<Shard>
   /** Makes a call on one shard. An error that the shard cannot be reached names the shard. */
   ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
-  /**
-   * Makes a call on all shards at once.
-   *
-   * @throws the first error that is not `store_unavailable`; with that code when no shard can be reached
-   */
+  /** Makes a call on the shard of an organization. */
+  askOwner<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
+  /** Makes a call on all shards at once. Throws an error that is not `store_unavailable`, and with that code if no shard answers. */
   askAll<Answer>(call: (store: PostgresStore, shard: Shard) => Promise<Answer>): Promise<Answers<Answer>>
 }
 
@@ -109,20 +107,22 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     return { answers, away: errors[0] }
   }
 
+  async function locate(organizationId: string): Promise<Shard> {
+    // The map is the same on every shard: the first answer will do.
+    if (slots === undefined) await Promise.any(shards.map((shard) => ask(shard, noCall))).catch(throwFirst)
+    const shard = byName.get(slots?.[slotOf(organizationId)] ?? '') as Shard
+    await ask(shard, noCall)
+    return shard
+  }
+
   return {
     shards,
     find,
+    locate,
     ask,
+    askOwner: async (organizationId, call) =>
+      ask(find(organizationId) ?? (await locate(organizationId)), call),
     askAll,
-    async locate(organizationId) {
-      // The map is the same on every shard: the first answer will do.
-      if (slots === undefined) await Promise.any(shards.map((shard) => ask(shard, noCall))).catch(throwFirst)
-      const name = slots?.[slotOf(organizationId)] ?? ''
-      const shard = byName.get(name)
-      if (!shard) throw new Error(`Cannot find shard '${name}'`)
-      if (!checked.has(shard)) await ask(shard, noCall)
-      return shard
-    },
   }
 }
 

@@ -1,260 +1,220 @@
 import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
-import type { ClaimRef, EndpointRef } from '../../webhooks/deliveries.ts'
-import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
-import type { Answers, Fleet, Shard } from './fleet.ts'
+import type { EndpointRef } from '../../webhooks/deliveries.ts'
+import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
+import type { Answers, Fleet } from './fleet.ts'
 
 // The way of each verb of a store over shards. The types ask for a way for every verb of every slice, so that a verb that is added
-// later and has none does not compile.
+// later and has none does not compile. SHARDS.md has the verbs that go another way than to their organization in a table.
 
 /** The slices of a store. */
 export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse'>
 
-/** The verb goes to the shard of the organization, which is the first argument or in the first argument. */
+/** The verb goes to the shard of the organization that is the first argument, or that the first argument names. */
 export const OWN = 'own'
 
-/** The verb concerns several shards, or the whole installation. */
+/** Makes a verb of the whole installation. */
 type Whole<Verb> = (fleet: Fleet) => Verb
-
-/** As {@link OWN} when the first argument names an organization; otherwise the verb of the whole installation. */
-interface OwnOr<Verb> {
-  readonly orWhole: Whole<Verb>
-}
+/** As {@link OWN} if the first argument names an organization; otherwise the verb of the whole installation. */
+type OwnOr<Verb> = { readonly orWhole: Whole<Verb> }
 
 type AnyVerb = (...args: never[]) => unknown
-type Way<Verb extends AnyVerb> =
-  | Whole<Verb>
-  | OwnOr<Verb>
-  | (Parameters<Verb>[0] extends string | { readonly organizationId: string } ? typeof OWN : never)
+type Way<Verb> = Verb extends AnyVerb
+  ?
+      | Whole<Verb>
+      | OwnOr<Verb>
+      | (Parameters<Verb>[0] extends string | { readonly organizationId: string } ? typeof OWN : never)
+  : never
+
+/** The names of the verbs of a slice. */
+type VerbOf<Slice> = {
+  [Name in keyof Slice]-?: NonNullable<Slice[Name]> extends AnyVerb ? Name : never
+}[keyof Slice]
 
 /** A way for each verb. */
 export type Routes = {
-  readonly [Slice in keyof Slices]: {
-    readonly [Verb in keyof Slices[Slice] as NonNullable<Slices[Slice][Verb]> extends AnyVerb
-      ? Verb
-      : never]-?: NonNullable<Slices[Slice][Verb]> extends infer Known extends AnyVerb ? Way<Known> : never
+  readonly [Name in keyof Slices]: {
+    readonly [Verb in VerbOf<Slices[Name]>]: Way<NonNullable<Slices[Name][Verb]>>
   }
 }
 
-const RECORDS = { list: OWN, get: OWN, create: OWN, change: OWN } as const
+const UNAUTHENTICATED: Admission = { outcome: 'unauthenticated' }
+const NO_PAGE: AdmittedPage<never> = { admission: UNAUTHENTICATED, page: null }
 
-/** The way of each verb. SHARDS.md has the verbs of the whole installation in a table. */
+/** The way of each verb. */
 export const ROUTES: Routes = {
-  businesses: RECORDS,
-  clients: { ...RECORDS, admitAndList: admitted('clients') },
-  leads: { ...RECORDS, convert: OWN, admitAndList: admitted('leads') },
-  proposals: { ...RECORDS, admitAndList: admitted('proposals') },
-  projects: { ...RECORDS, admitAndList: admitted('projects') },
+  businesses: own('list', 'get', 'create', 'change'),
+  clients: {
+    ...own('list', 'get', 'create', 'change'),
+    admitAndList: hinted(
+      ({ clients }, request, asked: PageRequest) => clients.admitAndList(request, asked),
+      NO_PAGE,
+    ),
+  },
+  leads: {
+    ...own('list', 'get', 'create', 'change', 'convert'),
+    admitAndList: hinted(
+      ({ leads }, request, asked: PageRequest) => leads.admitAndList(request, asked),
+      NO_PAGE,
+    ),
+  },
+  proposals: {
+    ...own('list', 'get', 'create', 'change'),
+    admitAndList: hinted(
+      ({ proposals }, request, asked: PageRequest) => proposals.admitAndList(request, asked),
+      NO_PAGE,
+    ),
+  },
+  projects: {
+    ...own('list', 'get', 'create', 'change'),
+    admitAndList: hinted(
+      ({ projects }, request, asked: PageRequest) => projects.admitAndList(request, asked),
+      NO_PAGE,
+    ),
+  },
   invoices: {
-    ...RECORDS,
-    pay: OWN,
-    listPayments: OWN,
-    admitAndList: admitted('invoices'),
+    ...own('list', 'get', 'create', 'change', 'pay', 'listPayments'),
+    admitAndList: hinted(
+      ({ invoices }, request, asked: PageRequest) => invoices.admitAndList(request, asked),
+      NO_PAGE,
+    ),
     markOverdue: {
-      orWhole: (fleet) => async (request) =>
-        complete(await fleet.askAll((store) => store.invoices.markOverdue(request))).flat(),
+      orWhole: (fleet) => joined(fleet, (store, request) => store.invoices.markOverdue(request)),
     },
   },
-  events: { publish: OWN },
-  imports: { write: OWN },
+  events: own('publish'),
+  imports: own('write'),
   apiKeys: {
-    markUsed: OWN,
-    insert: OWN,
-    get: OWN,
-    list: OWN,
-    update: OWN,
-    revoke: OWN,
-    rotate: OWN,
-    limitOrganization: OWN,
-    getOrganizationLimit: OWN,
-    admit: {
-      orWhole: (fleet) => async (request) => {
-        const organizationHint = await ownerOfKey(fleet, request.keyDigest)
-        if (organizationHint === undefined) return UNAUTHENTICATED
-        const shard = await fleet.locate(organizationHint)
-        return fleet.ask(shard, ({ apiKeys }) => apiKeys.admit({ ...request, organizationHint }))
-      },
-    },
-    identify: (fleet) => async (digests) => {
-      const { answers, away } = await fleet.askAll((store) => store.apiKeys.identify(digests))
-      const found = new Map(answers.flatMap(({ answer }) => [...answer]))
-      // A digest that no shard has found may be a key of the silent shard.
-      if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
-      return found
-    },
+    ...own('markUsed', 'insert', 'get', 'list', 'update', 'revoke', 'rotate'),
+    ...own('limitOrganization', 'getOrganizationLimit'),
+    admit: hinted(({ apiKeys }, request) => apiKeys.admit(request), UNAUTHENTICATED),
+    identify: (fleet) => (digests) => identify(fleet, digests),
   },
   endpoints: {
-    insert: OWN,
-    get: OWN,
-    list: OWN,
-    listRemoved: OWN,
-    getTarget: OWN,
-    update: OWN,
-    setState: OWN,
-    remove: OWN,
-    rotateSecret: OWN,
-    exchangeSealed: OWN,
+    ...own('insert', 'get', 'list', 'listRemoved', 'getTarget', 'update', 'setState', 'remove'),
+    ...own('rotateSecret', 'exchangeSealed'),
     listSealed: (fleet) => async (after, limit) => {
-      const parts = complete(await fleet.askAll((store) => store.endpoints.listSealed(after, limit)))
-      return parts.flat().sort(byPlace).slice(0, limit)
+      const all = await joined(fleet, ({ endpoints }) => endpoints.listSealed(after, limit))()
+      return [...all].sort(byPlace).slice(0, limit)
     },
   },
   deliveries: {
-    list: OWN,
-    count: OWN,
-    countRecoverable: OWN,
-    get: OWN,
-    listAttempts: OWN,
-    recover: OWN,
-    cancel: OWN,
+    ...own('list', 'count', 'countRecoverable', 'get', 'listAttempts', 'recover', 'cancel'),
+    claim: ofOneShard('claim'),
+    read: ofOneShard('read'),
+    writeResults: ofOneShard('writeResults'),
+    release: ofOneShard('release'),
+    continuePurge: ofOneShard('continuePurge'),
     countQueue: {
       orWhole: (fleet) => async (target) => {
-        const { answers, away } = await fleet.askAll((store) => store.deliveries.countQueue(target))
-        const sum = answers.map(({ answer }) => answer).reduce(addCounts)
-        return away === undefined ? sum : { ...sum, isPartial: true }
+        const { answers, away } = await fleet.askAll(({ deliveries }) => deliveries.countQueue(target))
+        const counts = answers.map(({ answer }) => answer)
+        const oldestDueMs = Math.max(...counts.map((each) => each.oldestDueMs))
+        return { ...sumOf(counts, QUEUE_COUNT_MAX + 1), oldestDueMs, ...partial(away) }
       },
     },
-    claim: () => () => Promise.reject(ofOneShard('claim')),
-    continuePurge: () => () => Promise.reject(ofOneShard('continuePurge')),
     purge: (fleet) => async (request) => {
-      const cursors: Cursors | null = request.cursor ? JSON.parse(request.cursor) : null
+      // The cursor has the cursors of the shards with more to purge.
+      const cursors: Record<string, string> | null = request.cursor ? JSON.parse(request.cursor) : null
       const { answers, away } = await fleet.askAll(async ({ deliveries }, { name }) => {
-        const cursor = cursors?.[name]
-        return cursors && cursor === undefined
-          ? null
-          : deliveries.purge({ ...request, cursor: cursor ?? null })
+        const { [name]: cursor = null } = cursors ?? {}
+        return cursors && cursor === null ? DONE : deliveries.purge({ ...request, cursor })
       })
-      const report = { events: 0, idempotencyKeys: 0 }
-      const next: Cursors = {}
-      for (const { shard, answer } of answers) {
-        report.events += answer?.events ?? 0
-        report.idempotencyKeys += answer?.idempotencyKeys ?? 0
-        if (answer?.next) next[shard.name] = answer.next
-      }
-      const isDone = Object.keys(next).length === 0
-      return {
-        ...report,
-        next: isDone ? null : JSON.stringify(next),
-        ...(away !== undefined && { isPartial: true }),
-      }
-    },
-    read: (fleet) => async (claims) => {
-      const { parts, left, away } = await askOwners(fleet, claims, (store, own) => store.deliveries.read(own))
-      if (left.length > 0) throw away
-      return parts.flat()
-    },
-    writeResults: (fleet) => async (results, limit) => {
-      const { parts, left } = await askOwners(fleet, results, (store, own) =>
-        store.deliveries.writeResults(own, limit),
+      const left = answers.flatMap(({ shard, answer }) => (answer.next ? [[shard.name, answer.next]] : []))
+      const done = sumOf(
+        answers.map(({ answer: { events, idempotencyKeys } }) => ({ events, idempotencyKeys })),
       )
-      return {
-        lost: parts.flatMap(({ lost }) => lost),
-        endpoints: parts.flatMap(({ endpoints }) => endpoints),
-        failed: parts.flatMap(({ failed }) => failed),
-        ...(left.length > 0 && { unwritten: left }),
-      }
-    },
-    release: (fleet) => async (claims) => {
-      const { parts, left } = await askOwners(fleet, claims, (store, own) => store.deliveries.release(own))
-      return [...parts.flat(), ...left]
+      const next = left.length === 0 ? null : JSON.stringify(Object.fromEntries(left))
+      return { ...done, next, ...partial(away) }
     },
     watch: (fleet) => (onDue) => {
       const ends = fleet.shards.map(({ store }) => store.deliveries.watch(onDue))
-      return () => {
-        for (const end of ends) end()
-      }
+      return () => void ends.map((end) => end())
     },
   },
   notices: {
-    claimExpiring: (fleet) => async (request) =>
-      complete(await fleet.askAll((store) => store.notices.claimExpiring(request))).flat(),
+    claimExpiring: (fleet) => joined(fleet, ({ notices }, request) => notices.claimExpiring(request)),
   },
-  audit: { list: OWN, recordTest: OWN },
-  overview: { read: OWN },
-  organizations: { deletePart: OWN, forgetPart: OWN },
-  backfills: { backfill: OWN, count: OWN },
-  eventLog: { list: OWN, get: OWN, listSince: OWN, read: OWN, mark: OWN },
+  audit: own('list', 'recordTest'),
+  overview: own('read'),
+  organizations: own('deletePart', 'forgetPart'),
+  backfills: own('backfill', 'count'),
+  eventLog: own('list', 'get', 'listSince', 'read', 'mark'),
+}
+
+function own<Name extends string>(...verbs: readonly Name[]): { readonly [Verb in Name]: typeof OWN } {
+  return Object.fromEntries(verbs.map((verb) => [verb, OWN])) as { [Verb in Name]: typeof OWN }
 }
 
 // --- The whole installation ---
 
-const UNAUTHENTICATED: Admission = { outcome: 'unauthenticated' }
-
-/** The place in the purge of each shard that has not been purged to the end. */
-type Cursors = Record<string, string>
-
-/** @throws the error of a shard that could not be reached, once the others have done their part */
-function complete<Answer>({ answers, away }: Answers<Answer>): readonly Answer[] {
-  if (away !== undefined) throw away
-  return answers.map(({ answer }) => answer)
+/** Says that the answer is not that of all shards. */
+function partial(away: unknown): { readonly isPartial?: true } {
+  return away === undefined ? {} : { isPartial: true }
 }
 
-function ofOneShard(verb: string): TypeError {
-  return new TypeError(
-    `Cannot call '${verb}' for all shards because a delivery loop belongs to one shard: create a loop for each of the store's 'shards'`,
-  )
+const DONE = { events: 0, idempotencyKeys: 0, next: null }
+
+/** Adds the numbers of objects with the same names. */
+export function sumOf<Numbers extends object>(
+  all: readonly Numbers[],
+  max: number = Number.MAX_SAFE_INTEGER,
+): Numbers {
+  const add = (name: string): number => all.reduce((sum, each) => sum + Number(Reflect.get(each, name)), 0)
+  return Object.fromEntries(
+    Object.keys(all[0] ?? {}).map((name) => [name, Math.min(max, add(name))]),
+  ) as Numbers
 }
 
-async function ownerOfKey(fleet: Fleet, digest: string): Promise<string | undefined> {
-  const identify = ROUTES.apiKeys.identify as Whole<Slices['apiKeys']['identify']>
-  return (await identify(fleet)([digest])).get(digest)
+/** Joins the lists of all shards. Throws the error of a shard that could not be reached once the others have done their part. */
+function joined<Args extends unknown[], Item>(
+  fleet: Fleet,
+  call: (store: BusinessApiStore, ...args: Args) => Promise<readonly Item[]>,
+): (...args: Args) => Promise<readonly Item[]> {
+  return async (...args) => {
+    const { answers, away }: Answers<readonly Item[]> = await fleet.askAll((store) => call(store, ...args))
+    if (away !== undefined) throw away
+    return answers.flatMap(({ answer }) => answer)
+  }
 }
 
-type Listed = 'clients' | 'leads' | 'proposals' | 'projects' | 'invoices'
+function ofOneShard(verb: string): () => () => Promise<never> {
+  return () => () =>
+    Promise.reject(
+      new TypeError(
+        `Cannot call '${verb}' for all shards because a delivery loop belongs to one shard: create a loop for each of the store's 'shards'`,
+      ),
+    )
+}
 
-/** Without a hint, the organization of the key is looked up first. */
-function admitted<Slice extends Listed>(slice: Slice): OwnOr<Slices[Slice]['admitAndList']> {
+async function identify(fleet: Fleet, digests: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const { answers, away } = await fleet.askAll(({ apiKeys }) => apiKeys.identify(digests))
+  const found = new Map(answers.flatMap(({ answer }) => [...answer]))
+  // A digest that no shard has found may be that of a key of the silent shard.
+  if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
+  return found
+}
+
+/** Routes a request by its hint. Without a hint, the organization of the key is looked up first. */
+function hinted<Args extends unknown[], Verdict>(
+  call: (store: BusinessApiStore, request: AdmissionRequest, ...args: Args) => Promise<Verdict>,
+  unknown: Verdict,
+): OwnOr<(request: AdmissionRequest, ...args: Args) => Promise<Verdict>> {
   const orWhole =
     (fleet: Fleet) =>
-    async (request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<never>> => {
-      const organizationHint = await ownerOfKey(fleet, request.keyDigest)
-      if (organizationHint === undefined) return { admission: UNAUTHENTICATED, page: null }
-      const shard = await fleet.locate(organizationHint)
-      const page = await fleet.ask<AdmittedPage<unknown>>(shard, (store) =>
-        store[slice].admitAndList({ ...request, organizationHint }, asked),
+    async (request: AdmissionRequest, ...args: Args): Promise<Verdict> => {
+      const organizationHint = (await identify(fleet, [request.keyDigest])).get(request.keyDigest)
+      if (organizationHint === undefined) return unknown
+      return fleet.askOwner(organizationHint, (store) =>
+        call(store, { ...request, organizationHint }, ...args),
       )
-      return page as AdmittedPage<never>
     }
   return { orWhole }
 }
 
-/**
- * Makes a call on the shards of the items' organizations, with the items of each.
- *
- * @returns the answers, and the items of shards that could not be reached
- */
-async function askOwners<Item extends Pick<ClaimRef, 'organizationId'>, Answer>(
-  fleet: Fleet,
-  items: readonly Item[],
-  call: (store: BusinessApiStore, own: readonly Item[]) => Promise<Answer>,
-): Promise<{ readonly parts: readonly Answer[]; readonly left: readonly Item[]; readonly away: unknown }> {
-  const isOf = (shard: Shard) => (item: Item) => fleet.find(item.organizationId) === shard
-  const { answers, away } = await fleet.askAll(async (store, shard) => {
-    const own = items.filter(isOf(shard))
-    return own.length === 0 ? [] : [await call(store, own)]
-  })
-  const left = items.filter((item) => !answers.some(({ shard }) => isOf(shard)(item)))
-  return { parts: answers.flatMap(({ answer }) => answer), left, away }
-}
-
 /** The order of (organization id, endpoint id). */
 function byPlace(one: EndpointRef, other: EndpointRef): number {
-  const [a, b] =
-    one.organizationId === other.organizationId
-      ? [one.endpointId, other.endpointId]
-      : [one.organizationId, other.organizationId]
-  return a < b ? -1 : Number(a > b)
-}
-
-function addCounts(one: QueueCounts, other: QueueCounts): QueueCounts {
-  const add = (name: 'due' | 'backingOff' | 'paused' | 'sending' | 'failed'): number =>
-    Math.min(one[name] + other[name], QUEUE_COUNT_MAX + 1)
-  return {
-    due: add('due'),
-    oldestDueMs: Math.max(one.oldestDueMs, other.oldestDueMs),
-    backingOff: add('backingOff'),
-    paused: add('paused'),
-    sending: add('sending'),
-    failed: add('failed'),
-  }
+  const names = ['organizationId', 'endpointId'] as const
+  const name = names.find((each) => one[each] !== other[each]) ?? 'endpointId'
+  return one[name] < other[name] ? -1 : Number(one[name] > other[name])
 }

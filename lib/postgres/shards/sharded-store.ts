@@ -1,14 +1,14 @@
 import type { AdmissionRequest } from '../../access/admission.ts'
 import type { ApiKeyStore } from '../../access/api-keys.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
-import type { BusinessApiStore, ConnectionUse, RecordStore } from '../../business-store.ts'
+import type { BusinessApiStore, RecordStore } from '../../business-store.ts'
 import type { Creation } from '../../writes/creation.ts'
 import { type ApiCreationOutcome, declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
 import { CLOSE_MS, type CloseOptions } from '../connection/database.ts'
 import { createDrain } from '../connection/drain.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
-import { OWN, ROUTES, type Slices } from './routes.ts'
+import { OWN, ROUTES, type Slices, sumOf } from './routes.ts'
 
 /** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
 export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
@@ -52,10 +52,8 @@ export function createShardedStore({
   const fleet = createFleet(shards)
   const guarded = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
   const drain = createDrain()
-  const slices = routeSlices(
-    Object.keys(ROUTES),
-    async (owner, call) => fleet.ask(fleet.find(owner) ?? (await fleet.locate(owner)), call),
-    (slice, verb) => wholeOf(fleet, slice, verb),
+  const slices = routeSlices(Object.keys(ROUTES), fleet.askOwner, (slice, verb) =>
+    wholeOf(fleet, slice, verb),
   ) as unknown as Slices
   declareRoutedStep(fleet, slices, ({ clients }) => clients.create)
   declareRoutedStep(fleet, slices, ({ leads }) => leads.create)
@@ -76,7 +74,7 @@ export function createShardedStore({
       return guarded.find((shard) => shard.name === name) as Shard
     },
     beginRequest: drain.beginRequest,
-    connectionUse: () => fleet.shards.flatMap(({ store }) => store.connectionUse?.() ?? []).reduce(addUse),
+    connectionUse: () => sumOf(fleet.shards.flatMap(({ store }) => store.connectionUse?.() ?? [])),
     close,
     [Symbol.asyncDispose]: () => close(),
   }
@@ -85,16 +83,6 @@ export function createShardedStore({
 /** The keys of a shard, which are looked up apart. */
 function partOf(fleet: Fleet, shard: Shard): Pick<ApiKeyStore, 'identify'> {
   return { identify: (digests) => fleet.ask(shard, ({ apiKeys }) => apiKeys.identify(digests)) }
-}
-
-function addUse(one: ConnectionUse, other: ConnectionUse): ConnectionUse {
-  return {
-    max: one.max + other.max,
-    inUse: one.inUse + other.inUse,
-    waiting: one.waiting + other.waiting,
-    refused: one.refused + other.refused,
-    timedOut: one.timedOut + other.timedOut,
-  }
 }
 
 // --- Routing ---
