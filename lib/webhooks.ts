@@ -19,7 +19,11 @@ export {
   SENDER_FAILED,
   type SendErrorCode,
   TIMEOUT,
+  TLS_CERTIFICATE_EXPIRED,
+  TLS_CLIENT_CERTIFICATE_REQUIRED,
   TLS_FAILED,
+  TLS_UNTRUSTED,
+  TLS_WRONG_NAME,
 } from './sender/send-error.ts'
 export { createWebhookSender } from './sender/sender.ts'
 export type { WebhookSenderOptions } from './sender/sender-options.ts'

@@ -16,7 +16,7 @@ const TIERS = ['test', 'more']
 
 /** What other programs compile, or nobody. Of the benchmark only the figures have a test. */
 const FOREIGN =
-  /node_modules|\.d\.ts$|\.slow\.ts$|^lib\/settings-page\/client\/|^examples\/nextjs\/|^test\/(bench|browser|bundles|drivers|mounts|openapi\/tools|tools)\/(?!figures)/
+  /node_modules|\.d\.ts$|\.slow\.ts$|^lib\/settings-page\/client\/|^examples\/nextjs\/|^test\/(agents|bench|browser|bundles|drivers|mounts|openapi\/tools|tools)\/(?!figures)/
 
 const sources = (await Promise.all(['lib', 'examples', 'test'].map(listSources))).flat()
 await rm(COMPILED, { recursive: true, force: true })

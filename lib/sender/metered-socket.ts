@@ -1,7 +1,8 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { ReadingTurns } from './reading-turns.ts'
-import { INVALID_RESPONSE, SendError } from './send-error.ts'
+import { createHeadReader } from './response-head.ts'
+import { INVALID_RESPONSE, SendError, toSendError } from './send-error.ts'
 
 /** A TCP connection with a limit on the amount and the speed of reading: as much as an answer to a webhook needs. */
 export interface MeteredSocket {
@@ -9,13 +10,19 @@ export interface MeteredSocket {
   readonly socket: Socket
   /** The connection's data, for HTTP or for TLS. Closes together with the socket. */
   readonly stream: Duplex
+  /** The first error while responses are read. undici tells only that the other side closed, and not the alert of TLS before. */
+  readonly fault: Error | undefined
   /**
    * Bounds the reading of answers from `stream`, or from the TLS stream above it. Called once, before the first
    * reading.
    */
   meterAnswers(stream: Duplex): void
-  /** Begins an exchange: from now on the connection keeps the process alive. */
-  begin(): void
+  /**
+   * Begins an exchange: from now on the connection keeps the process alive.
+   *
+   * @param onFirstByte called when bytes of the response have arrived
+   */
+  begin(onFirstByte: () => void): void
   /** A part of the answer was understood. */
   advance(): void
   /** The answer is complete: anything that arrives before the next exchange closes the connection. */
@@ -40,6 +47,8 @@ export const STEP_MAX_BYTES = 16 * 1024
  */
 const PIECE_BYTES = 2048
 
+const NO_BYTES = Buffer.alloc(0)
+
 /**
  * Opens a connection that bounds its reading below TLS and HTTP: both read without end and without a callback in loops
  * of their own, such as session ticket after session ticket, or blank line after blank line.
@@ -57,6 +66,9 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   /** The piece that was read and waits for its turn. */
   let waiting: Buffer | undefined
   let top: Duplex | undefined
+  let fault: Error | undefined
+  let reportFirstByte = (): void => {}
+  const heads = createHeadReader(advance)
 
   const socket = connect({
     ...options,
@@ -66,17 +78,40 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   })
   const stream = createStream(socket, () => waiting !== undefined)
 
-  function close(message: string): void {
+  function advance(): void {
+    withoutAdvance = 0
+  }
+
+  function fail(error: SendError): void {
     // Without an error, an attempt that takes the idle connection at this moment opens another connection.
-    const error = isIdle ? undefined : new SendError(INVALID_RESPONSE, message)
-    ;(top ?? socket).destroy(error)
+    ;(top ?? socket).destroy(isIdle ? undefined : error)
+  }
+
+  /** Reads a piece of a response, at most as much as may come without an advance. */
+  function readPiece(answers: Duplex, read: Duplex['read']): Buffer | null {
+    // TLS decrypts up to 16 KiB at once.
+    const piece = read.call(answers, Math.min(answers.readableLength, PIECE_BYTES) || undefined)
+    if (piece === null) return null
+    const isTooMuch = withoutAdvance >= STEP_MAX_BYTES
+    withoutAdvance += piece.length
+    if (isIdle || isTooMuch) {
+      fail(new SendError(INVALID_RESPONSE, `more than ${STEP_MAX_BYTES} bytes without a part of an answer`))
+      return null
+    }
+    reportFirstByte()
+    try {
+      return heads.read(piece)
+    } catch (error) {
+      fail(toSendError(error, INVALID_RESPONSE))
+      return null
+    }
   }
 
   /** @returns true to read on */
   function take(size: number, buffer: Uint8Array): boolean {
     received += size
     if (received > EXCHANGE_MAX_BYTES) {
-      close(`an exchange of more than ${EXCHANGE_MAX_BYTES} bytes`)
+      fail(new SendError(INVALID_RESPONSE, `an exchange of more than ${EXCHANGE_MAX_BYTES} bytes`))
       return false
     }
     const piece = Buffer.from(buffer.subarray(0, size))
@@ -98,31 +133,31 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   return {
     socket,
     stream,
+    get fault() {
+      return fault
+    },
     meterAnswers(answers) {
       top = answers
+      answers.once('error', (error) => {
+        fault = error
+      })
       const { read } = answers
-      // TLS decrypts up to 16 KiB at once.
       answers.read = (size) => {
         if (size === 0) return read.call(answers, 0)
-        if (answers.destroyed) return null
-        const piece = read.call(answers, Math.min(answers.readableLength, PIECE_BYTES) || undefined)
-        if (piece === null) return null
-        const isTooMuch = withoutAdvance >= STEP_MAX_BYTES
-        withoutAdvance += piece.length
-        if (!isIdle && !isTooMuch) return piece
-        close(`more than ${STEP_MAX_BYTES} bytes without a part of an answer`)
-        return null
+        let piece: Buffer | null = NO_BYTES
+        while (piece?.length === 0) piece = answers.destroyed ? null : readPiece(answers, read)
+        return piece
       }
     },
-    begin() {
+    begin(onFirstByte) {
+      reportFirstByte = onFirstByte
       isIdle = false
       isFirst = true
       socket.ref()
     },
-    advance() {
-      withoutAdvance = 0
-    },
+    advance,
     end() {
+      heads.end()
       isIdle = true
       received = 0
       withoutAdvance = 0

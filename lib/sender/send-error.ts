@@ -1,10 +1,10 @@
-/** The attempt exceeded its time limit in any part: waiting for a connection, DNS, connect, TLS, headers or body. */
+/** The attempt exceeded its time limit in any part before the body: waiting for a connection, DNS, connect, TLS or headers. */
 export const TIMEOUT = 'timeout'
 
 /** Nothing listens there. */
 export const CONNECTION_REFUSED = 'connection_refused'
 
-/** The other side ended the connection before the answer was complete. */
+/** The other side ended the connection before the head of the response was complete. */
 export const CONNECTION_RESET = 'connection_reset'
 
 /** No connection came about for another reason: no route, no free socket on this side. */
@@ -13,7 +13,19 @@ export const CONNECTION_FAILED = 'connection_failed'
 /** The name servers of the name failed. For a name that does not exist see {@link DESTINATION_REFUSED}. */
 export const DNS_FAILED = 'dns_failed'
 
-/** No encryption was agreed on: the certificate is not to be trusted, or the other side does not speak TLS. */
+/** The certificate has expired, or is not valid yet. */
+export const TLS_CERTIFICATE_EXPIRED = 'tls_certificate_expired'
+
+/** The certificate is for another name. */
+export const TLS_WRONG_NAME = 'tls_wrong_name'
+
+/** The certificate is not signed by an authority that this process trusts, or was revoked. */
+export const TLS_UNTRUSTED = 'tls_untrusted'
+
+/** The other side wants a client certificate. */
+export const TLS_CLIENT_CERTIFICATE_REQUIRED = 'tls_client_certificate_required'
+
+/** No encryption was agreed on for another reason: the other side does not speak TLS, or only an old version. */
 export const TLS_FAILED = 'tls_failed'
 
 /**
@@ -26,8 +38,8 @@ export const DESTINATION_REFUSED = 'destination_not_allowed'
 export const INVALID_REQUEST = 'invalid_request'
 
 /**
- * No usable answer: not HTTP/1.1, a switch of protocols, or an answer without end (headers, or any other part except
- * the body, of more than 16 KiB, more than 16 interim answers, more than 1 MiB in all).
+ * No usable response: not HTTP/1.1, a switch of protocols, or a head without end (more than 16 KiB, or more than 16
+ * interim responses).
  */
 export const INVALID_RESPONSE = 'invalid_response'
 
@@ -47,6 +59,10 @@ export type SendErrorCode =
   | typeof CONNECTION_RESET
   | typeof CONNECTION_FAILED
   | typeof DNS_FAILED
+  | typeof TLS_CERTIFICATE_EXPIRED
+  | typeof TLS_WRONG_NAME
+  | typeof TLS_UNTRUSTED
+  | typeof TLS_CLIENT_CERTIFICATE_REQUIRED
   | typeof TLS_FAILED
   | typeof DESTINATION_REFUSED
   | typeof INVALID_REQUEST
@@ -74,6 +90,24 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UND_ERR_SOCKET: CONNECTION_RESET,
   ETIMEDOUT: TIMEOUT,
   EPROTO: TLS_FAILED,
+  CERT_HAS_EXPIRED: TLS_CERTIFICATE_EXPIRED,
+  CERT_NOT_YET_VALID: TLS_CERTIFICATE_EXPIRED,
+  ERR_TLS_CERT_ALTNAME_INVALID: TLS_WRONG_NAME,
+  HOSTNAME_MISMATCH: TLS_WRONG_NAME,
+  CERT_CHAIN_TOO_LONG: TLS_UNTRUSTED,
+  CERT_REJECTED: TLS_UNTRUSTED,
+  CERT_REVOKED: TLS_UNTRUSTED,
+  CERT_SIGNATURE_FAILURE: TLS_UNTRUSTED,
+  CERT_UNTRUSTED: TLS_UNTRUSTED,
+  DEPTH_ZERO_SELF_SIGNED_CERT: TLS_UNTRUSTED,
+  INVALID_CA: TLS_UNTRUSTED,
+  INVALID_PURPOSE: TLS_UNTRUSTED,
+  PATH_LENGTH_EXCEEDED: TLS_UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: TLS_UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: TLS_UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: TLS_UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: TLS_UNTRUSTED,
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: TLS_CLIENT_CERTIFICATE_REQUIRED,
   UND_ERR_INVALID_ARG: INVALID_REQUEST,
   UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
   UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,

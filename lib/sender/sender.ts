@@ -164,8 +164,9 @@ const SENDERS_OWN = new Set([
 
 /** @returns names and values in turn; of two names that differ in case only, the later counts */
 function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
-  const names = ['user-agent']
-  const headers = ['User-Agent', userAgent]
+  const names = ['user-agent', 'accept']
+  // Firewalls commonly reject requests without Accept.
+  const headers = ['User-Agent', userAgent, 'Accept', '*/*']
   for (const [name, value] of Object.entries(own)) {
     const key = name.toLowerCase()
     if (SENDERS_OWN.has(key)) continue

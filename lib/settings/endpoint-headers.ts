@@ -10,7 +10,7 @@ export type HeaderPatch = Readonly<Record<string, string | null>> | null
 const HEADERS_MAX = 20
 /** Maximum size of names and values, in bytes, with the four bytes of ": " and the line break. */
 const HEADER_BYTES_MAX = 8192
-const VALUE_MAX = 1024
+const VALUE_MAX = 4096
 
 /**
  * Headers that the service sets itself, and headers of the connection: undici refuses a request with `Expect`, `Keep-Alive`
@@ -34,7 +34,9 @@ const RESERVED = [
   'Webhook-Timestamp',
 ]
 
-/** A token of RFC 9110, and no longer than any name in use. */
+/** Maximum length of a name, in characters: longer than any name in use. */
+const NAME_MAX = 100
+/** A token of RFC 9110. */
 const NAME = /^[\w!#$%&'*+.^`|~-]{1,100}$/
 /** Visible ASCII, with spaces only inside. */
 const VALUE = /^[!-~]([ -~]*[!-~])?$/
@@ -52,34 +54,47 @@ export function createHeaderSchemas(headerPrefix: string): {
 } {
   const reserved = new Set(RESERVED.map((name) => name.toLowerCase()))
   const ownPrefix = `${headerPrefix.toLowerCase()}-`
-  const requirement =
-    `must be an object of at most ${HEADERS_MAX} header names, each once, with values of 1 to ${VALUE_MAX} visible ` +
-    `ASCII characters, and without ${RESERVED.join(', ')} and ${headerPrefix}-*`
 
-  function areNames(names: readonly string[]): boolean {
-    const lower = names.map((name) => name.toLowerCase())
-    return (
-      new Set(lower).size === lower.length &&
-      lower.every((name) => NAME.test(name) && !reserved.has(name) && !name.startsWith(ownPrefix))
-    )
+  /** Returns the first rule that the headers break, without a value: values are secrets. */
+  function findFault(given: unknown, isPatch: boolean): string | null {
+    if (!isObject(given)) return 'must be an object of header names and values'
+    const entries = Object.entries(given)
+    const set = entries.filter(([, value]) => !(isPatch && value === null))
+    // As many removals as an endpoint can have headers.
+    if (set.length > HEADERS_MAX || entries.length > HEADERS_MAX * 2)
+      return `must have at most ${HEADERS_MAX} headers`
+    const names = new Set<string>()
+    for (const [name, value] of entries) {
+      const shown = name.slice(0, NAME_MAX)
+      const fault = findNameFault(name, names) ?? (isPatch && value === null ? null : findValueFault(value))
+      if (fault !== null) return `${fault}: '${shown}'`
+      names.add(name.toLowerCase())
+    }
+    return null
+  }
+
+  function findNameFault(name: string, earlier: ReadonlySet<string>): string | null {
+    const lower = name.toLowerCase()
+    if (!NAME.test(name)) return `must have header names of at most ${NAME_MAX} characters`
+    if (earlier.has(lower)) return 'must have each name once, in any case of its letters'
+    if (reserved.has(lower) || lower.startsWith(ownPrefix))
+      return 'must not have a header that the service sets'
+    return null
   }
 
   // Not a record of valibot, because valibot drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
-      (value) => isObject(value) && areHeaders(Object.values(value)) && areNames(Object.keys(value)),
-      requirement,
+      (given) => findFault(given, false) === null,
+      ({ input }) => findFault(input, false) ?? '',
     ),
     v.transform(copy),
   )
   const PatchSchema = v.pipe(
-    v.custom<Readonly<Record<string, string | null>>>((value) => {
-      if (!isObject(value)) return false
-      const values = Object.values(value)
-      const given = values.filter((each) => each !== null)
-      // As many removals as an endpoint can have headers.
-      return areHeaders(given) && values.length <= HEADERS_MAX * 2 && areNames(Object.keys(value))
-    }, `${requirement}; null removes a header, and null in place of the object all headers`),
+    v.custom<Readonly<Record<string, string | null>>>(
+      (given) => findFault(given, true) === null,
+      ({ input }) => findFault(input, true) ?? '',
+    ),
     v.transform(copy),
   )
   return { HeadersSchema, PatchSchema: v.nullable(PatchSchema) }
@@ -89,12 +104,10 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function areHeaders(values: readonly unknown[]): boolean {
-  return values.length <= HEADERS_MAX && values.every(isHeaderValue)
-}
-
-function isHeaderValue(value: unknown): boolean {
-  return typeof value === 'string' && value.length <= VALUE_MAX && VALUE.test(value)
+function findValueFault(value: unknown): string | null {
+  if (typeof value !== 'string') return 'must have strings as values'
+  if (value.length > VALUE_MAX) return `must have values of at most ${VALUE_MAX} characters`
+  return VALUE.test(value) ? null : 'must have values of visible ASCII characters, with spaces only inside'
 }
 
 function copy<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {

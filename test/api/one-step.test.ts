@@ -169,7 +169,7 @@ describe('A create is one statement', () => {
     const organization = await platform.organization()
     const { key } = organization
     const { post, countStatements } = await startCounted(t)
-    assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 5 })), 2)
+    assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 300 })), 2)
   })
 
   test('and two with onRequest, for a refusal in between; one with onResponse', async (t) => {

@@ -306,8 +306,9 @@ describe('DATABASE_URL', () => {
   }
 
   for (const [parameters, about] of [
-    ['sslmode=reqiure', /sslmode in DATABASE_URL because it must be one of .*: did you mean 'require'\?/],
-    ['sslmode=require&sslrootcert=/ca.pem', /sslrootcert .*; leave it out, .* NODE_EXTRA_CA_CERTS/],
+    ['sslmode=reqiure', /DATABASE_URL because sslmode must be one of disable, .*, verify-full/],
+    ['sslmode=no-verify', /use sslmode=require, which encrypts and does not verify/],
+    ['service=app', /service cannot be honoured: use the parts of the service/],
   ] as const) {
     test(`with ${parameters} is refused with what to do`, async () => {
       const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none?${parameters}` }

@@ -67,8 +67,7 @@ const cases: Readonly<Record<string, { url(): string; about: RegExp }>> = {
   },
   'a self-signed certificate': {
     url: () => `${encrypted.url}?sslmode=verify-full`,
-    about:
-      /: its certificate is self-signed; name the authority in NODE_EXTRA_CA_CERTS=.*, or use sslmode=require/,
+    about: /: its certificate is self-signed; name the authority in sslrootcert=.*, or use sslmode=require/,
   },
 }
 

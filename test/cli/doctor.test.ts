@@ -454,6 +454,7 @@ describe('faults of other servers', () => {
   const server = {
     version: '18.0',
     versionNumber: 180_000,
+    encoding: 'UTF8',
     database: 'app',
     clockAheadMs: 0,
     clockErrorMs: 1,
@@ -462,6 +463,18 @@ describe('faults of other servers', () => {
   test('PostgreSQL is too old before 14', () => {
     assert.equal(checkVersion({ ...server, version: '13.9', versionNumber: 130_009 }).level, 'fail')
     assert.equal(checkVersion({ ...server, versionNumber: 140_000 }).level, 'ok')
+  })
+
+  test('a database without UTF-8 cannot hold the texts', () => {
+    const { level, message, advice } = checkVersion({ ...server, encoding: 'LATIN1' })
+    assert.deepEqual(
+      [level, message, advice],
+      [
+        'fail',
+        'the encoding of the database is LATIN1, which cannot hold every text',
+        "create a database with UTF-8: create database app template template0 encoding 'UTF8'",
+      ],
+    )
   })
 
   test('clocks that differ by more than the way to the database explains warn, then fail', () => {

@@ -76,7 +76,11 @@ describe('endpoints', () => {
       /Cannot use --types because it must be one or more of client.created/,
     )
     const own = ['--header', 'X-Acme-Trace: 1', '--header-prefix', 'X-Acme']
-    assertFailed(await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT), 2, /--header must be/)
+    assertFailed(
+      await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT),
+      2,
+      /--header must not have a header that the service sets: 'X-Acme-Trace'/,
+    )
   })
 
   test('add stores no secret without a key, except with --allow-plaintext-secrets', async () => {

@@ -89,6 +89,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       setting('transaction_isolation'),
       'read committed',
     ],
+    ['jit', { jit: 'on' }, {}, setting('jit'), 'off'],
     ['sessions: false', {}, { sessions: false }, setting('lock_timeout'), '0'],
     [
       'sessions: false, and a parameter of the source',
@@ -212,26 +213,42 @@ describe('a store from a connection string and one from a pool behave alike', ()
       assert.notEqual(await ask(pid), first, source)
     }))
 
-  test('a server that refuses: a wrong password, no such database, no server, no TLS', async () => {
-    for (const change of [
+  for (const [what, change, reason] of [
+    [
+      'a wrong password',
       { password: 'wrong' },
+      'the password was refused; check the user and the password in the connection string',
+    ],
+    [
+      'no such database',
       { pathname: '/nothing' },
-      { port: '1' },
+      'no database has that name; check the name in the connection string, or create the database',
+    ],
+    ['no server', { port: '1' }, 'the connection was refused; is it running?'],
+    [
+      'no TLS',
       { search: '?sslmode=verify-full' },
-    ]) {
+      'the server does not speak TLS; leave sslmode out of the connection string',
+    ],
+    [
+      'a parameter',
+      { search: '?no_such_setting=1' },
+      'it rejects the parameter no_such_setting; correct the parameter in the connection string, or leave it out',
+    ],
+  ] as const)
+    test(`a server that refuses, with the reason: ${what}`, async () => {
       const { href } = Object.assign(new URL(database.url), change)
       const pool = postgres(href)
       for (const source of [href, pool]) {
         const store = createPostgresStore(source)
         await assert.rejects(store.apiKeys.list('org_a'), {
           code: 'store_unavailable',
-          message: 'Cannot reach PostgreSQL',
+          message: `Cannot reach PostgreSQL: ${reason}`,
         })
         await store.close()
       }
       await pool.end()
-    }
-  })
+    })
 
   test('several hosts and target_session_attrs: served by a host that meets the condition, else store_unavailable', async () => {
     const { host, port } = new URL(database.url)

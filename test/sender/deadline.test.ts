@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
 import { startDeafServer } from './_deaf-server.ts'
-import { closed, drip, listen, startRawReceiver, startReceiver } from './_receiver.ts'
+import { closed, drip, listen, replyWith, startRawReceiver, startReceiver } from './_receiver.ts'
 import { assertFailed, createLocalSender, makeRequest, resolveTo, toLookupAddress } from './_setup.ts'
 
 describe('the deadline', () => {
@@ -76,10 +77,13 @@ describe('the deadline', () => {
     ['in chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\na\r\n'],
     ['until the connection ends', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n', 'a'],
   ] as const) {
-    test(`the deadline holds for a body ${what} that comes drop by drop, with any status`, async (context) => {
+    test(`the deadline ends a body ${what} that comes drop by drop: the status has arrived, and counts`, async (context) => {
       const receiver = await startRawReceiver(context, drip(start, drop))
       const accepted = receiver.nextSocket()
-      assertTimedOut(await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin)))
+      const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
+      assert.deepEqual([answer.status, answer.error], [200, null])
+      assert.ok(answer.durationMs >= timeoutMs - 2, `${answer.durationMs} ms`)
+      assert.match(answer.bodyExcerpt, /^a+$/)
       await closed(await accepted)
     })
   }
@@ -126,20 +130,30 @@ describe('the signal', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the signal ends an attempt that waits for the answer or the rest of the answer, and closes the connection', async (context) => {
-    for (const reply of ['', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf']) {
-      const controller = new AbortController()
-      const receiver = await startRawReceiver(context, (socket) =>
-        socket.once('data', () => {
-          socket.write(reply)
-          setImmediate(() => controller.abort())
-        }),
-      )
-      const accepted = receiver.nextSocket()
-      const answer = await createLocalSender(context).send(makeRequest(receiver.origin), controller.signal)
-      assertFailed(answer, 'interrupted')
-      await closed(await accepted)
-    }
+  test('the signal ends an attempt that waits for the answer, and closes the connection', async (context) => {
+    const controller = new AbortController()
+    const receiver = await startRawReceiver(context, (socket) =>
+      socket.once('data', () => controller.abort()),
+    )
+    const accepted = receiver.nextSocket()
+    const answer = await createLocalSender(context).send(makeRequest(receiver.origin), controller.signal)
+    assertFailed(answer, 'interrupted')
+    await closed(await accepted)
+  })
+
+  test('the signal ends an attempt that waits for the rest of the body: the status has arrived, and counts', async (context) => {
+    const controller = new AbortController()
+    const abort = (): void => void setImmediate(() => controller.abort())
+    subscribe('undici:request:headers', abort)
+    context.after(() => unsubscribe('undici:request:headers', abort))
+    const receiver = await startRawReceiver(
+      context,
+      replyWith('HTTP/1.1 202 OK\r\nContent-Length: 10\r\n\r\nhalf'),
+    )
+    const accepted = receiver.nextSocket()
+    const answer = await createLocalSender(context).send(makeRequest(receiver.origin), controller.signal)
+    assert.deepEqual([answer.status, answer.error], [202, null])
+    await closed(await accepted)
   })
 
   test('the signal of many attempts has one listener, and the attempts do not end each other', async (context) => {

@@ -29,22 +29,20 @@ describe('the error', () => {
     }
   })
 
-  for (const [what, reply] of Object.entries({
-    'in the headers': 'HTTP/1.1 200 OK\r\nContent-Le',
-    'in a body of known length': 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf',
-    'in a body of known length, as the last answer':
-      'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\nhalf',
-    'in a chunked body': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n',
-    'in a chunked body, as the last answer':
-      'HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n',
-  })) {
-    test(`the error is connection_reset when the connection ends ${what}`, async (context) => {
+  test('the error is connection_reset when the connection ends in the headers', async (context) => {
+    for (const reply of [
+      'H',
+      'HTTP/1.1 200 OK',
+      'HTTP/1.1 200 OK\r\nContent-Le',
+      'HTTP/1.1 100 Continue\r\n\r\n',
+    ]) {
       const receiver = await startRawReceiver(context, (socket) =>
         socket.once('data', () => socket.end(reply)),
       )
       assertFailed(await createLocalSender(context).send(makeRequest(receiver.origin)), 'connection_reset')
-    })
-  }
+      assert.equal(receiver.accepted, 1, reply)
+    }
+  })
 
   test('the error is dns_failed when the name does not resolve, for any failure of the lookup', async (context) => {
     const failures: Record<string, Parameters<typeof createLocalSender>[1]> = {
@@ -68,24 +66,24 @@ describe('the error', () => {
     }
   })
 
-  test('the error is tls_failed when the certificate is not to be trusted', async (context) => {
+  test('the error is tls_untrusted when no trusted authority signed the certificate', async (context) => {
     const receiver = await startSecureReceiver(context)
     const untrusting = createSender(context, { allowPrivateNetworks: true })
     const answer = await untrusting.send(makeRequest(`https://127.0.0.1:${receiver.port}`))
-    assertFailed(answer, 'tls_failed', /self-signed certificate/)
+    assertFailed(answer, 'tls_untrusted', /self-signed certificate/)
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the error is tls_failed when the certificate is for another name', async (context) => {
+  test('the error is tls_wrong_name when the certificate is for another name', async (context) => {
     const receiver = await startSecureReceiver(context)
     const lookup = resolveTo('127.0.0.1')
     const sender = createSender(context, { allowPrivateNetworks: true, ca: CERTIFICATE, lookup })
     const answer = await sender.send(makeRequest(`https://other.test:${receiver.port}`))
-    assertFailed(answer, 'tls_failed', /other\.test/)
+    assertFailed(answer, 'tls_wrong_name', /other\.test/)
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the error is tls_failed although the environment asks for no verification', async (context) => {
+  test('the error is tls_untrusted although the environment asks for no verification', async (context) => {
     const receiver = await startSecureReceiver(context)
     context.mock.method(process, 'emitWarning', () => {})
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
@@ -93,7 +91,7 @@ describe('the error', () => {
       delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
     })
     const sender = createSender(context, { allowPrivateNetworks: true })
-    assertFailed(await sender.send(makeRequest(`https://127.0.0.1:${receiver.port}`)), 'tls_failed')
+    assertFailed(await sender.send(makeRequest(`https://127.0.0.1:${receiver.port}`)), 'tls_untrusted')
     assert.equal(receiver.requests.length, 0)
   })
 
@@ -106,11 +104,11 @@ describe('the error', () => {
   for (const [what, reply] of Object.entries({
     'another protocol': 'SSH-2.0-OpenSSH_9.9\r\n',
     'headers of more than 16 KiB': `HTTP/1.1 200 OK\r\nX-Long: ${'a'.repeat(17_000)}\r\n\r\n`,
-    'a length that is none': 'HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\nok',
-    'a chunk without a length': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n',
+    'another protocol without a line end': '\0\0\0',
+    'a header without a name': 'HTTP/1.1 200 OK\r\n: a\r\n\r\n',
+    'a header with a NUL': 'HTTP/1.1 200 OK\r\nX-A: a\0b\r\n\r\n',
     'another protocol to go on with':
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
-    'a request for the rest': 'HTTP/1.1 100 Continue\r\n\r\n',
     'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     'no status': 'HTTP/1.1 OK\r\n\r\n',
     'a status of two digits': 'HTTP/1.1 20 OK\r\n\r\n',
@@ -165,14 +163,20 @@ describe('toSendError()', () => {
     }
   })
 
-  test('toSendError() knows failures of TLS after the handshake, as for a missing certificate of the client', () => {
-    for (const code of [
-      'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
-      'ERR_TLS_CERT_ALTNAME_INVALID',
-      'EPROTO',
-    ]) {
-      assert.equal(toSendError(failure(code), 'connection_failed').code, 'tls_failed')
-    }
+  test('toSendError() tells the faults of TLS apart, before and after the handshake', () => {
+    const meanings: readonly [code: string, expected: string][] = [
+      ['CERT_HAS_EXPIRED', 'tls_certificate_expired'],
+      ['CERT_NOT_YET_VALID', 'tls_certificate_expired'],
+      ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls_wrong_name'],
+      ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_untrusted'],
+      ['SELF_SIGNED_CERT_IN_CHAIN', 'tls_untrusted'],
+      ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'tls_client_certificate_required'],
+      ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed'],
+      ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'tls_failed'],
+      ['EPROTO', 'tls_failed'],
+    ]
+    for (const [code, expected] of meanings)
+      assert.equal(toSendError(failure(code), 'connection_failed').code, expected, code)
   })
 
   test('toSendError() makes a SendError of any thrown value', () => {

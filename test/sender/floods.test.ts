@@ -55,13 +55,14 @@ describe('a flood', () => {
         const sender = createLocalSender(context, { ca: CERTIFICATE })
         const answer = await sender.send(makeRequest(`${protocol}://127.0.0.1:${port}`))
         const isOfBytes = what === 'small chunks with long extensions'
-        assertFailed(
-          answer,
-          'invalid_response',
-          isOfBytes
-            ? /more than 1048576 bytes/
-            : /without a part of an answer|more than 16 interim answers|Headers Overflow/,
-        )
+        // A head that has arrived is the response, whatever follows.
+        if (flood.start.includes('\r\n\r\n')) assert.deepEqual([answer.status, answer.error], [200, null])
+        else
+          assertFailed(
+            answer,
+            'invalid_response',
+            /without a part of an answer|more than 16 interim responses|Headers Overflow/,
+          )
         const [socket] = sockets
         assert.ok(socket)
         const most = isOfBytes
@@ -100,7 +101,8 @@ describe('a flood', () => {
     for (let count = 0; count < 50; count += 1) {
       assert.equal((await sender.send(makeRequest(receiver.origin))).status, 200)
     }
-    for (const answer of await Promise.all(floods)) assertFailed(answer, 'invalid_response')
+    for (const { status, error } of await Promise.all(floods))
+      assert.ok(status === 200 || error === 'invalid_response', String(error))
   })
 
   test('requests to renegotiate TLS are not followed', async (context) => {
@@ -119,7 +121,7 @@ describe('a flood', () => {
     context.after(() => server.close())
     const { port } = server.address() as AddressInfo
     const sender = createSender(context, { allowPrivateNetworks: true, ca: CERTIFICATE })
-    assertFailed(await sender.send(makeRequest(`https://127.0.0.1:${port}`)), 'connection_reset')
+    assertFailed(await sender.send(makeRequest(`https://127.0.0.1:${port}`)), 'tls_failed')
     assert.equal(handshakes, 0)
   })
 })
@@ -145,7 +147,7 @@ describe('interim answers', () => {
     for (const react of [atOnce, slowly]) {
       const receiver = await startRawReceiver(context, (socket) => socket.once('data', () => react(socket)))
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
-      assertFailed(answer, 'invalid_response', /^more than 16 interim answers$/)
+      assertFailed(answer, 'invalid_response', /^more than 16 interim responses$/)
       for (const socket of receiver.sockets) await closed(socket)
     }
   })

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
@@ -22,6 +23,7 @@ describe('the request', () => {
       host: `127.0.0.1:${receiver.port}`,
       connection: 'keep-alive',
       'user-agent': `business-api-kit/${VERSION} (webhooks)`,
+      accept: '*/*',
       'content-type': 'application/json',
       'x-service-event-id': 'evt_01',
       'x-service-event-type': 'client.created',
@@ -71,6 +73,27 @@ describe('the request', () => {
     const left = ['transfer-encoding', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer', 'proxy-connection']
     for (const name of left) assert.equal(headers?.[name], undefined, name)
   })
+
+  for (const protocol of ['http', 'https'] as const)
+    test(`the request has no header of a tracing agent, which adds to all requests of undici (${protocol})`, async (context) => {
+      const instrument = (message: unknown): void => {
+        const { request } = message as { request: { addHeader(name: string, value: string): void } }
+        request.addHeader('traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')
+        request.addHeader('baggage', 'sentry-environment=production')
+        request.addHeader('X-OWN', 'forged')
+      }
+      subscribe('undici:request:create', instrument)
+      context.after(() => unsubscribe('undici:request:create', instrument))
+      const start = protocol === 'http' ? startReceiver : startSecureReceiver
+      const receiver = await start(context)
+      const sender = createLocalSender(context, { ca: CERTIFICATE })
+      for (const own of [{ 'X-Own': 'a' }, { tracestate: 'b' }])
+        assert.equal((await sender.send(makeRequest(receiver.origin, own))).status, 200)
+      const [first, second] = receiver.requests.map(({ rawHeaders }) => rawHeaders.join(' '))
+      assert.match(first ?? '', /X-Own a/)
+      assert.match(second ?? '', /tracestate b/)
+      assert.doesNotMatch(`${first} ${second}`, /traceparent|baggage|forged/i)
+    })
 
   test('the request asks for nothing to be compressed', async (context) => {
     const receiver = await startReceiver(context)

@@ -193,25 +193,54 @@ describeOnEveryStore((open) => {
     test('of a patch are refused by the same rules as headers of a new endpoint', async () => {
       const { endpoints, organizationId, register } = setUp()
       const { id } = await register({ headers: HEADERS })
-      const refused = [
-        { 'X-A': 7 },
-        { 'X-A': '' },
-        { 'X-A': 's3cret\n' },
-        { 'X A': null },
-        { 'X-A': 's3cret', 'x-a': null },
-        { Host: null },
-        { 'X-SERVICE-Event-Id': 's3cret' },
-        's3cret',
-        ['s3cret'],
-        Object.fromEntries(Array.from({ length: 41 }, (_, index) => [`X-${index}`, null])),
+      const refused: [headers: unknown, rule: string][] = [
+        [{ 'X-A': 7 }, "must have strings as values: 'X-A'"],
+        [{ 'X-A': '' }, "must have values of visible ASCII characters, with spaces only inside: 'X-A'"],
+        [
+          { 'X-A': 's3cret\n' },
+          "must have values of visible ASCII characters, with spaces only inside: 'X-A'",
+        ],
+        [{ 'X-A': 's3cret'.padEnd(4097, '~') }, "must have values of at most 4096 characters: 'X-A'"],
+        [{ 'X A': null }, "must have header names of at most 100 characters: 'X A'"],
+        [{ 'X-A': 's3cret', 'x-a': null }, "must have each name once, in any case of its letters: 'x-a'"],
+        [{ Host: null }, "must not have a header that the service sets: 'Host'"],
+        [
+          { 'X-SERVICE-Event-Id': 's3cret' },
+          "must not have a header that the service sets: 'X-SERVICE-Event-Id'",
+        ],
+        ['s3cret', 'must be an object of header names and values'],
+        [['s3cret'], 'must be an object of header names and values'],
+        [
+          Object.fromEntries(Array.from({ length: 41 }, (_, index) => [`X-${index}`, null])),
+          'must have at most 20 headers',
+        ],
       ]
-      for (const headers of refused) {
-        const call = endpoints.update(organizationId, id, untyped({ headers }))
-        await assertRefused(call, INVALID_INPUT, /^Cannot update a webhook endpoint because headers must be /)
+      const because = (rule: string) => new RegExp(`because headers ${rule}$`)
+      for (const [headers, rule] of refused) {
+        await assertRefused(
+          endpoints.update(organizationId, id, untyped({ headers })),
+          INVALID_INPUT,
+          because(rule),
+        )
+        await assertRefused(register(untyped({ headers })), INVALID_INPUT, /because headers must /)
       }
-      for (const headers of [null, { 'X-A': null }]) {
-        await assertRefused(register(untyped({ headers })), INVALID_INPUT, / because headers must be /)
-      }
+      await assertRefused(
+        register(untyped({ headers: null })),
+        INVALID_INPUT,
+        because('must be an object of header names and values'),
+      )
+      await assertRefused(
+        register(untyped({ headers: { 'X-A': null } })),
+        INVALID_INPUT,
+        because("must have strings as values: 'X-A'"),
+      )
+    })
+
+    test('may be as long as a token of 4 KiB', async () => {
+      const { register, sentHeaders } = setUp()
+      const headers = { Authorization: `Bearer ${'s3cret'.padEnd(4089, '~')}` }
+      await register({ headers })
+      assert.deepEqual(await sentHeaders(), headers)
     })
   })
 })

@@ -152,7 +152,7 @@ describeOnEveryStore((open) => {
             's3\r\ncret',
             's3cret\0',
             's3cré',
-            's'.repeat(1025),
+            's'.repeat(4097),
             7,
             ['s3cret'],
           ].map((value) => ({ 'X-A': value })),
@@ -171,7 +171,7 @@ describeOnEveryStore((open) => {
             'x-service-',
           ].map((name) => ({ [name]: 's3cret' })),
         ],
-        / because headers must be an object of at most 20 header names, .* without Connection, .* and X-SERVICE-\*(;|$)/,
+        / because headers must (be an object|have|not have)/,
       ],
     ]
     for (const [field, values, about] of refusals) {
@@ -191,10 +191,10 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('endpoints.register() takes 20 headers, names of 100 characters and values of 1024', async () => {
+    test('endpoints.register() takes 20 headers, names of 100 characters and values of 4096', async () => {
       const { settings, organizationId } = setUp()
       const entries = Array.from({ length: 19 }, (_, index) => [`x-${index}`, `a ${index} ~`])
-      const headers = { ...Object.fromEntries(entries), ['x'.repeat(100)]: '~'.repeat(1024) }
+      const headers = { ...Object.fromEntries(entries), ['x'.repeat(100)]: '~'.repeat(4096) }
       const shown = await settings.endpoints.register(organizationId, { url: URL, headers })
       assert.deepEqual(shown.headerNames, Object.keys(headers))
     })
@@ -207,7 +207,7 @@ describeOnEveryStore((open) => {
         call,
         INVALID_INPUT,
         'Cannot register a webhook endpoint',
-        /Upgrade, User-Agent, Webhook-Id, Webhook-Signature, Webhook-Timestamp and Acme-\*$/,
+        /headers must not have a header that the service sets: 'ACME-Signature'$/,
       )
       await settings.endpoints.register(organizationId, {
         url: URL,

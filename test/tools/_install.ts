@@ -6,7 +6,7 @@ import { rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-const USERS = ['bench', 'drivers', 'mounts', 'openapi/tools']
+const USERS = ['agents', 'bench', 'drivers', 'mounts', 'openapi/tools']
 
 const cwd = import.meta.dirname
 const run = promisify(execFile)

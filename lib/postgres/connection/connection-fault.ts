@@ -29,7 +29,7 @@ const FAULTS: Readonly<Record<string, string>> = {
 }
 
 function untrusted(reason: string): string {
-  return `${reason}; name the authority in NODE_EXTRA_CA_CERTS=/path/ca.pem, or use sslmode=require to encrypt without a check`
+  return `${reason}; name the authority in sslrootcert=/path/ca.pem, or use sslmode=require to encrypt without a check`
 }
 
 /**
@@ -48,8 +48,15 @@ export function connectionFault(error: unknown): string | null {
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
     return 'it lets no encrypted connections in; leave sslmode out of the connection string'
   }
+  if (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE) {
+    const [, name] = /"([\w.]+)"/.exec(message) ?? []
+    return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
+  }
   return FAULTS[code] ?? null
 }
+
+const UNDEFINED_OBJECT = '42704'
+const INVALID_PARAMETER_VALUE = '22023'
 
 function readError(error: unknown): { readonly code: string; readonly message: string } {
   if (!(error instanceof Error)) return { code: '', message: '' }

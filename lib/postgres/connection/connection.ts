@@ -2,6 +2,7 @@ import postgres, { type Sql } from 'postgres'
 import { withDeadline } from '../../base/time.ts'
 import { type Address, connectionError, createSocketSource } from './sockets.ts'
 import type { DriverOptions } from './source.ts'
+import { nameServer } from './tls.ts'
 
 /** A connection to one PostgreSQL server, over a socket that is never dialled again. */
 export interface Connection {
@@ -72,6 +73,7 @@ export async function openConnection(
     host: [address.host],
     port: [address.port],
     path: address.path ?? false,
+    ssl: nameServer(options.ssl, address.host),
     socket: sockets.next,
     shared: { retries: 0, typeArrayMap: {} },
     onnotify: () => listener.onNotify?.(),

@@ -153,7 +153,7 @@ export interface CloseOptions {
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   const readable = readSource(source)
-  const { prepare, sessions = true } = options
+  const { prepare, sessions = !readable.isTransactionPooled } = options
   const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)
   const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
   const maxPending = readWhole('maxPending', options.maxPending, 1000)

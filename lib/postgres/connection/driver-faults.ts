@@ -1,4 +1,5 @@
 import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
+import { connectionFault } from './connection-fault.ts'
 
 // The errors of PostgreSQL, of the driver and of the network, by meaning.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -68,7 +69,7 @@ export function isUnavailable(error: unknown): boolean {
 const REASONS: Readonly<Record<string, string>> = {
   '40001': 'other transactions changed the same records again and again',
   '40P01': 'the statement and another transaction waited for locks of each other',
-  '25006': 'the server is read-only: is it a standby?',
+  '25006': 'the server is read-only: is it a standby, or is default_transaction_read_only set?',
   '0A000': 'the server is read-only: is it a standby?',
   '23505': 'other transactions wrote the same record again and again',
   '53100': 'the disk of the server is full',
@@ -81,9 +82,9 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Creates the error for a statement that could not be carried out: the failure and the reason, without details of the cause. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
-  const message =
-    reason === undefined ? 'Cannot reach PostgreSQL' : `Cannot carry out a statement because ${reason}`
-  return storeUnavailable(message, error)
+  if (reason !== undefined) return storeUnavailable(`Cannot carry out a statement because ${reason}`, error)
+  const fault = connectionFault(error)
+  return storeUnavailable(`Cannot reach PostgreSQL${fault === null ? '' : `: ${fault}`}`, error)
 }
 
 const READ_ONLY = '25006'
@@ -113,6 +114,8 @@ function refusesSessions(error: unknown): boolean {
  * statement is then sent once more.
  */
 export function openFailure(error: unknown): unknown {
+  // An environment variable or a file of TLS that cannot be used.
+  if (error instanceof TypeError) return storeUnavailable(error.message, error)
   if (refusesSessions(error)) {
     return storeUnavailable(
       "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false",

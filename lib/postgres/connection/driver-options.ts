@@ -64,6 +64,8 @@ function sessionParameters(statementTimeoutMs: number): Record<string, string | 
     // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
+    // A plan that is forbidden to sort has a huge cost, for which a server with LLVM compiles the plan at each call: see sql/00-planner.sql.
+    jit: 'off',
     // An operator of another schema must not take the place of PostgreSQL's.
     search_path: 'pg_catalog',
     // The limits of requests are shown with all their digits.

@@ -1,6 +1,7 @@
 import postgres, { type Sql } from 'postgres'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
+import { nameServer } from './tls.ts'
 
 /** Milliseconds for the goodbye to the server; then the socket is closed in any case. */
 const GOODBYE_MS = 500
@@ -16,10 +17,12 @@ export async function openPlainPool(url: string): Promise<Sql> {
   const source = readSource(url)
   const options = source.options()
   const isOneServer = options.host.length === 1 && source.targetSessionAttributes() === 'any'
-  const address = isOneServer ? {} : await findServer(url)
+  const address: { host?: string[]; port?: number[] } = isOneServer ? {} : await findServer(url)
+  const { host = options.host } = address
   const read = {
     ...options,
     ...address,
+    ssl: nameServer(options.ssl, host[0] ?? ''),
     max: 1,
     prepare: false,
     fetch_types: false,

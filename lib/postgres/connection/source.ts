@@ -1,5 +1,7 @@
-import { isIPv6 } from 'node:net'
 import postgres, { type Sql } from 'postgres'
+import { type ConnectionString, parseConnectionString } from './connection-string.ts'
+import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
+import { resolveTls } from './tls.ts'
 
 /** The driver's resolved options, of a connection string or of a host's pool. */
 export type DriverOptions = Sql['options']
@@ -15,26 +17,22 @@ export type TargetSessionAttributes =
 
 /** A checked connection string, or a host's pool. */
 export interface Source {
-  /** The greatest number of connections that the source allows. */
+  /** Maximum number of connections that the source allows. */
   readonly maxConnections: number
-  /** Reads the options and the driver's environment variables (`PGUSER`, `PGPASSWORD` …). */
+  /** True for a connection string with `pgbouncer=true`: a pooler in transaction mode stands between. */
+  readonly isTransactionPooled: boolean
+  /**
+   * Reads the options, the environment variables of libpq (`PGUSER`, `PGPASSWORD`, `PGSSLMODE` …), and the files of TLS.
+   *
+   * @throws `TypeError` for a variable or a file that cannot be used
+   */
   options(): DriverOptions
   /** Reads the servers that a connection may lead to, from the source or from `PGTARGETSESSIONATTRS`. */
   targetSessionAttributes(): TargetSessionAttributes
 }
 
-const FORM = 'postgres://user:password@host:5432/database'
 const DEFAULT_MAX_CONNECTIONS = 10
 const DEFAULT_PORT = 5432
-
-const TARGET_SESSION_ATTRIBUTES: readonly string[] = [
-  'any',
-  'read-write',
-  'read-only',
-  'primary',
-  'standby',
-  'prefer-standby',
-]
 
 /**
  * Checks a source. Opens no connection, and reads no environment variable.
@@ -44,77 +42,48 @@ const TARGET_SESSION_ATTRIBUTES: readonly string[] = [
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
   if (typeof source !== 'function' || !('options' in source))
-    throw unusable(`it must be like ${FORM}, or a postgres.js pool${unsetHint(source)}`)
+    throw unusable(
+      `it must be like postgres://user:password@host:5432/database, or a postgres.js pool${unsetHint(source)}`,
+    )
   const { options } = source
   return {
     maxConnections: Number(options.max),
+    isTransactionPooled: false,
     options: () => options,
-    targetSessionAttributes: () => readTargetSessionAttributes(Reflect.get(options, 'target_session_attrs')),
+    targetSessionAttributes: () =>
+      (Reflect.get(options, 'target_session_attrs') || 'any') as TargetSessionAttributes,
   }
 }
 
 function readConnectionString(url: string): Source {
-  const reason = connectionStringFault(url)
-  if (reason !== null) throw unusable(reason)
-  const parameters = new URLSearchParams(url.split('?')[1])
-  const target = parameters.get('target_session_attrs')
-  readTargetSessionAttributes(target)
-  const maxConnections = readMaxConnections(parameters.get('max'))
-  let read: DriverOptions | undefined
+  const parsed = parse(url)
+  if (typeof parsed === 'string') throw unusable(parsed)
+  let options: DriverOptions | undefined
   return {
-    maxConnections,
+    maxConnections: Number(parsed.parameters.get('max') ?? DEFAULT_MAX_CONNECTIONS),
+    isTransactionPooled: parsed.parameters.get('pgbouncer') === 'true',
     options: () => {
-      read ??= readOptions(url)
-      return read
+      options ??= resolveOptions(parsed, resolveParameters(parsed.parameters))
+      return options
     },
-    targetSessionAttributes: () => readTargetSessionAttributes(target ?? process.env.PGTARGETSESSIONATTRS),
+    targetSessionAttributes: () =>
+      (resolveParameters(parsed.parameters).get('target_session_attrs') ?? 'any') as TargetSessionAttributes,
   }
 }
 
 /**
- * Finds the fault of a connection string before the driver reads the string. The driver's errors would show the password: an
- * invalid string is repeated whole, and a part of an unencoded password can be taken for the host.
+ * Finds the fault of a connection string before the driver reads the string: the driver's errors would show the password.
  *
  * @returns the reason, to follow "because" in a message; null for a usable string
  */
 export function connectionStringFault(url: string): string | null {
-  if (!/^postgres(ql)?:\/\/./.test(url)) return `it must be like ${FORM}`
-  const [, ...rest] = url.split('@')
-  const [, user = ''] = /^[a-z]+:\/\/(.*)@/s.exec(url) ?? []
-  if (rest.length > 1 || url.includes('#') || /[/?]/.test(user)) {
-    return 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
-  }
-  if (!isDecodable(url)) return 'a % that encodes nothing must be encoded itself, as %25'
-  // A URL cannot have several hosts: only the first is checked, and every IPv6 address.
-  const isUrl = URL.canParse(url.replace(/,[^/?]*/, '')) && readAddresses(url) !== null
-  return isUrl ? null : `it must be like ${FORM}`
+  const parsed = parse(url)
+  return typeof parsed === 'string' ? parsed : null
 }
 
-/** The hosts of a connection string, each with its port; no port: the default. */
-type Addresses = readonly { readonly host: string; readonly port: string | undefined }[]
-
-/**
- * Reads the hosts of a connection string with an IPv6 address, `[::1]:5432`: postgres.js ends every host at the first colon.
- *
- * @returns empty for a connection string without an IPv6 address; null for an address that is none
- */
-function readAddresses(url: string): Addresses | null {
-  const [, hosts = ''] = /^[a-z]+:\/\/(?:[^@]*@)?([^/?]*)/.exec(url) ?? []
-  if (!/[[\]]/.test(hosts)) return []
-  const addresses = hosts.split(',').map((text) => {
-    const [, ipv6, name, port] = /^(?:\[([\da-f:.]+)\]|([^[\]:]+))(?::(\d+))?$/i.exec(text) ?? []
-    const host = ipv6 ?? name
-    return host === undefined || (ipv6 !== undefined && !isIPv6(ipv6)) ? null : { host, port }
-  })
-  return addresses.every((address) => address !== null) ? addresses : null
-}
-
-function isDecodable(url: string): boolean {
-  try {
-    return typeof decodeURIComponent(url) === 'string'
-  } catch {
-    return false
-  }
+function parse(url: string): ConnectionString | string {
+  const parsed = parseConnectionString(url)
+  return typeof parsed === 'string' ? parsed : (parameterFault(parsed.parameters) ?? parsed)
 }
 
 /** Replaces the driver's own target_session_attrs, which takes a hot standby for read-write and does not know 'any'. */
@@ -125,35 +94,56 @@ export function readDefaults(): DriverOptions {
   return postgres(WITHOUT_TARGET).options
 }
 
-function readOptions(url: string): DriverOptions {
-  const addresses = readAddresses(url) ?? []
-  const hosts =
-    addresses.length === 0
-      ? {}
-      : {
-          host: addresses.map(({ host }) => host),
-          port: addresses.map(({ port }) => Number(port ?? process.env.PGPORT ?? DEFAULT_PORT)),
-        }
-  try {
-    // The driver takes lists, as its resolved options are; its types do not say so.
-    const own: object = { ...WITHOUT_TARGET, ...hosts }
-    return postgres(url, own).options
-  } catch {
-    // Thrown without a cause: ERR_INVALID_URL has the connection string in `input`.
-    throw unusable(`it must be like ${FORM}`)
+/** Resolves a parsed connection string and the environment into the driver's options. */
+function resolveOptions(
+  { hosts, ports, user, password, database }: ConnectionString,
+  parameters: Parameters,
+): DriverOptions {
+  const { PGHOST, PGPORT } = process.env
+  const host = hosts.length > 0 ? hosts : (PGHOST ?? 'localhost').split(',')
+  const givenPorts = ports.some((port) => port !== undefined) ? ports : (PGPORT ?? '').split(',').map(Number)
+  const port = host.map(
+    (_name, index) => (givenPorts.length === 1 ? givenPorts[0] : givenPorts[index]) || DEFAULT_PORT,
+  )
+  const folder = host.find((name) => name.startsWith('/'))
+  if (folder !== undefined && host.length > 1)
+    throw new TypeError(
+      'Cannot connect to PostgreSQL because the folder of a socket can only be the single host',
+    )
+  const own: object = {
+    ...WITHOUT_TARGET,
+    host,
+    port,
+    ...(folder === undefined ? {} : { path: `${folder}/.s.PGSQL.${port[0]}` }),
+    ...defined({
+      user,
+      pass: password,
+      database,
+      max: toNumber(parameters.get('max')),
+      idle_timeout: toNumber(parameters.get('idle_timeout')),
+      max_lifetime: toNumber(parameters.get('max_lifetime')),
+      keep_alive: toNumber(parameters.get('keep_alive') ?? parameters.get('keepalives_idle')),
+      sslnegotiation: parameters.get('sslnegotiation') === 'direct' ? 'direct' : undefined,
+    }),
+    prepare: parameters.get('prepare') !== 'false' && parameters.get('pgbouncer') !== 'true',
+    ssl: folder === undefined && resolveTls(parameters),
+    connection: {
+      ...parameters.settings,
+      ...defined({
+        application_name: parameters.get('application_name') ?? parameters.get('fallback_application_name'),
+        options: parameters.get('options'),
+      }),
+    },
   }
+  return postgres(own).options
 }
 
-function readMaxConnections(value: string | null): number {
-  const max = value === null ? DEFAULT_MAX_CONNECTIONS : Number(value)
-  if (Number.isInteger(max) && max > 0) return max
-  throw unusable('max must be a whole number above 0')
+function toNumber(value: string | undefined): number | undefined {
+  return value === undefined ? undefined : Number(value)
 }
 
-function readTargetSessionAttributes(value: unknown): TargetSessionAttributes {
-  if (value === undefined || value === null || value === '') return 'any'
-  if (TARGET_SESSION_ATTRIBUTES.includes(String(value))) return value as TargetSessionAttributes
-  throw unusable(`target_session_attrs must be one of ${TARGET_SESSION_ATTRIBUTES.join(', ')}`)
+function defined(values: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 }
 
 /** The commonest slip: a terminal without the variable. */

@@ -8,17 +8,14 @@ import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } fr
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
 import type { SchemaState } from './migrations.ts'
 import { readSchemaState } from './schema-fault.ts'
+import type { ServerKind } from './server-fault.ts'
 
 // Longer than 250 lines: all questions about a database that the command line asks stand in one interface.
 
 // --- Types ---
 
 /** The version, the database and the clock of a server. */
-export interface ServerState {
-  /** `18.0`. */
-  readonly version: string
-  /** `180000`. */
-  readonly versionNumber: number
+export interface ServerState extends ServerKind {
   readonly database: string
   /** Milliseconds by which the database's clock is ahead of the clock of this process. */
   readonly clockAheadMs: number
@@ -288,16 +285,18 @@ async function readServerState(database: Database): Promise<ServerState> {
 async function readServerOnce(database: Database): Promise<ServerState> {
   const sentAt = Date.now()
   const begunAt = performance.now()
-  const [version, versionNumber, name, clock] = await database.row(
+  const [version, versionNumber, encoding, name, clock] = await database.row(
     (sql, mark) => sql`
       select
         pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num'),
+        pg_catalog.current_setting('server_encoding'),
         pg_catalog.current_database()::text, (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text, ${mark}`,
   )
   const clockErrorMs = (performance.now() - begunAt) / 2
   return {
     version: version?.split(' ')[0] ?? '',
     versionNumber: Number(versionNumber),
+    encoding: encoding ?? '',
     database: name ?? '',
     clockAheadMs: Number(clock) - (sentAt + clockErrorMs),
     clockErrorMs,

@@ -13,6 +13,7 @@ import {
   recordStatement,
   refuseUnusable,
 } from './migrations.ts'
+import { findServerFault } from './server-fault.ts'
 
 // One migration at a time, each in a transaction that also records the migration. An advisory lock of that transaction keeps
 // other processes out. No session waits for the advisory lock: a waiting session has a snapshot, and CREATE INDEX CONCURRENTLY
@@ -72,6 +73,7 @@ export function createMigrationStep(
       if (isOurs !== 'true') return 'busy'
       const { next, current } = await readPending(tx, migrations)
       if (next === undefined) return { name: null, current }
+      await refuseServer(tx)
       tries.migration = next.name
       if (current === 0) await createMigrationsTable(tx)
       if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
@@ -177,6 +179,20 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
     set local lock_timeout = ${LOCK_TIMEOUT_MS};
     set local client_min_messages = warning;
     set local search_path = ''`)
+}
+
+/** @throws Error before the first file, which would leave an error that is hard to understand */
+async function refuseServer(tx: TransactionSql): Promise<void> {
+  const [[version = '', number, encoding = ''] = []] = await readText(
+    tx,
+    `select current_setting('server_version'), current_setting('server_version_num'), current_setting('server_encoding')`,
+  )
+  const fault = findServerFault({
+    version: String(version).split(' ')[0] ?? '',
+    versionNumber: Number(number),
+    encoding: String(encoding),
+  })
+  if (fault !== null) throw new Error(`Cannot migrate because ${fault.message}: ${fault.advice}`)
 }
 
 async function readPending(

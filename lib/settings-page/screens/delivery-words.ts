@@ -57,13 +57,21 @@ export function errorText(t: Texts, error: string): string {
     case 'connection_refused':
       return t`Nothing listens on that port`
     case 'connection_reset':
-      return t`The connection was cut before the answer was complete`
+      return t`The connection was closed before a response arrived`
     case 'connection_failed':
       return t`No connection could be made`
     case 'dns_failed':
       return t`The name servers of the host name did not answer`
+    case 'tls_certificate_expired':
+      return t`The certificate has expired or is not valid yet`
+    case 'tls_wrong_name':
+      return t`The certificate is for another host name`
+    case 'tls_untrusted':
+      return t`The certificate is not signed by a trusted authority`
+    case 'tls_client_certificate_required':
+      return t`The server requires a client certificate`
     case 'tls_failed':
-      return t`No encrypted connection: the certificate is not trusted, or the server does not speak TLS`
+      return t`No encrypted connection: the server does not speak TLS 1.2 or newer`
     case 'destination_not_allowed':
       return t`The address is not public, or the host name does not exist`
     case 'invalid_request':

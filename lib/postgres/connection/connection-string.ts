@@ -1,0 +1,101 @@
+import { isIPv6 } from 'node:net'
+
+/** A parsed connection string. Parts that are absent come from the environment, as in libpq. */
+export interface ConnectionString {
+  /** Names, addresses, or the folder of a Unix socket; empty: none given. */
+  readonly hosts: readonly string[]
+  /** The port of each host, or one for all; undefined: not given. */
+  readonly ports: readonly (number | undefined)[]
+  readonly user: string | undefined
+  readonly password: string | undefined
+  readonly database: string | undefined
+  /** The parameters behind the question mark, but for those that are parts above. */
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+const FORM = 'postgres://user:password@host:5432/database'
+const WRONG_FORM = `it must be like ${FORM}`
+const UNENCODED = 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
+
+/** Scheme, user and password, hosts, database, parameters. */
+const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
+
+/**
+ * Parses a connection string, as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
+ * `port`, `user`, `password` and `dbname` as parameters too.
+ *
+ * @returns the parts, or the reason why there are none, to follow "because" in a message. A reason repeats no part of the string: a
+ *   password that was not encoded may stand anywhere
+ */
+export function parseConnectionString(url: string): ConnectionString | string {
+  if (!/^postgres(ql)?:\/\//i.test(url)) return WRONG_FORM
+  const parts = PARTS.exec(url)
+  if (parts === null) return findUnencoded(url)
+  const [, credentials, authority = '', path, query = ''] = parts
+  try {
+    const parameters = new Map(query === '' ? [] : query.split('&').map(readParameter))
+    // Behind the question mark of a password.
+    if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return UNENCODED
+    const take = (name: string): string | undefined => {
+      const value = parameters.get(name)
+      parameters.delete(name)
+      return value === '' ? undefined : value
+    }
+    const [user, password] = credentials === undefined ? [] : splitOnce(credentials, ':')
+    const host = take('host')
+    const port = take('port')
+    const addresses = readAddresses(authority)
+    if (addresses === null) return WRONG_FORM
+    const ports = port === undefined ? addresses.map((address) => address.port) : port.split(',').map(Number)
+    if (!ports.every((one) => one === undefined || (Number.isInteger(one) && one > 0 && one < 65_536)))
+      return 'a port must be a whole number from 1 to 65535'
+    return {
+      hosts: host === undefined ? addresses.map((address) => address.host) : host.split(','),
+      ports,
+      user: take('user') ?? decode(user),
+      password: take('password') ?? decode(password),
+      database: take('dbname') ?? decode(path),
+      parameters,
+    }
+  } catch {
+    return 'a % that encodes nothing must be encoded itself, as %25'
+  }
+}
+
+/** Tells an unencoded character of a password from another fault. */
+function findUnencoded(url: string): string {
+  const isInPassword = url.includes('#') || /[/?@].*@/s.test(url.replace(/^[a-z]+:\/\//i, ''))
+  return isInPassword ? UNENCODED : WRONG_FORM
+}
+
+function readParameter(text: string): [name: string, value: string] {
+  const [name, value = ''] = splitOnce(text, '=')
+  return [decodeURIComponent(name), decodeURIComponent(value)]
+}
+
+function splitOnce(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator)
+  return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+function decode(text: string | undefined): string | undefined {
+  return text === undefined || text === '' ? undefined : decodeURIComponent(text)
+}
+
+interface Address {
+  readonly host: string
+  readonly port: number | undefined
+}
+
+/** Reads `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns null for a host that is none. */
+function readAddresses(authority: string): readonly Address[] | null {
+  if (authority === '') return []
+  const addresses = authority.split(',').map((text): Address | null => {
+    const [, ipv6, name = '', port] = /^(?:\[([\da-f:.]+)\]|([^[\]:\s]*))(?::(\d+))?$/i.exec(text) ?? []
+    const host = ipv6 ?? decodeURIComponent(name)
+    return host === '' || (ipv6 !== undefined && !isIPv6(ipv6))
+      ? null
+      : { host, port: port === undefined ? undefined : Number(port) }
+  })
+  return addresses.every((address) => address !== null) ? addresses : null
+}

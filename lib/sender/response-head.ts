@@ -1,0 +1,145 @@
+import { INVALID_RESPONSE, SendError } from './send-error.ts'
+
+/** Reads the head of each response on a connection, and rewrites a head that other HTTP clients accept and undici rejects. */
+export interface HeadReader {
+  /**
+   * @param piece the next bytes that arrived
+   * @returns the bytes to parse now: none while a head is incomplete
+   * @throws {@link SendError} after too many interim responses
+   */
+  read(piece: Buffer): Buffer
+  /** The response is complete: the next bytes begin another one. */
+  end(): void
+}
+
+/** Maximum number of interim responses (1xx) before a response. A real server sends one or two. */
+const INTERIM_RESPONSES_MAX = 16
+
+/** A head, with the blank line at its end. Lines may end with LF alone (RFC 9112, section 2.2). */
+const HEAD = /^.*?\r?\n\r?\n/s
+const STATUS_LINE = /^HTTP\/1\.(\d) (\d{3})(?= |\r?\n)/
+/** Blank lines that some servers leave behind the previous body. */
+const BLANK_LINES = /^(?:\r?\n)+/
+/** A head without a line that undici's parser rejects. */
+const STRICT_HEAD = /^HTTP\/1\.[01] [2-5]\d\d[^\r\n\0]*\r\n(?:[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*\r\n)*\r\n$/
+const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*([^\r\0]*?)[ \t]*$/
+const FRAMING_HEADERS = /^(?:content-length|transfer-encoding):.*$/gim
+const STRICT_FRAMING = /^(?:content-length:[ \t]*\d{1,15}|transfer-encoding:[ \t]*chunked)[ \t]*$/i
+const NO_BYTES = Buffer.alloc(0)
+const LINE_FEED = 10
+
+/**
+ * Creates the reader of a connection. The head alone decides whether an attempt succeeded, so a fault in the framing of the body does
+ * not hide the status: such a body is read until the connection closes. Interim responses are skipped, also a `100 Continue` that
+ * was not asked for (RFC 9110, section 15.2).
+ *
+ * @param advance called after each interim response
+ */
+export function createHeadReader(advance: () => void): HeadReader {
+  let isInBody = false
+  let interimResponses = 0
+  /** The pieces of an incomplete head. The caller bounds the bytes. */
+  let pieces: Buffer[] = []
+
+  function readHead(given: string): Buffer {
+    let text = given
+    for (;;) {
+      text = text.replace(BLANK_LINES, '')
+      const head = HEAD.exec(text)?.[0]
+      if (head === undefined) {
+        pieces = text === '' ? [] : [Buffer.from(text, 'latin1')]
+        return NO_BYTES
+      }
+      if (!isInterim(head)) {
+        isInBody = true
+        return Buffer.from(rewriteHead(head) + text.slice(head.length), 'latin1')
+      }
+      interimResponses += 1
+      if (interimResponses > INTERIM_RESPONSES_MAX)
+        throw new SendError(INVALID_RESPONSE, `more than ${INTERIM_RESPONSES_MAX} interim responses`)
+      text = text.slice(head.length)
+      advance()
+    }
+  }
+
+  return {
+    read(piece) {
+      // Another protocol may send no line feed: undici rejects it at once.
+      isInBody ||= pieces.length === 0 && !/^[\r\nH]/.test(piece.toString('latin1', 0, 1))
+      if (isInBody) return piece
+      pieces.push(piece)
+      // A head ends with a line feed: without one, nothing is read again from the beginning.
+      if (!piece.includes(LINE_FEED)) return NO_BYTES
+      const text = Buffer.concat(pieces).toString('latin1')
+      pieces = []
+      return readHead(text)
+    },
+    end() {
+      isInBody = false
+      interimResponses = 0
+      pieces = []
+    },
+  }
+}
+
+/** A switch of protocols is no interim response: nobody asked for it, and undici rejects it. */
+function isInterim(head: string): boolean {
+  const status = STATUS_LINE.exec(head)?.[2]
+  return status?.startsWith('1') === true && status !== '101'
+}
+
+/** Returns a head that undici reads; the head itself if that is so already, or if no client can read it. */
+function rewriteHead(head: string): string {
+  const [, minor, status] = STATUS_LINE.exec(head) ?? []
+  const isWithoutBody = status === '204' || status === '304'
+  const framing = head.match(FRAMING_HEADERS) ?? []
+  const isStrict =
+    framing.length === 0 || (framing.length === 1 && !isWithoutBody && STRICT_FRAMING.test(framing[0]))
+  if (status === undefined || (isStrict && STRICT_HEAD.test(head))) return head
+  const headers = readHeaders(head)
+  if (!headers) return head
+  const lines = headers.filter(([name]) => !/^(?:content-length|transfer-encoding)$/i.test(name))
+  return [
+    `HTTP/1.${minor === '0' ? 0 : 1} ${status} `,
+    ...[...lines, ...frame(headers, isWithoutBody)].map(([name, value]) => `${name}: ${value}`),
+    '\r\n',
+  ].join('\r\n')
+}
+
+type Header = readonly [name: string, value: string]
+
+/** Returns the headers, with folded lines joined (RFC 9112, section 5.2); `null` for a line that is no header. */
+function readHeaders(head: string): readonly Header[] | null {
+  const lines = head
+    .replace(/\r?\n[ \t]+/g, ' ')
+    .trimEnd()
+    .split(/\r?\n/)
+    .slice(1)
+  const headers: Header[] = []
+  for (const line of lines) {
+    const [, name, value] = HEADER.exec(line) ?? []
+    if (name === undefined || value === undefined) return null
+    headers.push([name, value])
+  }
+  return headers
+}
+
+const CLOSE: Header = ['Connection', 'close']
+
+/** Returns the framing headers that are left of the given ones (RFC 9112, section 6.3). */
+function frame(headers: readonly Header[], isWithoutBody: boolean): readonly Header[] {
+  const valuesOf = (wanted: string): string[] =>
+    headers
+      .filter(([name]) => name.toLowerCase() === wanted)
+      .flatMap(([, value]) => value.split(','))
+      .map((value) => value.trim().toLowerCase())
+  const lengths = [...new Set(valuesOf('content-length'))]
+  const codings = valuesOf('transfer-encoding')
+  const [length = ''] = lengths
+  if (isWithoutBody) return codings.length === 0 && (length === '' || length === '0') ? [] : [CLOSE]
+  if (codings.at(-1) === 'chunked')
+    return [['Transfer-Encoding', 'chunked'], ...(lengths.length > 0 ? [CLOSE] : [])]
+  const isLength = codings.length === 0 && lengths.length === 1 && /^\d{1,15}$/.test(length)
+  if (isLength) return [['Content-Length', length]]
+  return codings.length + lengths.length > 0 ? [CLOSE] : []
+}

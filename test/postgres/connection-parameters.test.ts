@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { inspect } from 'node:util'
+import postgres from 'postgres'
+import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
+import { serverOwner } from '../../examples/demo/postgres-machine.ts'
+import { createDatabase } from '../../lib/postgres/connection/database.ts'
+import { openPlainPool } from '../../lib/postgres/connection/plain-pool.ts'
+import { readTarget } from '../../lib/postgres/connection/target.ts'
+import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
+import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
+
+// Connection strings as providers print them, and the variables of libpq, on a real server with TLS and a Unix socket.
+
+const PASSWORD = 'correct-horse'
+let folder: string
+let server: PostgresServer
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'bapi-'))
+  const owner = await serverOwner()
+  for (const [name, content] of Object.entries({ certificate: CERTIFICATE, key: PRIVATE_KEY })) {
+    await writeFile(join(folder, name), content, { mode: 0o600 })
+    if (owner) await chown(join(folder, name), owner.uid, owner.gid)
+  }
+  if (owner) await chown(folder, owner.uid, owner.gid)
+  const settings = {
+    ssl: 'on',
+    ssl_cert_file: join(folder, 'certificate'),
+    ssl_key_file: join(folder, 'key'),
+    unix_socket_directories: folder,
+    listen_addresses: '127.0.0.1,127.0.0.2',
+  }
+  server = await startPostgres({
+    postgresFlags: Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+  })
+})
+after(async () => {
+  await server.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** What the connection is, by the server's own word. */
+interface Connected {
+  readonly tls: boolean
+  readonly version: string | null
+  readonly name: string
+  readonly socket: boolean
+  readonly work_mem: string
+}
+
+async function connect(url: string, options: DatabaseOptions = {}): Promise<Connected> {
+  const database = createDatabase(url, options)
+  try {
+    const [row] = await database.row(
+      (sql, tag) => sql`
+        select
+          pg_catalog.json_build_object(
+            'tls', ssl.ssl, 'version', ssl.version, 'name', pg_catalog.current_setting('application_name'),
+            'socket', pg_catalog.inet_client_addr() is null, 'work_mem', pg_catalog.current_setting('work_mem')
+          )::text,
+          ${tag}
+        from pg_catalog.pg_stat_ssl ssl where ssl.pid = pg_catalog.pg_backend_pid()`,
+    )
+    return JSON.parse(row ?? 'null')
+  } finally {
+    await database.close()
+  }
+}
+
+function setVariables(context: TestContext, variables: Readonly<Record<string, string>>): void {
+  const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]))
+  Object.assign(process.env, variables)
+  context.after(() => {
+    for (const [name, value] of Object.entries(before))
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+  })
+}
+
+const withParameters = (parameters: string): string =>
+  `${server.url}?${parameters.replaceAll('FOLDER', encodeURIComponent(folder))}`
+
+describe('a connection string is used as printed', () => {
+  for (const [what, parameters, expected] of [
+    ['nothing', '', { tls: false, name: 'business-api-kit', socket: false }],
+    [
+      'Prisma',
+      'schema=public&connection_limit=5&pool_timeout=10&socket_timeout=3&statement_cache_size=0&sslaccept=accept_invalid_certs',
+      { tls: false },
+    ],
+    ['Supabase', 'pgbouncer=true&supa=base-pooler.x&workaround=supabase-pooler.vercel', { tls: false }],
+    [
+      'libpq without a meaning here',
+      'gssencmode=disable&keepalives=1&keepalives_idle=30&keepalives_count=3&krbsrvname=postgres&sslcompression=0&tcp_user_timeout=5&load_balance_hosts=disable&client_encoding=UTF8&replication=false',
+      { tls: false },
+    ],
+    ['node-postgres', 'uselibpqcompat=true&sslmode=require', { tls: true }],
+    ['an at sign in a parameter', 'application_name=a@b', { name: 'a@b' }],
+    ['a plus sign, as in libpq', 'application_name=a+b%20c', { name: 'a+b c' }],
+    ['options', 'options=-c%20work_mem%3D7MB', { work_mem: '7MB' }],
+    ['a setting', 'work_mem=9MB', { work_mem: '9MB' }],
+    ['a name to fall back to', 'fallback_application_name=f', { name: 'f' }],
+    ['sslmode=require', 'sslmode=require', { tls: true }],
+    ['sslmode=prefer, without falling back', 'sslmode=prefer', { tls: true }],
+    ['sslmode=allow, without falling back', 'sslmode=allow', { tls: true }],
+    ['sslmode=verify-ca', 'sslmode=verify-ca&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
+    ['sslmode=verify-full', 'sslmode=verify-full&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
+    ['Neon', 'sslmode=require&channel_binding=require&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
+    ['a protocol', 'sslmode=require&ssl_max_protocol_version=TLSv1.2', { version: 'TLSv1.2' }],
+    ['a direct negotiation', 'sslnegotiation=direct', { tls: true }],
+    ['a socket beside a host', 'host=FOLDER', { socket: true, tls: false }],
+    ['a socket, which has no TLS', 'host=FOLDER&sslmode=require', { socket: true, tls: false }],
+  ] as const)
+    test(what, async () => {
+      const connected = await connect(withParameters(parameters))
+      for (const [name, value] of Object.entries(expected))
+        assert.equal(Reflect.get(connected, name), value, `${name} of ${inspect(connected)}`)
+    })
+
+  test('a scheme in capitals, and a socket as the host', async () => {
+    assert.equal((await connect(server.url.replace('postgres:', 'POSTGRES:'))).tls, false)
+    const { username, password, port, pathname } = new URL(server.url)
+    const url = `postgres://${username}:${password}@${encodeURIComponent(folder)}:${port}${pathname}`
+    assert.equal((await connect(url)).socket, true)
+    const sql = await openPlainPool(url)
+    assert.equal((await sql`select 1 as one`)[0]?.one, 1)
+    await sql.end()
+  })
+
+  test('pgbouncer=true: nothing is prepared and no session parameter is set, unless the options say so', async () => {
+    const read = async (options: DatabaseOptions): Promise<string> => {
+      const database = createDatabase(withParameters('pgbouncer=true'), options)
+      try {
+        const ask = () =>
+          database.row(
+            (sql, tag) => sql`
+              select pg_catalog.current_setting('lock_timeout') || ' ' || (select count(*) from pg_catalog.pg_prepared_statements)::text, ${tag}`,
+          )
+        await ask()
+        return String((await ask())[0])
+      } finally {
+        await database.close()
+      }
+    }
+    assert.equal(await read({ maxConnections: 1 }), '0 0')
+    assert.equal(await read({ maxConnections: 1, sessions: true }), '4s 0')
+    assert.notEqual(await read({ maxConnections: 1, prepare: true }), '0 0')
+  })
+
+  test('the parts may all be parameters', () => {
+    const url = 'postgresql://?host=a.example,b.example&port=1,2&user=u%40x&password=p&dbname=d'
+    assert.deepEqual(readTarget(url), { server: 'a.example:1,b.example:2', user: 'u@x', database: 'd' })
+  })
+})
+
+describe('TLS is never weaker than the connection string says', () => {
+  for (const [parameters, fault] of [
+    ['channel_binding=require', /self-signed/],
+    ['sslmode=require&channel_binding=require', /self-signed/],
+    ['sslmode=disable&channel_binding=require', /self-signed/],
+    ['sslmode=verify-ca', /self-signed/],
+    ['sslmode=require&sslrootcert=system', /self-signed/],
+    ['ssl=true', /self-signed/],
+    ['sslmode=require&sslaccept=strict', /self-signed/],
+    ['sslmode=verify-full&sslrootcert=FOLDER%2Fmissing', /the file of sslrootcert cannot be read: ENOENT/],
+  ] as const)
+    test(`${parameters} is not served by a certificate of nobody`, async () => {
+      await assert.rejects(connect(withParameters(parameters)), { code: 'store_unavailable', message: fault })
+    })
+
+  test('sslmode=verify-full checks the name, also of a host that is an address', async () => {
+    const url = withParameters('sslmode=verify-full&sslrootcert=FOLDER%2Fcertificate').replace(
+      '127.0.0.1',
+      '127.0.0.2',
+    )
+    await assert.rejects(connect(url), {
+      code: 'store_unavailable',
+      message: /its certificate is for another name/,
+    })
+    await assert.rejects(
+      openPlainPool(url).then((sql) => sql`select 1`.finally(() => sql.end())),
+      { code: 'ERR_TLS_CERT_ALTNAME_INVALID' },
+    )
+    assert.equal((await connect(url.replace('verify-full', 'verify-ca'))).tls, true)
+  })
+})
+
+describe('a parameter that would change what the connection is', () => {
+  for (const [parameters, about] of [
+    [
+      'sslmode=no-verify',
+      /sslmode=no-verify is not of libpq: use sslmode=require, which encrypts and does not verify/,
+    ],
+    ['ssl=no-verify', /use sslmode=require/],
+    ['sslmode=REQUIRE', /sslmode must be one of disable, allow, prefer, require, verify-ca, verify-full/],
+    ['gssencmode=require', /gssencmode cannot be honoured: use sslmode=verify-full/],
+    ['service=app', /service cannot be honoured/],
+    ['sslcrl=%2Fcrl', /sslcrl cannot be honoured/],
+    ['require_auth=scram-sha-256', /require_auth cannot be honoured/],
+    ['hostaddr=10.0.0.1', /hostaddr cannot be honoured: use the address as the host/],
+    ['load_balance_hosts=random', /load_balance_hosts cannot be honoured/],
+    ['client_encoding=latin1', /client_encoding cannot be honoured/],
+    ['channel_binding=always', /channel_binding must be one of disable, prefer, require/],
+    ['port=99999', /a port must be a whole number/],
+  ] as const)
+    test(`is rejected by name, and the password not shown: ${parameters}`, () => {
+      assert.throws(
+        () => createPostgresStore(`postgres://app:${PASSWORD}@localhost/app?${parameters}`),
+        (error: unknown) => {
+          assert.ok(error instanceof TypeError)
+          assert.match(error.message, about)
+          assert.ok(!inspect(error, { showHidden: true }).includes(PASSWORD))
+          return true
+        },
+      )
+    })
+})
+
+describe('the variables of libpq', () => {
+  test('stand for parts and parameters that the connection string leaves out, read when connecting', async (t) => {
+    const { username, password, port, pathname, hostname } = new URL(server.url)
+    const database = createDatabase('postgres://')
+    setVariables(t, {
+      PGHOST: hostname,
+      PGPORT: port,
+      PGUSER: username,
+      PGPASSWORD: password,
+      PGDATABASE: pathname.slice(1),
+      PGSSLMODE: 'require',
+      PGAPPNAME: 'mine',
+      PGOPTIONS: '-c work_mem=7MB',
+      PGTARGETSESSIONATTRS: 'primary',
+    })
+    await database.close()
+    const { tls, name, work_mem } = await connect('postgresql:///')
+    assert.deepEqual({ tls, name, work_mem }, { tls: true, name: 'mine', work_mem: '7MB' })
+    assert.equal((await connect(`${server.url}?application_name=own&sslmode=disable`)).name, 'own')
+  })
+
+  test('that cannot be honoured end a connection by name', async (t) => {
+    for (const [name, value, about] of [
+      ['PGSSLMODE', 'no-verify', /PGSSLMODE=no-verify is not of libpq/],
+      ['PGSERVICE', 'app', /PGSERVICE cannot be honoured/],
+      ['PGGSSENCMODE', 'require', /PGGSSENCMODE cannot be honoured/],
+    ] as const)
+      await t.test(name, async (inner) => {
+        setVariables(inner, { [name]: value })
+        await assert.rejects(connect(server.url), { code: 'store_unavailable', message: about })
+      })
+  })
+
+  test('do not change a pool that the host made', async (t) => {
+    const pool = postgres(server.url)
+    setVariables(t, { PGSSLMODE: 'verify-full' })
+    const store = createPostgresStore(pool)
+    t.after(() => Promise.all([store.close(), pool.end()]))
+    await assert.rejects(store.apiKeys.list('org_a'), { message: /Cannot use|does not exist|schema/ })
+  })
+})
