@@ -1,4 +1,4 @@
-import { readDatabaseUrl } from './database-url.ts'
+import { type NamedDatabase, readDatabaseUrl } from './database-url.ts'
 import { nameTarget } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
@@ -16,6 +16,10 @@ export interface Session {
    * @param isWide true for the infinite width on a terminal too
    */
   width(isWide?: boolean): number
+  /** The shard whose database this is, and the names of all shards; absent without DATABASE_URLS, and for a command on all at once. */
+  readonly shard?: { readonly name: string; readonly names: readonly string[] }
+  /** The shards of DATABASE_URLS; empty without. */
+  readonly shards: readonly NamedDatabase[]
   /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */
   databaseUrl(): string
   /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
@@ -45,6 +49,7 @@ export function createSession(
   terminal: Terminal,
   common: { readonly databaseUrl: string | undefined; readonly json: boolean },
   argument: string,
+  shards: readonly NamedDatabase[] = [],
 ): Session {
   const { stdout, stderr } = terminal
   const { json: isJson, databaseUrl: url } = common
@@ -52,6 +57,7 @@ export function createSession(
     terminal,
     argument,
     isJson,
+    shards,
     width: (isWide = false) => {
       return stdout.isTTY && !isWide ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY
     },

@@ -1,7 +1,9 @@
+import { isStoreUnavailable } from '../../base/errors.ts'
 import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
 import { type AttemptTrace, channels } from '../../base/tracing.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
+import { createDeliverySlots } from '../../delivery/slots.ts'
 import { createPostgresStore } from '../../postgres/store.ts'
 import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
@@ -9,7 +11,7 @@ import { type Command, defineCommand } from '../command.ts'
 import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
-import { inFlags } from '../failure.ts'
+import { describeFailure, Failure, inFlags, nameTarget } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
@@ -55,26 +57,40 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
   ],
   async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
-    const url = session.databaseUrl()
+    const { shards } = session
+    const urls = shards.length > 0 ? shards.map(({ url }) => url) : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)
-    await requireSchema(url)
-    await warnOfSecrets(url, secretKeys, logger)
+    await Promise.all(
+      urls.map(async (url) => {
+        try {
+          await requireSchema(url)
+          await warnOfSecrets(url, secretKeys, logger)
+        } catch (error) {
+          if (urls.length === 1 || !isStoreUnavailable(error)) throw nameTarget(error, url)
+          // The loop of the shard goes on asking, and the other loops deliver meanwhile.
+          logger.warn({}, describeFailure(nameTarget(error, url)).line)
+        }
+      }),
+    )
 
-    const store = createPostgresStore(url, { prepare: !pooler, sessions: !pooler })
+    const stores = urls.map((url) => createPostgresStore(url, { prepare: !pooler, sessions: !pooler }))
     const sender = createWebhookSender(options)
-    const loop = createDeliveryLoop(store, sender, {
-      ...options,
-      concurrency,
-      retentionMs: retention,
-      secretKeys,
-      logger,
-    })
+    const slots = createDeliverySlots(concurrency)
+    const loops = stores.map((store) =>
+      createDeliveryLoop(store, sender, {
+        ...options,
+        concurrency: slots,
+        retentionMs: retention,
+        secretKeys,
+        logger,
+      }),
+    )
     const isWatched = stdout.isTTY && !session.isJson && !quiet
     const endLines = isWatched ? writeAttempts(stdout) : () => {}
     try {
-      const counts = await (once ? deliverOnce : deliverUntilStopped)(loop, timeout, session)
+      const counts = await (once ? deliverOnce : deliverUntilStopped)(loops, timeout, session)
       endLines()
       const described = counts === null ? '' : `: ${describeCounts(counts)}`
       await session.print(
@@ -84,13 +100,13 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     } finally {
       endLines()
       await sender.close()
-      await store.close()
+      await Promise.all(stores.map((store) => store.close()))
     }
   },
 })
 
 async function deliverUntilStopped(
-  loop: DeliveryLoop,
+  loops: readonly DeliveryLoop[],
   timeoutMs: number | undefined,
   session: Session,
 ): Promise<DeliveryCounts | null> {
@@ -98,24 +114,31 @@ async function deliverUntilStopped(
   try {
     // First: where this cannot be written, nothing has been begun.
     await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
-    loop.start()
+    for (const loop of loops) loop.start()
     await signals.first
-    await loop.stop({ timeoutMs })
-    return await countsOf(loop)
+    await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
+    return await countsOf(loops)
   } finally {
     signals.end()
   }
 }
 
 async function deliverOnce(
-  loop: DeliveryLoop,
+  loops: readonly DeliveryLoop[],
   timeoutMs: number | undefined,
   session: Session,
 ): Promise<DeliveryCounts | null> {
   const signals = listenForSignals(session.terminal)
-  void signals.first.then(() => loop.stop({ timeoutMs }))
+  void signals.first.then(() => loops.map((loop) => loop.stop({ timeoutMs })))
   try {
-    return await loop.runOnce()
+    const runs = await Promise.allSettled(loops.map((loop) => loop.runOnce()))
+    const counts = runs.map((run, index) => {
+      if (run.status === 'fulfilled') return run.value
+      const { name, url } = session.shards[index] ?? {}
+      const { line } = describeFailure(url === undefined ? run.reason : nameTarget(run.reason, url))
+      throw name === undefined ? run.reason : new Failure(`shard ${name}: ${line}; the other shards are done`)
+    })
+    return addCounts(counts)
   } finally {
     signals.end()
   }
@@ -126,11 +149,15 @@ function describeCounts({ delivered, retried, failed }: DeliveryCounts): string 
 }
 
 /** Null where the database, the source of the other statistics, can no longer be reached. */
-function countsOf(loop: DeliveryLoop): Promise<DeliveryCounts | null> {
-  return loop.stats().then(
-    ({ attempts }) => attempts,
-    () => null,
-  )
+async function countsOf(loops: readonly DeliveryLoop[]): Promise<DeliveryCounts | null> {
+  const stats = await Promise.allSettled(loops.map((loop) => loop.stats()))
+  const counts = stats.flatMap((each) => (each.status === 'fulfilled' ? [each.value.attempts] : []))
+  return counts.length === 0 ? null : addCounts(counts)
+}
+
+function addCounts(all: readonly DeliveryCounts[]): DeliveryCounts {
+  const add = (name: keyof DeliveryCounts): number => all.reduce((sum, counts) => sum + counts[name], 0)
+  return { delivered: add('delivered'), retried: add('retried'), failed: add('failed') }
 }
 
 /** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */

@@ -9,6 +9,7 @@ import {
   checkRetention,
   checkSchema,
   checkSecrets,
+  checkShard,
   checkVersion,
 } from '../checks.ts'
 import { type Command, defineCommand } from '../command.ts'
@@ -24,6 +25,7 @@ export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
   about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  onShards: 'parallel',
   flags: {},
   examples: [
     { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },
@@ -49,7 +51,7 @@ export const doctor: Command = defineCommand({
 async function runChecks(
   inspector: Inspector,
   secretKeys: readonly string[],
-  { explain }: Session,
+  { explain, shard }: Session,
 ): Promise<readonly Check[]> {
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
     attemptCheck(name, check, explain)
@@ -66,6 +68,10 @@ async function runChecks(
   checks.push(migrations)
   if (migrations.level === 'fail' || !isReadable(await inspector.schema())) return checks
 
+  if (shard) {
+    const check = checkShard(await inspector.place(), shard)
+    checks.push(check)
+  }
   return [
     ...checks,
     await attempt('schema', async () => checkSchema(await inspector.drift())),

@@ -60,7 +60,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   async function checkNow(shard: Shard): Promise<void> {
     if (checked.has(shard)) return
     const place = (await readPlace(shard)) ?? (await begin(shard))
-    compare(place, shard.name, names)
+    checkPlace(place, shard.name, names)
     slots ??= place.slots
     checked.add(shard)
   }
@@ -69,13 +69,13 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   async function begin(shard: Shard): Promise<ShardPlace> {
     // One of the others may have a map, of an earlier start that was cut off or of other names.
     const places = await Promise.all(shards.map(readPlace))
-    for (const [index, place] of places.entries()) if (place) compare(place, names[index] ?? '', names)
+    for (const [index, place] of places.entries()) if (place) checkPlace(place, names[index] ?? '', names)
     const known = places.find((place) => place !== null) ?? { version: 1, slots: spread(names) }
     // In the order of the names: of two first starts with other names, the second fails at the first shard.
     for (const one of shards) {
       await one.store.shardPlaces.write({ ...known, name: one.name })
       const place = await readPlace(one)
-      if (place) compare(place, one.name, names)
+      if (place) checkPlace(place, one.name, names)
     }
     return { ...known, name: shard.name }
   }
@@ -152,8 +152,14 @@ function spread(names: readonly string[]): readonly string[] {
   return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
 }
 
-/** @throws `BusinessApiError` with code `wrong_shard` */
-function compare(place: ShardPlace, name: string, names: readonly string[]): void {
+/**
+ * Checks that a database is a shard of an installation.
+ *
+ * @param name the name under which the database is given
+ * @param names of all shards, in order
+ * @throws `BusinessApiError` with code `wrong_shard`
+ */
+export function checkPlace(place: ShardPlace, name: string, names: readonly string[]): void {
   const stored = [...new Set(place.slots)].sort()
   if (stored.join() !== names.join()) {
     throw new BusinessApiError(
