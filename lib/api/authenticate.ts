@@ -1,6 +1,6 @@
 import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
 import { type Refusal, refusals } from '../http/refusal.ts'
-import { createKeyLookups } from './key-lookups.ts'
+import { createKeyLookups, type KeyLookups } from './key-lookups.ts'
 
 /** RFC 9110: the scheme ignores case; a space or several follow. */
 const BEARER = /^bearer +([^\s,]+)$/i
@@ -50,26 +50,49 @@ export interface Authentication {
 
 /** Authenticates by the keys of a store. */
 export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
-  const lookups = createKeyLookups(apiKeys)
+  const parts = (apiKeys.parts ?? [apiKeys]).map(createKeyLookups)
   return {
     read(authorization) {
       const text = readKey(authorization)
       if (typeof text !== 'string') return text
       const keyDigest = digestApiKey(text)
-      const organizationHint = lookups.remembered(keyDigest)
+      const organizationHint = remembered(parts, keyDigest)
       if (organizationHint === undefined) return { kind: 'unknown', text, keyDigest }
       return { kind: 'known', key: { keyDigest, organizationHint } }
     },
     async find({ text, keyDigest }, peer) {
-      const organizationHint = isWellFormedApiKey(text) ? await lookups.find(keyDigest, peer()) : null
+      const organizationHint = isWellFormedApiKey(text) ? await find(parts, keyDigest, peer()) : null
       if (organizationHint === null) throw INVALID_KEY
       return { keyDigest, organizationHint }
     },
     refuse(keyDigest) {
-      lookups.forget(keyDigest)
+      for (const lookups of parts) lookups.forget(keyDigest)
       return INVALID_KEY
     },
   }
+}
+
+function remembered(parts: readonly KeyLookups[], digest: string): string | undefined {
+  for (const lookups of parts) {
+    const organizationId = lookups.remembered(digest)
+    if (organizationId !== undefined) return organizationId
+  }
+  return undefined
+}
+
+/** Waits for the first part that has a key. Without one, every part must answer, because a silent part may have it. */
+function find(parts: readonly KeyLookups[], digest: string, peer: string): Promise<string | null> {
+  const [only, ...others] = parts
+  if (only && others.length === 0) return only.find(digest, peer)
+  return new Promise((resolve, reject) => {
+    let failure: unknown
+    const looking = parts.map(async (lookups) => {
+      const organizationId = await lookups.find(digest, peer)
+      if (organizationId !== null) resolve(organizationId)
+    })
+    for (const each of looking) each.catch((error) => (failure = error))
+    void Promise.allSettled(looking).then(() => (failure === undefined ? resolve(null) : reject(failure)))
+  })
 }
 
 // Made once: a flood of requests without a valid key pays for no stack traces.

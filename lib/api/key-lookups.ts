@@ -43,10 +43,11 @@ interface Lookup {
  * and a new key among them waits for two look-ups at most. The answer "no such key" is not kept, because the key may be made
  * before the next request.
  */
-export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify' | 'parts'>): KeyLookups {
+export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLookups {
   /** Organizations by digest, in the order of the last use. */
   const remembered = new Map<string, string>()
-  const queues = (apiKeys.parts ?? [apiKeys]).map((part) => createLookupQueue(part, remember))
+  const waiting = createFairQueue<string, Lookup>()
+  let isLookingUp = false
 
   function remember(digest: string, organizationId: string): void {
     remembered.delete(digest)
@@ -55,57 +56,6 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify' | 'parts'
     const [oldest = ''] = remembered.keys()
     remembered.delete(oldest)
   }
-
-  return {
-    remembered(digest) {
-      const organizationId = remembered.get(digest)
-      if (organizationId !== undefined) remember(digest, organizationId)
-      return organizationId
-    },
-    find: (digest, peer) => findFirst(queues.map((queue) => queue(digest, peer))),
-    forget(digest) {
-      remembered.delete(digest)
-    },
-  }
-}
-
-/** A look-up in a part of the store. */
-interface PartLookup {
-  readonly found: Promise<string | null>
-  /** Ends the waiting. */
-  leave(): void
-}
-
-/** Waits for the first part that has the key. Without one, every part must answer, because a silent part may have it. */
-function findFirst(lookups: readonly PartLookup[]): Promise<string | null> {
-  const [only, ...others] = lookups
-  if (only && others.length === 0) return only.found
-  return new Promise<string | null>((resolve, reject) => {
-    let left = lookups.length
-    let failure: unknown
-    for (const { found } of lookups) {
-      const fail = (error: unknown): null => {
-        failure = error
-        return null
-      }
-      void found.catch(fail).then((organizationId) => {
-        left--
-        if (organizationId === null && left > 0) return
-        if (organizationId === null && failure !== undefined) reject(failure)
-        else resolve(organizationId)
-        for (const { leave } of lookups) leave()
-      })
-    }
-  })
-}
-
-/** Creates the queue of a part. @returns adds a look-up */
-function createLookupQueue(
-  apiKeys: Pick<ApiKeyStore, 'identify'>,
-  remember: (digest: string, organizationId: string) => void,
-): (digest: string, peer: string) => PartLookup {
-  const waiting = createFairQueue<string, Lookup>()
-  let isLookingUp = false
 
   function takeBatch(): Lookup[] {
     const batch: Lookup[] = []
@@ -153,15 +103,21 @@ function createLookupQueue(
     gives.reject(full)
   }
 
-  return (digest, peer) => {
-    let leave = (): void => {}
-    const found = new Promise<string | null>((resolve, reject) => {
+  return {
+    remembered(digest) {
+      const organizationId = remembered.get(digest)
+      if (organizationId !== undefined) remember(digest, organizationId)
+      return organizationId
+    },
+    async find(digest, peer) {
       makeRoom(peer)
-      const lookup = { digest, resolve, reject }
-      leave = () => waiting.remove(peer, lookup)
-      waiting.add(peer, lookup)
-      if (!isLookingUp) void lookUpAll()
-    })
-    return { found, leave }
+      return new Promise((resolve, reject) => {
+        waiting.add(peer, { digest, resolve, reject })
+        if (!isLookingUp) void lookUpAll()
+      })
+    },
+    forget(digest) {
+      remembered.delete(digest)
+    },
   }
 }

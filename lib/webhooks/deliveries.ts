@@ -275,8 +275,6 @@ export interface PurgeReport {
   readonly idempotencyKeys: number
   /** The cursor of the next part; null: nothing that can be purged is left. */
   readonly next: string | null
-  /** True if a part of the store could not be reached, and nothing of it was purged. Absent: all of the store was. */
-  readonly isPartial?: boolean | undefined
 }
 
 /** Asks for the next part of the purge that all delivery loops share. */
@@ -292,7 +290,7 @@ export interface RetainedDelivery extends EndpointRef {
 }
 
 /** The answer to a {@link SharedPurgeRequest}. */
-export interface SharedPurgeReport extends Omit<PurgeReport, 'next' | 'isPartial'> {
+export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
   /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
   readonly days: number
   /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createKeyLookups } from '../../lib/api/key-lookups.ts'
-import { STORE_UNAVAILABLE, storeUnavailable } from '../../lib/base/errors.ts'
+import { STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
 
 const WAITING_MAX = 5000
 const REMEMBERED_MAX = 10_000
@@ -102,52 +102,4 @@ test('a look-up that the store never answers is given up, and the next look-up i
   await new Promise((resolve) => setImmediate(resolve))
   t.mock.timers.tick(5000)
   assert.equal(await next, 'org')
-})
-
-/** Look-ups in a store of two parts, of which the second does not answer before `release`. */
-function createHalfHeldLookups() {
-  let release = (_error?: Error): void => {}
-  const held = new Promise<Map<string, string>>((resolve, reject) => {
-    release = (error) => (error ? reject(error) : resolve(new Map([['theirs', 'org_b']])))
-  })
-  const asked: (readonly string[])[] = []
-  const answering = {
-    async identify(digests: readonly string[]) {
-      asked.push(digests)
-      return new Map([['ours', 'org_a']])
-    },
-  }
-  const lookups = createKeyLookups({ ...answering, parts: [answering, { identify: () => held }] })
-  return { lookups, asked, release }
-}
-
-test('a look-up ends at the first part that has the key, and a part that is silent delays no key of another', async () => {
-  const { lookups, asked, release } = createHalfHeldLookups()
-  assert.equal(await lookups.find('ours', 'peer'), 'org_a')
-  const theirs = lookups.find('theirs', 'peer')
-  assert.equal(await lookups.find('ours', 'peer'), 'org_a')
-  assert.equal(lookups.remembered('ours'), 'org_a')
-  assert.deepEqual(asked.flat(), ['ours', 'theirs', 'ours'])
-  release()
-  assert.equal(await theirs, 'org_b')
-})
-
-test('a key that no part has is unknown once every part has answered', async () => {
-  const { lookups, release } = createHalfHeldLookups()
-  const invented = lookups.find('invented', 'peer')
-  release()
-  assert.equal(await invented, null)
-})
-
-test('a key that no part has is not unknown beside a part that is silent', async () => {
-  const { lookups, release } = createHalfHeldLookups()
-  const invented = lookups.find('invented', 'peer')
-  release(storeUnavailable('silent'))
-  await assert.rejects(invented, { code: STORE_UNAVAILABLE })
-})
-
-test('look-ups that have ended take no place in the queue of a part that is silent', async () => {
-  const { lookups } = createHalfHeldLookups()
-  for (let index = 0; index <= WAITING_MAX + 1; index++) await lookups.find('ours', 'peer')
-  assert.equal(await lookups.find('ours', 'peer'), 'org_a')
 })

@@ -67,7 +67,7 @@ export function organizationOn(name: Name, number = 0): string {
  */
 export async function withLoops(store: ShardedStore, organizationId: string): Promise<BusinessApiStore> {
   const own = await store.shardOf(organizationId)
-  const { continuePurge } = own.store.deliveries
+  const { continuePurge, purge } = own.store.deliveries
 
   /** Makes a call on the shard of each item's organization, with its items. */
   async function callEach<Item extends { readonly organizationId: string }, Answer>(
@@ -82,6 +82,7 @@ export async function withLoops(store: ShardedStore, organizationId: string): Pr
 
   const loops: Partial<DeliveryStore> = {
     continuePurge,
+    purge,
     async claim(request) {
       const named = Object.keys(request.capacity.organizations).map((id) => ({ organizationId: id }))
       const [first, ...others] = await callEach(named, (loop) => loop.claim(request))

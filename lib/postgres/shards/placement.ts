@@ -1,6 +1,6 @@
 // The slot of an organization: the remainder by which PostgreSQL places a text in a table partitioned by hash. So the host's own
 // tables, and a router that knows PostgreSQL's partitions, place the same organization alike. The hash is Jenkins' lookup3 with
-// PostgreSQL's seed over the bytes of the text in UTF-8, as servers on little-endian machines compute it, in 32-bit arithmetic.
+// PostgreSQL's seed over the bytes of the text in UTF-8, as servers on little-endian machines compute it.
 
 /** Number of slots. Fixed: with another number, most organizations would have another slot. */
 export const SLOTS = 1024
@@ -13,57 +13,45 @@ const COMBINED = 0x5a8e3
 
 /** Returns the slot of an organization: a whole number from 0 to 1023. */
 export function slotOf(organizationId: string): number {
-  return (hashLow(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)
+  // The slot depends on the lower half of the hash only.
+  return (hash(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)
 }
 
-/** Computes the lower half of PostgreSQL's hash_bytes_extended. The slot depends on the lowest ten bits only. */
-function hashLow(bytes: Buffer): number {
-  const start = (0x9e3779b9 + bytes.length + 3923095) | 0
-  let [a, b, c] = mix((start + SEED_HIGH) | 0, (start + SEED_LOW) | 0, start)
+/** The three words of the hash. An Int32Array keeps 32 bits of every sum. */
+type Words = Int32Array & { 0: number; 1: number; 2: number }
+
+function hash(bytes: Buffer): number {
+  const words = new Int32Array(3).fill(0x9e3779b9 + bytes.length + 3923095) as Words
+  words[0] += SEED_HIGH
+  words[1] += SEED_LOW
+  mix(words)
   let at = 0
   for (; bytes.length - at >= 12; at += 12) {
-    ;[a, b, c] = mix(
-      (a + bytes.readInt32LE(at)) | 0,
-      (b + bytes.readInt32LE(at + 4)) | 0,
-      (c + bytes.readInt32LE(at + 8)) | 0,
-    )
+    add(words, bytes, at)
+    mix(words)
   }
-  // The lowest byte of `c` is left to the length.
+  // The lowest byte of the third word is left to the length.
   const rest = Buffer.alloc(12)
   rest.set(bytes.subarray(at, at + 8))
   rest.set(bytes.subarray(at + 8), 9)
-  return finish((a + rest.readInt32LE(0)) | 0, (b + rest.readInt32LE(4)) | 0, (c + rest.readInt32LE(8)) | 0)
-}
-
-type Words = readonly [number, number, number]
-
-function mix(a: number, b: number, c: number): Words {
-  let [x, y, z] = [a, b, c]
-  for (const [first, second, third] of ROTATIONS) {
-    x = ((x - z) | 0) ^ rotate(z, first)
-    z = (z + y) | 0
-    y = ((y - x) | 0) ^ rotate(x, second)
-    x = (x + z) | 0
-    z = ((z - y) | 0) ^ rotate(y, third)
-    y = (y + x) | 0
+  add(words, rest, 0)
+  for (const [round, bits] of [14, 11, 25, 16, 4, 14, 24].entries()) {
+    const [target, other] = [((round + 2) % 3) as 0, ((round + 1) % 3) as 0]
+    words[target] = (words[target] ^ words[other]) - rotate(words[other], bits)
   }
-  return [x, y, z]
+  return words[2]
 }
 
-const ROTATIONS = [
-  [4, 6, 8],
-  [16, 19, 4],
-] as const
+function add(words: Words, bytes: Buffer, at: number): void {
+  for (const word of [0, 1, 2] as const) words[word] += bytes.readInt32LE(at + 4 * word)
+}
 
-function finish(a: number, b: number, c: number): number {
-  let [x, y, z] = [a, b, c]
-  z = ((z ^ y) - rotate(y, 14)) | 0
-  x = ((x ^ z) - rotate(z, 11)) | 0
-  y = ((y ^ x) - rotate(x, 25)) | 0
-  z = ((z ^ y) - rotate(y, 16)) | 0
-  x = ((x ^ z) - rotate(z, 4)) | 0
-  y = ((y ^ x) - rotate(x, 14)) | 0
-  return ((z ^ y) - rotate(y, 24)) | 0
+function mix(words: Words): void {
+  for (const [round, bits] of [4, 6, 8, 16, 19, 4].entries()) {
+    const [target, before, next] = [(round % 3) as 0, ((round + 2) % 3) as 0, ((round + 1) % 3) as 0]
+    words[target] = (words[target] - words[before]) ^ rotate(words[before], bits)
+    words[before] += words[next]
+  }
 }
 
 function rotate(word: number, bits: number): number {

@@ -110,23 +110,11 @@ export const ROUTES: Routes = {
         const { answers, away } = await fleet.askAll(({ deliveries }) => deliveries.countQueue(target))
         const counts = answers.map(({ answer }) => answer)
         const oldestDueMs = Math.max(...counts.map((each) => each.oldestDueMs))
-        return { ...sumOf(counts, QUEUE_COUNT_MAX + 1), oldestDueMs, ...partial(away) }
+        const partial = away === undefined ? {} : { isPartial: true }
+        return { ...sumOf(counts, QUEUE_COUNT_MAX + 1), oldestDueMs, ...partial }
       },
     },
-    purge: (fleet) => async (request) => {
-      // The cursor has the cursors of the shards with more to purge.
-      const cursors: Record<string, string> | null = request.cursor ? JSON.parse(request.cursor) : null
-      const { answers, away } = await fleet.askAll(async ({ deliveries }, { name }) => {
-        const { [name]: cursor = null } = cursors ?? {}
-        return cursors && cursor === null ? DONE : deliveries.purge({ ...request, cursor })
-      })
-      const left = answers.flatMap(({ shard, answer }) => (answer.next ? [[shard.name, answer.next]] : []))
-      const done = sumOf(
-        answers.map(({ answer: { events, idempotencyKeys } }) => ({ events, idempotencyKeys })),
-      )
-      const next = left.length === 0 ? null : JSON.stringify(Object.fromEntries(left))
-      return { ...done, next, ...partial(away) }
-    },
+    purge: ofOneShard('purge'),
     watch: (fleet) => (onDue) => {
       const ends = fleet.shards.map(({ store }) => store.deliveries.watch(onDue))
       return () => void ends.map((end) => end())
@@ -147,13 +135,6 @@ function own<Name extends string>(...verbs: readonly Name[]): { readonly [Verb i
 }
 
 // --- The whole installation ---
-
-/** Says that the answer is not that of all shards. */
-function partial(away: unknown): { readonly isPartial?: true } {
-  return away === undefined ? {} : { isPartial: true }
-}
-
-const DONE = { events: 0, idempotencyKeys: 0, next: null }
 
 /** Adds the numbers of objects with the same names. */
 export function sumOf<Numbers extends object>(
@@ -182,7 +163,7 @@ function ofOneShard(verb: string): () => () => Promise<never> {
   return () => () =>
     Promise.reject(
       new TypeError(
-        `Cannot call '${verb}' for all shards because a delivery loop belongs to one shard: create a loop for each of the store's 'shards'`,
+        `Cannot call '${verb}' for all shards because it is the work of one shard: create a delivery loop for each of the store's 'shards'`,
       ),
     )
 }
