@@ -1,8 +1,8 @@
 import { after, before, describe, test } from 'node:test'
 import type { ShardedStore } from '../../lib/postgres.ts'
-import { describeStoreContract, type TestRunner } from '../contract/store-contract.ts'
+import { describeStoreContract } from '../contract/store-contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
-import { createTestShards, type TestShards, withLoops } from './_shards.ts'
+import { createTestShards, ofSeveralServers, type TestShards, withLoops } from './_shards.ts'
 
 // The contract on a store over three databases. The organizations of the contract are spread over all three.
 
@@ -21,20 +21,9 @@ after(async () => {
   await shards.drop()
 })
 
-/** The digests of keys are unique on each server: two servers cannot know of the same key of a host's own making. */
-const OF_ONE_SERVER = 'apiKeys.insert() never lets two keys share a digest'
-
-const runner: TestRunner = {
-  describe,
-  test: Object.assign(
-    (name: string, body: () => Promise<void>) => (name === OF_ONE_SERVER ? test.skip : test)(name, body),
-    { skip: test.skip },
-  ),
-}
-
 describeStoreContract({
   name: 'three shards',
-  runner,
+  runner: ofSeveralServers({ describe, test }),
   store: (organizationId) => withLoops(store, organizationId),
   secondStore: (organizationId) => withLoops(secondStore, organizationId),
   events: (organizationId) => readEventsOf(shards.sqlOf(organizationId), organizationId),
