@@ -21,9 +21,20 @@ export interface Health {
 /** Judges the parts of a process. Never throws. */
 export function judgeHealth(
   reading: QueueReading,
-  { loop, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loop' | 'maxClaimAgeMs'>,
+  loop: { health(): LoopHealth } | undefined,
+  { maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'maxClaimAgeMs'>,
 ): Health {
   const checks = [checkStore(reading), ...(loop ? [checkLoop(readLoop(loop), maxClaimAgeMs)] : [])]
+  return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
+}
+
+/** Joins the judgements of shards: a process with one lost shard still serves the others, so each check is the best of all shards. */
+export function joinHealth(shards: readonly Health[]): Health {
+  const all = shards.flatMap(({ checks }) => checks)
+  const checks = (['store', 'loop'] as const).flatMap((name) => {
+    const own = all.filter((check) => check.name === name)
+    return own.find(({ isHealthy }) => isHealthy) ?? own[0] ?? []
+  })
   return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
 }
 

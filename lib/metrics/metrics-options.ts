@@ -9,12 +9,17 @@ import type { Meter } from './meter.ts'
 export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
   readonly deliveries: Pick<DeliveryStore, 'countQueue'>
   readonly apiKeys: Pick<ApiKeyStore, 'identify'>
+  /** The shards of a store over shards: the metrics of the queue, the connections and the loops then have a label `shard`. */
+  readonly shards?: readonly { readonly name: string; readonly store: Omit<MetricsStore, 'shards'> }[]
 }
 
 /** Options of `createMetrics`. Each is read once. */
 export interface MetricsOptions {
-  /** The delivery loop of this process, whose claims belong to `health()`. Default none: a process without a loop. */
-  loop?: { health(): LoopHealth } | undefined
+  /**
+   * The delivery loop of this process, whose claims belong to `health()`; of a store over shards, the loops by the name of the shard.
+   * Default none: a process without a loop.
+   */
+  loop?: { health(): LoopHealth } | Readonly<Record<string, { health(): LoopHealth }>> | undefined
   /** An OpenTelemetry meter, which gets every metric: `metrics.getMeter('business-api-kit')`. Default none. */
   meter?: Meter | undefined
   /**
@@ -32,7 +37,8 @@ export interface MetricsOptions {
 
 /** The options after defaults and checks. */
 export interface ResolvedMetricsOptions {
-  readonly loop: { health(): LoopHealth } | undefined
+  /** Finds the loop of a shard; without a name, that of a store without shards. */
+  readonly loopOf: (shard: string | undefined) => { health(): LoopHealth } | undefined
   readonly meter: Meter | undefined
   readonly countQueue: boolean
   readonly maxAgeMs: number
@@ -50,13 +56,16 @@ export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsO
   if (typeof countQueue !== 'boolean') {
     throw new TypeError("Cannot use option 'countQueue' because it must be true or false")
   }
-  if (loop !== undefined && typeof loop.health !== 'function') {
+  const isLoop = (given: unknown): given is { health(): LoopHealth } =>
+    typeof Object(given).health === 'function'
+  const loops = isLoop(loop) ? [] : Object.entries(loop ?? {})
+  if (loop !== undefined && !isLoop(loop) && !(loops.length > 0 && loops.every(([, each]) => isLoop(each)))) {
     throw new TypeError(
       "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
     )
   }
   return {
-    loop,
+    loopOf: (shard) => (isLoop(loop) ? loop : loops.find(([name]) => name === shard)?.[1]),
     meter,
     countQueue,
     maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),
