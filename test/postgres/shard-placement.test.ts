@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { slotOf } from '../../lib/postgres/shards/placement.ts'
@@ -41,6 +43,16 @@ test('slotOf() is the remainder of the hash partition of PostgreSQL, for ids as 
     'é'.repeat(index % 700),
   ])
   assert.equal(await countMisplaced(ids.flat()), 0)
+})
+
+test('the statement on the page computes the same slot', async () => {
+  const page = await readFile(join(import.meta.dirname, '../../lib/postgres/SHARDS.md'), 'utf8')
+  const [, statement = ''] = /^(select .*as slot);$/m.exec(page) ?? []
+  for (let index = 0; index < 200; index++) {
+    const id = `org_${index}`
+    const [row] = await sql.unsafe(statement.replace('org_42', id))
+    assert.equal(row?.slot, slotOf(id))
+  }
 })
 
 test('slotOf() spreads organizations evenly', () => {

@@ -54,10 +54,15 @@ export function shardNameOf(organizationId: string): Name {
 
 /** An organization of a shard. @param number tells organizations of the same shard apart */
 export function organizationOn(name: Name, number = 0): string {
+  return organizationOf(NAMES.length, NAMES.indexOf(name), number)
+}
+
+/** An organization of one of several shards, by the place of the shard's name. */
+export function organizationOf(shards: number, shard: number, number = 0): string {
   let id = ''
   for (let index = 0, left = number; left >= 0; index++) {
     id = `org_${index}`
-    if (shardNameOf(id) === name) left--
+    if (slotOf(id) % shards === shard) left--
   }
   return id
 }
