@@ -8,7 +8,7 @@ import { CLOSE_MS, type CloseOptions } from '../connection/database.ts'
 import { createDrain } from '../connection/drain.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
-import { OWN, ROUTES, type Slices, sumOf } from './routes.ts'
+import { ROUTES, type Slices, sumOf } from './routes.ts'
 
 /** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
 export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
@@ -52,8 +52,8 @@ export function createShardedStore({
   const fleet = createFleet(shards)
   const guarded = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
   const drain = createDrain()
-  const slices = routeSlices(Object.keys(ROUTES), fleet.askOwner, (slice, verb) =>
-    wholeOf(fleet, slice, verb),
+  const slices = routeSlices(Object.keys(ROUTES), fleet.askOwner, (whole) =>
+    whole(fleet),
   ) as unknown as Slices
   declareRoutedStep(fleet, slices, ({ clients }) => clients.create)
   declareRoutedStep(fleet, slices, ({ leads }) => leads.create)
@@ -95,39 +95,36 @@ type Send = (owner: string, call: (store: object) => Promise<unknown>) => Promis
  * Makes the verbs of slices.
  *
  * @param send makes the calls for an organization
- * @param otherwise finds the verb for a call without an organization
+ * @param toVerb makes the verb for calls without an organization
  */
 function routeSlices(
   names: readonly string[],
   send: Send,
-  otherwise: (slice: string, verb: string) => Verb,
+  toVerb: (whole: (fleet: Fleet) => Verb, slice: string, verb: string) => Verb,
 ): Readonly<Record<string, Readonly<Record<string, Verb>>>> {
-  const route = (slice: string, verb: string, way: unknown): Verb => {
-    const whole = way === OWN ? undefined : otherwise(slice, verb)
-    if (typeof way === 'function' && whole) return whole
+  const route = (
+    slice: string,
+    verb: string,
+    way: ((fleet: Fleet) => Verb) | { orWhole: () => Verb },
+  ): Verb => {
+    if (typeof way === 'function') return toVerb(way, slice, verb)
+    const whole = way.orWhole && toVerb(way.orWhole, slice, verb)
     return (...args) => {
       const owner = ownerOf(args[0])
       if (owner === null && whole) return whole(...args)
       return send(owner ?? '', (store) => verbOf(store, slice, verb)(...args) as Promise<unknown>)
     }
   }
-  return Object.fromEntries(
-    names.map((slice) => {
-      const ways = Object.entries(Reflect.get(ROUTES, slice) as object)
-      return [slice, Object.fromEntries(ways.map(([verb, way]) => [verb, route(slice, verb, way)]))]
-    }),
-  )
+  const routeAll = (slice: string): Readonly<Record<string, Verb>> => {
+    const ways = Object.entries(Reflect.get(ROUTES, slice) as Parameters<typeof route>[2][])
+    return Object.fromEntries(ways.map(([verb, way]) => [verb, route(slice, verb, way)]))
+  }
+  return Object.fromEntries(names.map((slice) => [slice, routeAll(slice)]))
 }
 
 function verbOf(store: object, slice: string, verb: string): Verb {
   const found: object = Reflect.get(store, slice)
   return (...args) => Reflect.apply(Reflect.get(found, verb), found, args)
-}
-
-function wholeOf(fleet: Fleet, slice: string, verb: string): Verb {
-  const way: object = Reflect.get(Reflect.get(ROUTES, slice), verb)
-  const whole: (fleet: Fleet) => Verb = typeof way === 'function' ? way : Reflect.get(way, 'orWhole')
-  return whole(fleet)
 }
 
 /** The organization that a verb's first argument is or names; null for none. */
@@ -212,7 +209,7 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
       await checkOwner(owner)
       return fleet.ask(shard, call)
     },
-    (slice, verb) => verbOf(store, slice, verb),
+    (_, slice, verb) => verbOf(store, slice, verb),
   ) as unknown as Slices
 
   return {
@@ -229,7 +226,7 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
           await checked
           return call(records)
         },
-        (slice, verb) => verbOf(records, slice, verb),
+        (_, slice, verb) => verbOf(records, slice, verb),
       ) as unknown as RecordStore
     },
   }
