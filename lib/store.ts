@@ -39,7 +39,6 @@ export type { Client, ClientChanges, ClientFilter, ClientStore, StoredClient } f
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export type {
   ImportedRecord,
-  ImportKind,
   ImportOutcome,
   ImportRefusal,
   ImportState,
@@ -140,7 +139,6 @@ export type {
   EventFilter,
   EventLogStore,
   EventNote,
-  EventPlace,
   LoggedEvent,
   LoggedEventBody,
   LoggedEvents,

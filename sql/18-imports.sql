@@ -1,18 +1,20 @@
 -- Imports: records that exist already, with ids and dates that the host chose.
 
 -- Imports a batch: see ImportStore.write in lib/resources/imports.ts. `records` has an array of records for each kind, and each
--- record has its place in the batch, `row`. Returns, as JSON, either `refused`, an array of rows with reasons, or `known`, an
+-- record has its place in the batch, `row`. `steps` has the statements that differ by the columns of a kind: lib/postgres/imports.ts. Returns, as JSON, either `refused`, an array of rows with reasons, or `known`, an
 -- object with true for each row that the organization has, and false for each row that the organization has with other values.
 --
 -- A function instead of a single statement, because the inserts must see the state after the wait for the series.
-create function business_api.import_records(organization_id text, records jsonb) returns jsonb
+create function business_api.import_records(organization_id text, records jsonb, steps jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-  known jsonb;
+  known jsonb := '{}';
+  step text;
+  found_rows jsonb;
   businesses jsonb := (
     select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'business') as g
   );
@@ -21,9 +23,6 @@ declare
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
   stored_businesses jsonb;
-  -- The copies for new clients, by the ids of the businesses.
-  copies jsonb;
-  taken text[];
   stored_invoices jsonb;
   refused jsonb;
   expected bigint;
@@ -45,95 +44,10 @@ begin
       and i.id = any (array(select g ->> 'invoiceId' from jsonb_array_elements(records -> 'payment') as g))
     order by i.id for update;
 
-  select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'business')
-             as g (row integer, id text, name text, category text, city text, email text, phone text)
-      cross join lateral (
-        select b.representation = business_api.business_representation(
-                 g.id, g.name, g.category, g.city, g.email, g.phone
-               ) as is_same
-          from business_api.businesses b where b.organization_id = $1 and b.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'client')
-             as g (
-               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-               "convertedAt" timestamptz
-             )
-      cross join lateral (
-        select c.business_id = g."businessId" and c.representation = business_api.client_representation(
-                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
-               ) as is_same
-          from business_api.clients c where c.organization_id = $1 and c.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'lead')
-             as g (
-               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-               "expectedValue" numeric, "createdAt" timestamptz
-             )
-      cross join lateral (
-        select l.business_id = g."businessId" and l.representation = business_api.lead_representation(
-                 g.id, g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-               ) as is_same
-          from business_api.leads l where l.organization_id = $1 and l.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'proposal')
-             as g (
-               row integer, id text, number text, title text, status text, version integer, total numeric,
-               "monthlyTotal" numeric, currency text, "signedBy" text, "signedAt" timestamptz
-             )
-      cross join lateral (
-        select p.signed_by is not distinct from g."signedBy" and p.signed_at is not distinct from g."signedAt"
-               and p.representation = business_api.proposal_representation(
-                 g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency
-               ) as is_same
-          from business_api.proposals p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'invoice')
-             as g (
-               row integer, id text, number text, status text, currency text, "minorUnits" integer,
-               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-             )
-      cross join lateral (
-        select i.representation = business_api.invoice_representation(
-                 g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-               ) as is_same
-          from business_api.invoices i where i.organization_id = $1 and i.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'payment')
-             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-      cross join lateral (
-        select p.invoice_id = g."invoiceId" and p.amount = g.amount and p.received_at = g."receivedAt" as is_same
-          from business_api.payments p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-    union all
-    select g.row, stored.is_same
-      from jsonb_to_recordset(records -> 'project')
-             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-      cross join lateral (
-        select p.representation = business_api.project_representation(
-                 g.id, g.name, g.status, g."billingType", g.value
-               ) as is_same
-          from business_api.projects p where p.organization_id = $1 and p.id = g.id
-         limit 1
-      ) as stored
-  ) as k;
+  for step in select jsonb_array_elements_text(steps -> 'compare') loop
+    execute step into found_rows using $1, records;
+    known := known || coalesce(found_rows, '{}');
+  end loop;
 
   -- A new payment of an invoice that differs is left out with the invoice.
   select known || coalesce(jsonb_object_agg(g.row, false), '{}') into known
@@ -175,7 +89,7 @@ begin
       select g.row, 'business_taken'
         from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
         cross join lateral (
-          select c.id from business_api.clients c where c.organization_id = $1 and c.business_id = g."businessId"
+          select b.client_id as id from business_api.businesses b where b.organization_id = $1 and b.id = g."businessId"
            limit 1
         ) as stored
        where not known ? g.row::text and stored.id <> g.id
@@ -224,116 +138,11 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
 
-  with added as (
-    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
-    select $1, g.id, g.name, g.category, g.city, g.email, g.phone,
-           business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone)
-      from jsonb_to_recordset(records -> 'business')
-             as g (row integer, id text, name text, category text, city text, email text, phone text)
-     where not known ? g.row::text
-    on conflict do nothing
-    returning id, copied
-  )
-  select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
-  written := written + inserted;
-
-  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 11-clients.sql.
-  -- The client of a business that another transaction has locked gets no copy, so an import does not wait for SQL of the host.
-  taken := array(
-    select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
-     where not known ? g.row::text and stored_businesses ? g."businessId"
-  );
-  taken := array(
-    select b.id from business_api.businesses b
-     where b.organization_id = $1 and b.id = any (taken)
-       for no key update skip locked
-  );
-  with held as (
-    update business_api.businesses b set copied = b.representation
-     where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
-    returning b.id, b.copied
-  )
-  select copies || coalesce(jsonb_object_agg(h.id, h.copied), '{}') into copies from held h;
-
-  insert into business_api.clients
-    (
-      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-    )
-  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
-         copies ->> g."businessId", business_api.copy_key($1, g."businessId")
-    from jsonb_to_recordset(records -> 'client')
-           as g (
-             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-             "convertedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.leads
-    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-    from jsonb_to_recordset(records -> 'lead')
-           as g (
-             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-             "expectedValue" numeric, "createdAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.proposals
-    (
-      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
-    )
-  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
-         g."signedBy", g."signedAt"
-    from jsonb_to_recordset(records -> 'proposal')
-           as g (
-             row integer, id text, number text, title text, status text, version integer, total numeric,
-             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.invoices
-    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-    from jsonb_to_recordset(records -> 'invoice')
-           as g (
-             row integer, id text, number text, status text, currency text, "minorUnits" integer,
-             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
-    from jsonb_to_recordset(records -> 'payment')
-           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-    cross join lateral (
-      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
-       limit 1
-    ) as i
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
-
-  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
-  select $1, g.id, g.name, g.status, g."billingType", g.value
-    from jsonb_to_recordset(records -> 'project')
-           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
-  written := written + inserted;
+  for step in select jsonb_array_elements_text(steps -> 'write') loop
+    execute step using $1, records, known;
+    get diagnostics inserted = row_count;
+    written := written + inserted;
+  end loop;
 
   select count(*) into expected
     from jsonb_each(records) as kind, jsonb_array_elements(kind.value) as g

@@ -2,12 +2,12 @@
 -- that wants the type (fan-out). The transaction sends no NOTIFY, which would serialize the commits of the whole database.
 
 -- Partitioned by day (34-days.sql): by the delivery_prefix, which begins with the time of publishing, and not by the id, which the
--- host may choose.
+-- host may choose. The prefix is the moment of publishing by the database's clock, which decides about retention and the order of the
+-- log. The publisher's clock decides only the createdAt in the body.
 create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   type text not null,
-  created_at timestamptz not null,
   body text not null,
   -- The only endpoint of an event of a backfill; null for every other event, which goes to each endpoint that wants the type.
   only_endpoint_id text collate "C",
@@ -20,13 +20,12 @@ create table business_api.events (
   constraint events_pkey primary key (organization_id, id, delivery_prefix)
 ) partition by range (delivery_prefix);
 
--- The purge scans this index, part by part (50-retention.sql). New events go to the end of the index, which adds 1 % to
--- the writes of publishing. A block range index has no order in which a scan could continue, and reads unsummarized ranges whole.
-create index events_created_at_idx on business_api.events (created_at, organization_id, id);
+-- The purge scans this index, part by part (50-retention.sql). New events go to the end of the index. A block range index has no
+-- order in which a scan could continue, and reads unsummarized ranges whole.
+create index events_delivery_prefix_idx on business_api.events (delivery_prefix);
 
--- The event log of an organization, by time: the host may choose ids, so the ids have no order. A backfill finds the events of a
--- second along this index too. Adds an entry of about 80 bytes to the writes of publishing.
-create index events_log_idx on business_api.events (organization_id, created_at, id);
+-- The event log of an organization, by time: the host may choose ids, so the ids have no order.
+create index events_log_idx on business_api.events (organization_id, delivery_prefix);
 
 -- The ids of events that may be published twice: ids that the host chose, and ids of a statement that may be sent again. An event
 -- with such an id is inserted together with this row, or not at all. The row is deleted with the event, or after the event's day.

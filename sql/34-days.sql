@@ -6,14 +6,15 @@
 -- search_path PostgreSQL looks for the names of types among the caller's temporary objects first, and a caller's domain `text` would
 -- run the caller's code as the owner: so pg_temp comes last.
 
--- Returns the text with which the ids of all deliveries from a moment on begin: `dlv_` and the milliseconds, ten digits of a ULID.
+-- Returns the text with which the ids of all deliveries from a moment on begin: `dlv_` and the milliseconds, ten digits of a ULID. A
+-- moment before 1970 is the first that an id can have.
 create function business_api.day_bound(at_time timestamptz) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
   select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
     from (
-      select place, ((floor(extract(epoch from at_time) * 1000)::bigint >> (45 - 5 * place)) & 31)::int as digit
+      select place, ((greatest(floor(extract(epoch from at_time) * 1000), 0)::bigint >> (45 - 5 * place)) & 31)::int as digit
         from generate_series(0, 9) as place
     ) as digits
 $$;
@@ -28,6 +29,14 @@ as $$
       (strpos('0123456789ABCDEFGHJKMNPQRSTVWXYZ', substr(right(id, 26), place, 1)) - 1)::bigint << (5 * (10 - place))
     ) from generate_series(1, 10) as place
   ) / 1000.0) end
+$$;
+
+-- Returns the moment of publishing, to the millisecond, with which an event's delivery_prefix begins.
+create function business_api.published_at(delivery_prefix text) returns timestamptz
+language sql immutable
+set search_path = ''
+as $$
+  select business_api.id_time(rpad(delivery_prefix, 30, '0'))
 $$;
 
 -- Makes the digits with which the ids of all deliveries of a call begin, in the form of the application: `dlv_`, 48 bits of
@@ -88,7 +97,7 @@ as $$
 $$;
 
 -- Computes the milliseconds beyond the retention after which a purge no longer waits for the end of an event's day: events of a
--- retained day, and events that were published with an old created_at, are then deleted row by row.
+-- retained day are then deleted row by row.
 create function business_api.day_grace_ms(retention_ms double precision) returns double precision
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -143,8 +152,8 @@ begin
        where d.organization_id = '' and d.begins = attached.begins and d.ends = attached.ends and d.dropped_at is null
     );
     name := attached.day_name;
-    begins_at := business_api.id_time(rpad(attached.begins, 30, '0'));
-    ends_at := business_api.id_time(rpad(attached.ends, 30, '0'));
+    begins_at := business_api.published_at(attached.begins);
+    ends_at := business_api.published_at(attached.ends);
     return next;
   end loop;
 end

@@ -26,8 +26,8 @@ $$;
 -- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
 -- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
 -- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
--- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, which is also the created_at,
--- because the log finds a period by the ids.
+-- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, the moment of publishing, which
+-- is also the created_at of the deliveries, because the log finds a period by the ids.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -87,14 +87,12 @@ begin
     end loop;
   end if;
 
-  insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
-  select $1, e.id, e.type, e."createdAt", e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
+  insert into business_api.events (organization_id, id, type, body, traceparent, delivery_prefix)
+  select $1, e.id, e.type, e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
     from (
       select one.*, row_number() over () as number
         from jsonb_to_recordset($2)
-               as one (
-                 id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
-               )
+               as one (id text, type text, body text, traceparent text, "hasNewId" boolean)
     ) as e
    where e."hasNewId" or are_new[e.number];
   select array_agg(w.id), array_agg(w.types::text), array_agg(w.state = 'disabled') into endpoint_ids, endpoint_types, are_disabled
@@ -164,7 +162,6 @@ begin
     'id', event_id,
     'hasNewId', id is null,
     'type', type,
-    'createdAt', created_at,
     'traceparent', case
       when traceparent ~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then traceparent
     end,

@@ -2,48 +2,12 @@
 -- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
--- Reads the next records with an event of a type, in the order of the ids: the representation of each, and its business.
-create function business_api.backfill_records(organization_id text, type text, after_id text, record_limit integer)
-returns table (id text, business_id text, representation text)
-language plpgsql stable
-set search_path = ''
-set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-begin
-  if $2 = 'business.created' then
-    return query
-      select r.id, r.id, r.representation from business_api.businesses r
-       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
-  elsif $2 = 'client.created' then
-    return query
-      select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
-        from (
-          select c.id, c.business_id, c.representation from business_api.clients c
-           where c.organization_id = $1 and c.id > $3 order by c.id limit $4
-        ) as r
-        join business_api.businesses b on b.organization_id = $1 and b.id = r.business_id;
-  elsif $2 = 'lead.created' then
-    return query
-      select r.id, r.business_id, r.representation from business_api.leads r
-       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
-  elsif $2 = 'proposal.created' then
-    return query
-      select r.id, null::text, r.representation from business_api.proposals r
-       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
-  else
-    raise exception 'Cannot backfill % because no record has such an event', $2 using errcode = 'invalid_parameter_value';
-  end if;
-end
-$$;
-select business_api.forbid_plans('backfill_records');
-
--- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. Returns, as JSON, the outcome; null
--- if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
+-- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
+-- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
 -- is still to be made. The events of the seconds in which the records of the part were created are searched for such a delivery;
 -- records from before the endpoint are not, because they cannot have any.
 create function business_api.backfill_part(
-  organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb
+  organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
 language plpgsql volatile
 set search_path = ''
@@ -83,13 +47,13 @@ begin
   ) then
     perform business_api.make_days();
   end if;
-  select coalesce(jsonb_agg(jsonb_build_object(
-           'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
-           'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
-           'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
-         ) order by r.id collate "C"), '[]')
+  select coalesce(jsonb_agg(r.record || jsonb_build_object(
+           'second', floor(extract(epoch from business_api.id_time(r.record ->> 'id')))::bigint,
+           'eventId', 'evt_backfill_'
+             || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || (r.record ->> 'id'), 'UTF8')), 'hex'), 32)
+         ) order by r.record ->> 'id' collate "C"), '[]')
     into batch
-    from business_api.backfill_records($1, $3, $5, $6) as r;
+    from jsonb_array_elements($6) as r (record);
 
   with second as materialized (
     -- A second before and after, because the clock of a process may step back between the id and the event.
@@ -102,8 +66,8 @@ begin
     from second
     join lateral (
       select e.id, e.body, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
-         and e.created_at < to_timestamp(second.begins + 1)
+       where e.organization_id = $1 and e.delivery_prefix >= business_api.day_bound(to_timestamp(second.begins))
+         and e.delivery_prefix < business_api.day_bound(to_timestamp(second.begins + 1))
          and e.type = $3 and e.only_endpoint_id is null
     ) as event on true
     join lateral (
@@ -136,8 +100,8 @@ begin
     into batch_events
     from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
    where taken ? b."eventId";
-  insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
-  select $1, e.id, $3, at_time, e.body, $2, e.prefix
+  insert into business_api.events (organization_id, id, type, body, only_endpoint_id, delivery_prefix)
+  select $1, e.id, $3, e.body, $2, e.prefix
     from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
   insert into business_api.open_deliveries
     (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)

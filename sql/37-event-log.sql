@@ -59,16 +59,15 @@ end
 $$;
 select business_api.forbid_plans('find_events');
 
--- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type`, `since`, `until` and
--- `before_id` may be null. At most inspected_limit events are read, one by one until the page is full. All days are read as one, because
--- a host's clock decides created_at, and so the place of an event in the log: an event of any day may be the next. Each day costs a
--- descent of its index; to plan for all days takes longer, and happens once in a session. The comparisons of rows leave the planner
--- events_log_idx.
+-- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type` and `before_id` may
+-- be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. At most inspected_limit events are read, one
+-- by one until the page is full. Each day costs a descent of its index; to plan for all days takes longer, and happens once in a session.
+-- The comparisons of rows leave the planner events_log_idx, and the bounds of the prefix leave days out.
 create function business_api.list_events(
   organization_id text,
   type text,
-  since timestamptz,
-  until timestamptz,
+  first_prefix text,
+  end_prefix text,
   before_id text,
   page_limit integer,
   inspected_limit integer
@@ -80,34 +79,29 @@ as $$
 #variable_conflict use_column
 declare
   -- Events before this place.
-  end_at timestamptz := coalesce($4, 'infinity');
-  end_id text := '';
-  before_at timestamptz;
+  end_place text := $4;
+  before_prefix text;
   inspected integer := 0;
   event record;
   next_id text;
   ids text[] := '{}';
   types text[] := '{}';
-  times timestamptz[] := '{}';
   only_endpoint_ids text[] := '{}';
   delivery_prefixes text[] := '{}';
 begin
   if $5 is not null then
-    select e.created_at into before_at from business_api.find_events($1, array[$5]) as e;
+    select e.delivery_prefix into before_prefix from business_api.find_events($1, array[$5]) as e;
     if not found then
       return '{"events":[],"next":null}';
     end if;
-    if before_at < end_at then
-      end_at := before_at;
-      end_id := $5;
-    end if;
+    end_place := least(before_prefix collate "C", end_place);
   end if;
 
   for event in
-    select e.id, e.type, e.created_at, e.only_endpoint_id, e.delivery_prefix from business_api.events e
-     where e.organization_id = $1 and e.created_at >= coalesce($3, '-infinity')
-       and (e.organization_id, e.created_at, e.id) < ($1, end_at, end_id)
-     order by e.created_at desc, e.id desc
+    select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+     where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
+       and (e.organization_id, e.delivery_prefix) >= ($1, $3) and (e.organization_id, e.delivery_prefix) < ($1, end_place)
+     order by e.organization_id desc, e.delivery_prefix desc
      limit $7
   loop
     inspected := inspected + 1;
@@ -118,7 +112,6 @@ begin
       end if;
       ids := ids || event.id;
       types := types || event.type;
-      times := times || event.created_at;
       only_endpoint_ids := only_endpoint_ids || event.only_endpoint_id;
       delivery_prefixes := delivery_prefixes || event.delivery_prefix;
     end if;
@@ -139,22 +132,20 @@ begin
     )
     select json_build_object('events', coalesce(json_agg(json_build_object(
              'id', listed.id, 'type', listed.type,
-             'createdAt', to_char(listed.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'createdAt', to_char(business_api.published_at(listed.prefix) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
              'onlyEndpointId', listed.only_endpoint_id, 'deliveries', coalesce(counted.deliveries, '{}')
            ) order by listed.place), '[]'), 'next', next_id)::text
-      from unnest(ids, types, times, only_endpoint_ids) with ordinality
-             as listed (id, type, created_at, only_endpoint_id, place)
+      from unnest(ids, types, only_endpoint_ids, delivery_prefixes) with ordinality
+             as listed (id, type, only_endpoint_id, prefix, place)
       left join counted on counted.event_id = listed.id
   );
 end
 $$;
 select business_api.forbid_plans('list_events', 'enable_sort');
 
--- Lists the events of an organization from a moment on as JSON: see EventLogStore.listSince in lib/webhooks/event-log.ts. `after_at` and
--- `after_id` may be null. All days are read as one: see list_events.
-create function business_api.list_events_since(
-  organization_id text, since timestamptz, row_limit integer, after_at timestamptz, after_id text
-) returns text
+-- Lists the events of an organization after a place, a delivery_prefix, as JSON: see EventLogStore.listSince in
+-- lib/webhooks/event-log.ts and list_events.
+create function business_api.list_events_since(organization_id text, after_prefix text, row_limit integer) returns text
 language plpgsql stable
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -162,15 +153,14 @@ as $$
 begin
   return (
     select coalesce(json_agg(json_build_object(
-             -- Microseconds: a place that was cut to milliseconds would come before events that were read already.
-             'at', to_char(event.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-             'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
-           ) order by event.created_at, event.id), '[]')::text
+             'at', to_char(business_api.published_at(event.delivery_prefix) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'place', event.delivery_prefix, 'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
+           ) order by event.delivery_prefix), '[]')::text
       from (
-        select e.id, e.type, e.created_at, e.only_endpoint_id from business_api.events e
-         where e.organization_id = $1 and e.created_at >= $2
-           and (e.organization_id, e.created_at, e.id) > ($1, coalesce($4, $2), coalesce($5, ''))
-         order by e.created_at, e.id
+        select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+         where e.delivery_prefix > $2
+           and (e.organization_id, e.delivery_prefix) > ($1, $2) and (e.organization_id, e.delivery_prefix) < ($1, '~')
+         order by e.organization_id, e.delivery_prefix
          limit $3
       ) as event
   );

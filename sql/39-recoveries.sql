@@ -1,19 +1,10 @@
 -- Recoveries: finished deliveries are sent again.
 
 -- Starts a new round for finished deliveries of an organization: see recoverDeliveries in lib/postgres/delivery-log.ts. Of the given
--- ids those are taken that match the rest; each of endpoint_id, event_id, type, states, since and until may be null. A call that is
--- sent again takes the subject of the entry only once. Returns a JSON array of ids.
+-- ids those are taken that the filter selects. A call that is sent again takes the subject of the entry only once. Returns a JSON array
+-- of ids.
 create function business_api.reopen_deliveries(
-  organization_id text,
-  ids text[],
-  endpoint_id text,
-  event_id text,
-  type text,
-  states text[],
-  since timestamptz,
-  until timestamptz,
-  delivery_limit integer,
-  entry jsonb
+  organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb
 ) returns text
 language plpgsql volatile
 set search_path = ''
@@ -21,26 +12,26 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
+  f business_api.delivery_filter := jsonb_populate_record(null::business_api.delivery_filter, filter);
   locked text[];
   is_repeat boolean;
   taken text[];
 begin
   -- A recovery at the same time waits here for the other, and then finds the deliveries gone.
-  select coalesce(array_agg(f.id), '{}') into locked
+  select coalesce(array_agg(g.id), '{}') into locked
     from (
       select d.id from business_api.finished_deliveries d
        where d.organization_id = $1 and d.id = any ($2)
-         and ($3 is null or d.endpoint_id = $3) and ($4 is null or d.event_id = $4) and ($5 is null or d.type = $5)
-         and ($6 is null or d.state = any ($6))
-         and ($7 is null or d.created_at >= $7) and ($8 is null or d.created_at < $8)
+         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and (f.states is null or d.state = any (f.states))
          and exists (
            select 1 from business_api.webhook_endpoints e
             where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
          )
        order by d.id
-       limit $9
+       limit $4
          for update of d
-    ) as f;
+    ) as g;
   -- After the wait, because an earlier try of this call may have ended meanwhile.
   is_repeat := business_api.is_recorded($1, entry ->> 'id');
   if is_repeat then

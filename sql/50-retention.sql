@@ -9,11 +9,11 @@ create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- The place of the first pass in events_created_at_idx, and in the expiries of idempotency keys. The pass starts over only if
+  -- The place of the first pass in events_delivery_prefix_idx, and in the expiries of idempotency keys. The pass starts over only if
   -- the place is beyond the old events: the clock was ahead, or the retention is longer now.
   cursor jsonb not null default '{}',
-  -- The place of the second pass, which begins with the oldest event each hour: for events that the first pass could not purge, for
-  -- events published with an old created_at, and for removed endpoints. Null while no second pass is under way.
+  -- The place of the second pass, which begins with the oldest event each hour: for events that the first pass could not purge, and
+  -- for removed endpoints. Null while no second pass is under way.
   second_cursor jsonb,
   second_pass_at timestamptz not null default '-infinity',
   -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
@@ -26,7 +26,7 @@ create table business_api.purge_progress (
 
 insert into business_api.purge_progress default values;
 
--- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with an open delivery stay. A
+-- Purges old events with deliveries and attempts, from a place in events_delivery_prefix_idx on. Events with an open delivery stay. A
 -- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
 -- event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
 -- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
@@ -39,9 +39,8 @@ set search_path = ''
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-  after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
-  after_organization text := coalesce(place ->> 'organizationId', '');
-  after_id text := coalesce(place ->> 'id', '');
+  old_prefix text := business_api.day_bound(old_before);
+  after_prefix text := coalesce(place ->> 'prefix', '');
   -- More candidates than events to purge: a few events that stay must not make a part smaller, and many must not end a small
   -- part.
   candidate_limit integer := greatest(event_limit + 100, 1000);
@@ -53,10 +52,9 @@ declare
   inspections integer;
 begin
   with candidate as materialized (
-    select e.organization_id, e.id, e.created_at, e.delivery_prefix from business_api.events e
-     where e.created_at < old_before
-       and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
-     order by e.created_at, e.organization_id, e.id
+    select e.organization_id, e.id, e.delivery_prefix from business_api.events e
+     where e.delivery_prefix < old_prefix and e.delivery_prefix > after_prefix
+     order by e.delivery_prefix
      limit candidate_limit
   ), counted as materialized (
     select c.*, finished.total, open.is_any as is_unsent,
@@ -74,7 +72,7 @@ begin
              and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
         ) as is_any
       ) as open
-    window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
+    window in_order as (order by c.delivery_prefix rows unbounded preceding)
   ), inspected as materialized (
     select c.* from counted c
      where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
@@ -119,7 +117,7 @@ begin
              from (select p.organization_id, count(*) as events from purged_event p group by p.organization_id) as o
          ),
          (
-           select jsonb_build_object('createdAt', i.created_at, 'organizationId', i.organization_id, 'id', i.id)
+           select jsonb_build_object('prefix', i.delivery_prefix)
              from inspected i order by i.number desc limit 1
          ),
          (select count(*) from candidate),
@@ -241,15 +239,11 @@ set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  place jsonb := cursor -> 'event';
   oldest timestamptz;
 begin
-  select e.created_at into oldest from business_api.events e
-   where (e.created_at, e.organization_id, e.id) > (
-           coalesce((place ->> 'createdAt')::timestamptz, '-infinity'),
-           coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', '')
-         )
-   order by e.created_at, e.organization_id, e.id
+  select business_api.published_at(e.delivery_prefix) into oldest from business_api.events e
+   where e.delivery_prefix > coalesce(cursor -> 'event' ->> 'prefix', '')
+   order by e.delivery_prefix
    limit 1;
   return greatest(
     business_api.late_day_ms(retention_ms),
@@ -311,7 +305,7 @@ begin
   end if;
 
   -- A clock that was ahead must not leave the cursor beyond events that become old later.
-  if (progress.cursor -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
+  if (progress.cursor -> 'event' ->> 'prefix') collate "C" >= business_api.day_bound(begun_at - old_ms * interval '1 millisecond') then
     progress.cursor := '{}';
   end if;
 

@@ -1,5 +1,5 @@
 -- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Row by row (50-retention.sql)
--- go only the events of retained days, those that were published with an old created_at, and those of a purge by hand.
+-- go only the events of retained days, and those of a purge by hand.
 
 -- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
 -- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the

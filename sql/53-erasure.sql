@@ -1,9 +1,9 @@
 -- Erasure: the deletion of the personal values of one business.
 
--- Replaces a business in a JSON text by the business without personal values, at each of the paths. Every other byte of the text
--- stays, because the part of a json value is its very text. The paths are those of the bodies of events and of the replies under
+-- Gives a business in a JSON text the values of `forgotten` in place of the personal ones, at each of the paths. Every other byte of the
+-- text stays, because the part of a json value is its very text. The paths are those of the bodies of events and of the replies under
 -- idempotency keys.
-create function business_api.forget_business_in(body text, business_id text) returns text
+create function business_api.forget_business_in(body text, business_id text, forgotten jsonb) returns text
 language plpgsql immutable
 set search_path = ''
 as $$
@@ -19,18 +19,22 @@ begin
   ] loop
     shown := body::json #> path::text[];
     if json_typeof(shown) = 'object' and shown ->> 'id' = business_id and shown ->> 'name' is not null then
-      body := replace(body, shown::text, business_api.business_representation(business_id, 'Deleted', null, null, null, null));
+      body := replace(body, shown::text, (
+        select '{' || string_agg(to_json(f.key)::text || ':' || coalesce((forgotten -> f.key)::text, f.value::text), ',') || '}'
+          from json_each(shown) as f
+      ));
     end if;
   end loop;
   return body;
 end
 $$;
 
--- Removes personal values of a business, part by part: see OrganizationStore.forgetPart in lib/access/organizations.ts. `after` is
--- null for the first part, then a JSON array: the table, and the key of the row that was inspected last. Each pass reads along a
--- primary key. Returns null for an unknown business, else the counts of changed rows by table, and the next `after`.
+-- Removes personal values of a business from the bodies of events and from replies, part by part: see OrganizationStore.forgetPart in
+-- lib/access/organizations.ts, and lib/postgres/organizations.ts for the first part, which changes the records. `after` is a JSON array:
+-- the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed rows by
+-- table, and the next `after`.
 create function business_api.forget_business_part(
-  organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb
+  organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -44,44 +48,8 @@ declare
   entry record;
   matching text[] := '{}';
   next jsonb;
-  shown text;
-  key bigint;
-  has_other_copies boolean;
 begin
-  if after is null then
-    -- A lead's conversion that has made a client of the business, and is not committed, ends first.
-    perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
-    if not found then
-      -- A business that was deleted by hand may be left as a copy.
-      perform business_api.copy_to_client($1, $2, null);
-      return null;
-    end if;
-    -- The copies are overwritten too if only they have personal values, because SQL has changed the business or restored a client.
-    shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
-    key := business_api.copy_key($1, $2);
-    has_other_copies := exists (
-      select 1 from business_api.clients c
-       where c.organization_id = $1 and c.business_id = $2 and c.business_copy <> shown
-    ) or exists (
-      select 1 from business_api.clients c
-       where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy
-         and c.business_copy <> shown
-    );
-    update business_api.businesses b
-       set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
-     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown or has_other_copies);
-    get diagnostics changed = row_count;
-    if changed > 0 then
-      perform business_api.copy_to_client($1, $2, shown);
-    end if;
-    counts := counts || jsonb_build_object('businesses', changed);
-    update business_api.proposals p set signed_by = 'Deleted', changed_xid = default, updated_at = default
-     where p.organization_id = $1 and p.id = any (array(select jsonb_array_elements_text($3))) and p.signed_by <> 'Deleted';
-    get diagnostics changed = row_count;
-    counts := counts || jsonb_build_object('proposals', changed);
-    next := jsonb_build_array('events', '');
-
-  elsif after ->> 0 = 'events' then
+  if after ->> 0 = 'events' then
     for entry in
       select e.id, e.type, e.body from business_api.events e
        where e.organization_id = $1 and e.id > after ->> 1
@@ -98,8 +66,8 @@ begin
         end if;
       end if;
     end loop;
-    update business_api.events e set body = business_api.forget_business_in(e.body, $2)
-     where e.organization_id = $1 and e.id = any (matching) and e.body <> business_api.forget_business_in(e.body, $2);
+    update business_api.events e set body = business_api.forget_business_in(e.body, $2, $3)
+     where e.organization_id = $1 and e.id = any (matching) and e.body <> business_api.forget_business_in(e.body, $2, $3);
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('events', changed);
     update business_api.delivery_attempts a set body_excerpt = ''
@@ -124,8 +92,8 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('idempotency_keys', entry.operation, entry.key);
-      if business_api.forget_business_in(entry.reply, $2) <> entry.reply then
-        update business_api.idempotency_keys k set reply = business_api.forget_business_in(k.reply, $2)
+      if business_api.forget_business_in(entry.reply, $2, $3) <> entry.reply then
+        update business_api.idempotency_keys k set reply = business_api.forget_business_in(k.reply, $2, $3)
          where k.organization_id = $1 and k.operation = entry.operation and k.key = entry.key;
         changed := changed + 1;
       end if;

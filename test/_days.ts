@@ -1,4 +1,4 @@
-import type { ISql } from 'postgres'
+import type { Fragment, ISql } from 'postgres'
 import { idPrefixAt } from '../lib/base/ids.ts'
 
 // Days of events and deliveries behind the store's back: see sql/34-days.sql.
@@ -26,6 +26,40 @@ export async function makeDay(sql: ISql, at: Date): Promise<string> {
     select business_api.make_day(${name}, ${beginsAt.toISOString()}, ${new Date(beginsAt.getTime() + DAY_MS).toISOString()})
     where to_regclass(${`business_api.events_${name}`}) is null`
   return name
+}
+
+/**
+ * Moves events, with their deliveries and attempts, into days of the past, as if published earlier. The ids of the deliveries change
+ * with that.
+ *
+ * @param which a condition on `event`. Default: all
+ */
+export async function ageEvents(sql: ISql, ms: number, which: Fragment = sql`true`): Promise<void> {
+  const earlier = (at: Fragment) => sql`${at} - ${ms}::float8 * interval '1 millisecond'`
+  const days = await sql<{ at: Date }[]>`
+    select distinct date_trunc('day', ${earlier(sql`business_api.published_at(delivery_prefix)`)}, 'UTC') as at
+    from business_api.events event where ${which}`
+  for (const { at } of days) await makeDay(sql, at)
+  const moved = (id: Fragment) =>
+    sql`business_api.day_bound(${earlier(sql`business_api.published_at(${id})`)}) || substr(${id}, 15)`
+  const ofEvent = (id: Fragment) =>
+    sql`${id} >= event.delivery_prefix and ${id} < event.delivery_prefix || '~' and ${which}`
+  await sql`
+    update business_api.delivery_attempts attempt set delivery_id = ${moved(sql`attempt.delivery_id`)}
+    from business_api.events event
+    where attempt.organization_id = event.organization_id and ${ofEvent(sql`attempt.delivery_id`)}`
+  for (const table of ['open_deliveries', 'finished_deliveries']) {
+    await sql`
+      update ${sql(`business_api.${table}`)} delivery
+      set id = ${moved(sql`delivery.id`)}, created_at = ${earlier(sql`delivery.created_at`)}
+      from business_api.events event
+      where delivery.organization_id = event.organization_id and ${ofEvent(sql`delivery.id`)}`
+  }
+  await sql`
+    update business_api.event_ids known set delivery_prefix = ${moved(sql`known.delivery_prefix`)}
+    from business_api.events event
+    where known.organization_id = event.organization_id and known.id = event.id and ${which}`
+  await sql`update business_api.events event set delivery_prefix = ${moved(sql`event.delivery_prefix`)} where ${which}`
 }
 
 function startOfDay(ms: number): number {

@@ -103,8 +103,8 @@ async function makeEvents(
           select (extract(epoch from now()) * 1000 - ${days * 86_400_000} * (1 - number / ${events}::float8))::bigint as ms
         ) as moment
       ), event as (
-        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-        select organization_id, 'evt_' || ulid, 'project.completed', at, repeat('x', 200), 'dlv_' || ulid from made
+        insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+        select organization_id, 'evt_' || ulid, 'project.completed', repeat('x', 200), 'dlv_' || ulid from made
       ), delivery as (
         insert into business_api.finished_deliveries
           (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, finished_at)

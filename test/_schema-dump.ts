@@ -23,7 +23,7 @@ async function refuseUnknownKinds(tx: TransactionSql): Promise<void> {
   const unknown = await tx<{ name: string; kind: string }[]>`
     select relname as name, format('relation of kind %s', relkind) as kind
       from pg_class
-     where relnamespace = 'business_api'::regnamespace and relkind not in ('r', 'p', 'i', 'I')
+     where relnamespace = 'business_api'::regnamespace and relkind not in ('r', 'p', 'i', 'I', 'c')
     union all
     select typname, format('type of kind %s', typtype)
       from pg_type
@@ -41,7 +41,8 @@ interface TableRow {
 
 async function tables(tx: TransactionSql): Promise<string[]> {
   const rows = await tx<TableRow[]>`
-    select 'create ' || case relpersistence when 'u' then 'unlogged ' else '' end || 'table ' || oid::regclass as head,
+    select 'create ' || case relpersistence when 'u' then 'unlogged ' else '' end
+             || case relkind when 'c' then 'type ' || oid::regclass || ' as' else 'table ' || oid::regclass end as head,
            array(
              select format('%I %s', attname, format_type(atttypid, atttypmod))
                  || coalesce((select format(' collate %I', collname) from pg_collation
@@ -67,7 +68,7 @@ async function tables(tx: TransactionSql): Promise<string[]> {
            coalesce(' partition by ' || pg_get_partkeydef(oid), '')
              || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') as tail
       from pg_class
-     where relnamespace = 'business_api'::regnamespace and relkind in ('r', 'p') and not relispartition
+     where relnamespace = 'business_api'::regnamespace and relkind in ('r', 'p', 'c') and not relispartition
      order by relname collate "C"
   `
   return rows.map(({ head, lines, tail }) => `${head} (\n  ${lines.join(',\n  ')}\n)${tail};`)

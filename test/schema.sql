@@ -42,32 +42,23 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
-  latest_changes text[] collate "C" default '{}'::text[] not null,
-  representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
-  copied text,
-  constraint businesses_pkey PRIMARY KEY (organization_id, id)
-);
-
-create table business_api.clients (
-  organization_id text collate "C" not null,
-  id text collate "C" not null,
-  business_id text collate "C" not null,
-  status text not null,
-  total_revenue numeric(15,3) not null,
-  monthly_revenue numeric(15,3) not null,
-  converted_at timestamp with time zone not null,
+  client_id text collate "C",
+  client_status text,
+  total_revenue numeric(15,3),
+  monthly_revenue numeric(15,3),
+  converted_at timestamp with time zone,
   latest_changes text[] collate "C" default '{}'::text[] not null,
   changed_xid xid8 default pg_current_xact_id() not null,
   updated_at timestamp with time zone default now() not null,
-  representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
-  business_copy text,
-  copy_of bigint,
-  has_copy boolean generated always as (COALESCE(((business_copy IS NOT NULL) AND (copy_of = business_api.copy_key(organization_id, business_id))), false)) stored not null,
-  constraint clients_pkey PRIMARY KEY (organization_id, id),
-  constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
-  constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
-  constraint clients_monthly_revenue_check CHECK ((monthly_revenue <> 'NaN'::numeric)),
-  constraint clients_total_revenue_check CHECK ((total_revenue <> 'NaN'::numeric))
+  representation text generated always as (
+CASE
+    WHEN (client_id IS NOT NULL) THEN business_api.client_representation(client_id, client_status, total_revenue, monthly_revenue, converted_at, business_api.business_representation(id, name, category, city, email, phone))
+    ELSE NULL::text
+END) stored,
+  constraint businesses_pkey PRIMARY KEY (organization_id, id),
+  constraint businesses_client_id_check CHECK ((num_nulls(client_id, client_status, total_revenue, monthly_revenue, converted_at) = ANY (ARRAY[0, 5]))),
+  constraint businesses_monthly_revenue_check CHECK ((monthly_revenue <> 'NaN'::numeric)),
+  constraint businesses_total_revenue_check CHECK ((total_revenue <> 'NaN'::numeric))
 );
 
 create table business_api.delivery_attempts (
@@ -85,6 +76,15 @@ create table business_api.delivery_attempts (
   body_excerpt text not null,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
+
+create type business_api.delivery_filter as (
+  "endpointId" text,
+  "eventId" text,
+  type text,
+  states text[],
+  since timestamp with time zone,
+  until timestamp with time zone
+);
 
 create table business_api.event_days (
   organization_id text collate "C" default ''::text not null,
@@ -119,7 +119,6 @@ create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   type text not null,
-  created_at timestamp with time zone not null,
   body text not null,
   only_endpoint_id text collate "C",
   delivery_prefix text collate "C" not null,
@@ -367,21 +366,19 @@ CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree
 
 CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
-CREATE INDEX businesses_organization_id_idx ON business_api.businesses USING btree (organization_id) WHERE business_api.is_outdated(representation, copied);
+CREATE INDEX businesses_organization_id_changed_xid_client_id_idx ON business_api.businesses USING btree (organization_id, changed_xid, client_id) WHERE (client_id IS NOT NULL);
 
-CREATE INDEX clients_organization_id_changed_xid_id_idx ON business_api.clients USING btree (organization_id, changed_xid, id);
+CREATE UNIQUE INDEX businesses_organization_id_client_id_idx ON business_api.businesses USING btree (organization_id, client_id) WHERE (client_id IS NOT NULL);
 
-CREATE INDEX clients_organization_id_copy_of_idx ON business_api.clients USING btree (organization_id, copy_of) WHERE ((business_copy IS NOT NULL) AND (NOT has_copy));
+CREATE INDEX businesses_organization_id_client_status_client_id_idx ON business_api.businesses USING btree (organization_id, client_status, client_id) WHERE (client_id IS NOT NULL);
 
-CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING btree (organization_id, status, id);
-
-CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
+CREATE INDEX businesses_organization_id_updated_at_client_id_idx ON business_api.businesses USING btree (organization_id, updated_at, client_id) WHERE (client_id IS NOT NULL);
 
 CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree (delivery_prefix);
 
-CREATE INDEX events_created_at_idx ON ONLY business_api.events USING btree (created_at, organization_id, id);
+CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree (delivery_prefix);
 
-CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, created_at, id);
+CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, delivery_prefix);
 
 CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
@@ -437,21 +434,18 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 2968c4e544f3 business_api.backfill_part(text,text,text,text,text,integer,jsonb)
--- 81ec2f16bcb6 business_api.backfill_records(text,text,text,integer)
+-- 2d07d0dbd793 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- b1c0447a1167 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
--- d2205693b4b0 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone)
--- 3bf4b06d2829 business_api.continue_purge(double precision,integer,double precision)
--- dbabf1d18e81 business_api.copy_key(text,text)
--- 022ca857fe7f business_api.copy_to_client(text,text,text)
+-- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
+-- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
--- 999b636d4f15 business_api.day_bound(timestamp with time zone)
+-- a73e961128ca business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 4b80dbc2b171 business_api.delete_organization_part(text,integer,jsonb)
+-- 0749f6158023 business_api.delete_organization_part(text,integer,jsonb)
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
@@ -463,30 +457,28 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 88ddbcf2038b business_api.first_free_number(text,text,text,bigint)
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
--- a3d8d8a55fa7 business_api.forget_business_in(text,text)
--- fe1123bb8dbe business_api.forget_business_part(text,text,jsonb,integer,jsonb)
+-- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
+-- 2218387c9cb4 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
--- 9dea5da5d128 business_api.import_records(text,jsonb)
+-- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
 -- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
--- 911eda9dd901 business_api.insert_converted_client(text,text,text,text,numeric,numeric,timestamp with time zone)
 -- 24bf18c3bdd9 business_api.insert_endpoint(text,jsonb,integer)
--- 7c10ee7d7609 business_api.insert_events(text,jsonb)
+-- 6a72e0254f76 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
--- 8c527ca4fcd4 business_api.is_outdated(text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
+-- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- 53307fefdd0b business_api.list_events(text,text,timestamp with time zone,timestamp with time zone,text,integer,integer)
--- 0f017f504671 business_api.list_events_since(text,timestamp with time zone,integer,timestamp with time zone,text)
--- 9ac0852374a9 business_api.list_newest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 66995d5ace7a business_api.list_oldest_finished(text,text,text[],text,timestamp with time zone,timestamp with time zone,text,text,integer,boolean)
--- 567af8cc18a3 business_api.list_open_deliveries(text,text,text,boolean,boolean,timestamp with time zone,timestamp with time zone,text,text,integer)
+-- fa094c4cb29f business_api.list_events(text,text,text,text,text,integer,integer)
+-- ae7e135e0865 business_api.list_events_since(text,text,integer)
+-- 728794090a96 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
+-- 7b0573216993 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
@@ -497,11 +489,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
--- 051b49aa3904 business_api.publish_event(text,text,jsonb,text,text)
+-- 411f1aac03a0 business_api.publish_event(text,text,jsonb,text,text)
+-- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
--- d7da72cbc89e business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
+-- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
--- bb2c9563abb8 business_api.purge_lag(double precision,jsonb)
+-- 359d58649638 business_api.purge_lag(double precision,jsonb)
 -- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- c5b39e30969e business_api.purge_removed_endpoints(jsonb,integer)
 -- f925efa260fa business_api.read_claims(jsonb)
@@ -513,8 +506,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ea6189030b7f business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
--- 0bf6dd183f45 business_api.renew_copy(text,text)
--- 5ce19958a39b business_api.reopen_deliveries(text,text[],text,text,text,text[],timestamp with time zone,timestamp with time zone,integer,jsonb)
+-- 7838e40286c7 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
@@ -524,5 +516,5 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- c36eb3869a77 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
--- 4f7fd0491a60 business_api.unlisted_days()
+-- 6f659a1542a4 business_api.unlisted_days()
 -- 8c1716906b5e business_api.write_attempt_results(jsonb,integer,double precision)

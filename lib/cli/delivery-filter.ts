@@ -22,14 +22,12 @@ export const FILTER_FLAGS: FilterFlags = {
 }
 
 /**
+ * Reads the filter of the calls from the flags.
+ *
  * @throws `UsageError` for a period without a moment
  */
-export function readDeliveryFilter({
-  endpoint,
-  type,
-  since,
-  until,
-}: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+export function readDeliveryFilter({ endpoint, ...filter }: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+  const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return { endpointId: endpoint, type, since, until }
+  return { endpointId: endpoint, ...filter }
 }

@@ -1,6 +1,6 @@
 import type { BusinessApiStore } from '../business-store.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
-import type { EventNote, EventPlace } from '../webhooks/event-log.ts'
+import type { EventNote } from '../webhooks/event-log.ts'
 
 // The lines of an export about everything that the developer settings show of an organization. All reads are those of a store, and
 // none of them gives a digest, a signing secret or the value of a header.
@@ -70,7 +70,7 @@ const READERS: Readonly<Record<SettingsKind, (store: SettingsSource, organizatio
   },
 
   async *event({ eventLog }, organizationId) {
-    let after: EventPlace | null = null
+    let after: string | null = null
     do {
       const notes: readonly EventNote[] = await eventLog.listSince(
         organizationId,
@@ -79,7 +79,7 @@ const READERS: Readonly<Record<SettingsKind, (store: SettingsSource, organizatio
         after,
       )
       for (const some of chunksOf(notes, BODIES_READ)) yield await eventLines(eventLog, organizationId, some)
-      after = notes.length === PAGE_SIZE ? (notes.at(-1) ?? null) : null
+      after = notes.length === PAGE_SIZE ? (notes.at(-1)?.place ?? null) : null
     } while (after !== null)
   },
 

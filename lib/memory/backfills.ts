@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { BackfillFacts, BackfillType } from '../resources/backfill.ts'
+import { shownFields } from '../resources/columns.ts'
+import { leadTable } from '../resources/leads.ts'
+import { proposalTable } from '../resources/proposals.ts'
 import type { BackfillOutcome, BackfillRequest, BackfillStore } from '../webhooks/backfill.ts'
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry } from './audit.ts'
-import { fanOut } from './events.ts'
+import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
 /** A record with an event. */
@@ -65,12 +68,12 @@ function make(
     eventCreatedAt: toTimestamp(memory.clock()),
     businessId,
   }
-  const { eventId, eventCreatedAt: createdAt } = facts
+  const { eventId } = facts
   if (organization.events.has(eventId)) return false
   const body = render(template, { ...representation }, { ...facts })
-  const record = Object.freeze({ id: eventId, type, createdAt, body })
+  const record = Object.freeze({ id: eventId, type, body })
   const delivery = fanOut(memory, organization, record, endpoint, true)
-  organization.events.set(eventId, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
+  addEvent(memory, organization, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
   return true
 }
 
@@ -86,12 +89,12 @@ function recordsOf(organization: Organization, type: BackfillType): BackfillReco
         return { id: client.id, businessId: client.business.id, representation: client }
       })
     case 'lead.created':
-      return [...leads.values()].map(({ lead, businessId }) => {
-        return { id: lead.id, businessId, representation: lead }
+      return [...leads.values()].map((lead) => {
+        return { id: lead.id, businessId: lead.businessId, representation: shownFields(leadTable, lead) }
       })
     case 'proposal.created':
-      return [...proposals.values()].map(({ decimals: _, ...proposal }) => {
-        return { id: proposal.id, businessId: null, representation: proposal }
+      return [...proposals.values()].map((proposal) => {
+        return { id: proposal.id, businessId: null, representation: shownFields(proposalTable, proposal) }
       })
   }
 }

@@ -1,22 +1,20 @@
-import type { Client, ClientStore } from '../resources/clients.ts'
-import { admitToPage } from './admission.ts'
+import type { Client, ClientFilter, ClientStore } from '../resources/clients.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
-import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
+import { isOneOf, isValue } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of clients with their businesses, in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(
-        memory,
-        request,
-        asked,
-        ({ clients }) => clients,
-        (client) => client,
-      )
-    },
+    ...readSlice(memory, {
+      records: ({ clients }) => clients,
+      shown: (client) => client,
+      stored: (client) => client,
+      isWanted: ({ status, business }, { statuses, businessId }: ClientFilter) =>
+        isOneOf(statuses, status) && isValue(businessId, business.id),
+    }),
 
     async create(creation) {
       const client = draft(memory, creation, ({ id }) => id)
@@ -45,21 +43,6 @@ export function createClientStore(memory: Memory): ClientStore {
           }
         },
       })
-    },
-
-    async list(organizationId, { statuses, businessId }, limit, before) {
-      const { clients } = memory.organization(organizationId)
-      return listRecords([...clients.values()].map(withUpdatedAt(clients)), {
-        limit,
-        before,
-        isWanted: ({ status, business }) => isOneOf(statuses, status) && isValue(businessId, business.id),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { clients } = memory.organization(organizationId)
-      const stored = clients.get(id)
-      return getRecord(stored && withUpdatedAt(clients)(stored))
     },
   }
 }

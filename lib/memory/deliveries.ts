@@ -120,7 +120,7 @@ function recoverDeliveries(
   // The delivery that an earlier try of the same call recovered, with an answer that was lost.
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
-    .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
+    .filter(({ id }) => id !== before && ids.includes(id))
     .filter(isRecoverable)
     .slice(0, limit)
   for (const delivery of recovered) {
@@ -131,7 +131,7 @@ function recoverDeliveries(
     countInEntry(memory, organization, entry, { recovered: recovered.length })
     memory.wakeUp.signal()
   }
-  const again = before !== undefined && ids?.includes(before) ? [before] : []
+  const again = before !== undefined && ids.includes(before) ? [before] : []
   return [...recovered.map(({ id }) => id), ...again]
 }
 

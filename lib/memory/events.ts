@@ -1,7 +1,14 @@
 import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
 import type { EventStore } from '../resources/publishing.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import type { DeliveryProgress, Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
+import type {
+  DeliveryProgress,
+  Memory,
+  Organization,
+  StoredDelivery,
+  StoredEndpoint,
+  StoredEvent,
+} from './state.ts'
 
 /** The reason of a skipped delivery. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
@@ -40,8 +47,17 @@ export function storeEvent(memory: Memory, organization: Organization, event: Ev
   const deliveries = [...organization.endpoints.values()]
     .filter((endpoint) => isWanted(endpoint, record))
     .map((endpoint) => fanOut(memory, organization, record, endpoint))
-  organization.events.set(record.id, { record, deliveries, onlyEndpointId: null })
+  addEvent(memory, organization, { record, deliveries, onlyEndpointId: null })
   if (deliveries.some(({ state }) => state === 'pending')) memory.wakeUp.signal()
+}
+
+/** Adds an event that is published now. */
+export function addEvent(
+  { clock, ids }: Memory,
+  { events }: Organization,
+  event: Omit<StoredEvent, 'publishedAt' | 'place'>,
+): void {
+  events.set(event.record.id, { ...event, publishedAt: clock(), place: ids('dlv') })
 }
 
 function isWanted({ isRemoved, record: { types } }: StoredEndpoint, { type }: EventRecord): boolean {

@@ -1,15 +1,9 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Business } from '../resources/businesses.ts'
 import type { Client } from '../resources/clients.ts'
-import {
-  IMPORT_KINDS,
-  type ImportedRecord,
-  type ImportRefusal,
-  type ImportState,
-  type ImportStore,
-} from '../resources/imports.ts'
+import type { ImportedRecord, ImportRefusal, ImportState, ImportStore } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
-import { decimalsOf, subtract, withDecimals } from '../resources/money.ts'
+import { subtract, withDecimals } from '../resources/money.ts'
+import { RECORD_KINDS, RECORD_TABLES } from '../resources/record-tables.ts'
 import { storeClient } from './clients.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -31,7 +25,7 @@ export function createImportStore(memory: Memory): ImportStore {
       })
       if (refusals.length > 0) return { outcome: 'refused', refusals }
       // In the order of the kinds: clients keep their business, and payments take the decimals of their invoice.
-      for (const kind of IMPORT_KINDS) {
+      for (const kind of RECORD_KINDS) {
         for (const imported of added) if (imported.kind === kind) store(organization, imported)
       }
       return { outcome: 'imported', states }
@@ -44,60 +38,47 @@ export function createImportStore(memory: Memory): ImportStore {
 function stateOf(organization: Organization, imported: ImportedRecord): ImportState {
   const stored = storedOf(organization, imported)
   if (stored === null) return 'added'
-  return isDeepStrictEqual(stored, valuesOf(imported)) ? 'known' : 'different'
+  const given = rowOf(organization, imported)
+  const fields = [...Object.keys(RECORD_TABLES[imported.kind].columns), 'businessId']
+  const isSame = fields.every((field) => Reflect.get(stored, field) === Reflect.get(given, field))
+  return isSame ? 'known' : 'different'
 }
 
-/** The values of an imported record that are compared. */
-function valuesOf(imported: ImportedRecord): object {
+/** The stored record of the same id; null if there is none. */
+function storedOf(organization: Organization, { kind, record: { id } }: ImportedRecord): object | null {
+  if (kind !== 'client') return organization[COLLECTIONS[kind]].get(id) ?? null
+  const stored = organization.clients.get(id)
+  return stored ? { ...stored, businessId: stored.business.id } : null
+}
+
+const COLLECTIONS = {
+  business: 'businesses',
+  lead: 'leads',
+  proposal: 'proposals',
+  invoice: 'invoices',
+  payment: 'payments',
+  project: 'projects',
+} as const
+
+/** The record as the organization keeps it: a client without the business. */
+function rowOf(organization: Organization, imported: ImportedRecord): object {
   switch (imported.kind) {
     case 'proposal': {
-      const { minorUnits: _, place: __, ...values } = imported.record
-      return values
+      const { place: _, signature, ...proposal } = imported.record
+      return { ...proposal, ...(signature ?? { signedBy: null, signedAt: null }) }
     }
     case 'invoice': {
-      const { minorUnits: _, place: __, ...values } = imported.record
-      return values
+      const { place: _, ...invoice } = imported.record
+      return invoice
+    }
+    case 'payment': {
+      const { invoiceId, amount } = imported.record
+      const decimals = organization.invoices.get(invoiceId)?.minorUnits
+      const exact = decimals === undefined ? null : withDecimals(amount, decimals)
+      return { ...imported.record, amount: exact ?? amount }
     }
     default:
       return imported.record
-  }
-}
-
-/** The stored record of the same id, with the same fields; null if there is none. */
-function storedOf(organization: Organization, imported: ImportedRecord): object | null {
-  const { id } = imported.record
-  switch (imported.kind) {
-    case 'business':
-      return organization.businesses.get(id) ?? null
-    case 'client': {
-      const stored = organization.clients.get(id)
-      if (!stored) return null
-      const { business, ...client } = stored
-      return { ...client, businessId: business.id }
-    }
-    case 'lead': {
-      const stored = organization.leads.get(id)
-      return stored ? { ...stored.lead, businessId: stored.businessId } : null
-    }
-    case 'proposal': {
-      const stored = organization.proposals.get(id)
-      if (!stored) return null
-      const { decimals: _, ...proposal } = stored
-      return { ...proposal, signature: organization.signatures.get(id) ?? null }
-    }
-    case 'invoice':
-      return organization.invoices.get(id) ?? null
-    case 'payment': {
-      const stored = organization.payments.get(id)
-      if (!stored) return null
-      const { amount } = imported.record
-      return {
-        ...stored,
-        amount: withDecimals(amount, decimalsOf(stored.amount)) === stored.amount ? amount : stored.amount,
-      }
-    }
-    case 'project':
-      return organization.projects.get(id) ?? null
   }
 }
 
@@ -148,7 +129,7 @@ function paymentRefusal(
   const given = added.find(({ kind, record }) => kind === 'invoice' && record.id === invoiceId)
   const invoice = invoices.get(invoiceId) ?? (given?.kind === 'invoice' ? given.record : undefined)
   if (!invoice) return 'no_invoice'
-  const decimals = decimalsOf(invoice.total)
+  const decimals = invoice.minorUnits
   if (withDecimals(amount, decimals) === null) return 'too_fine'
   const own = added.flatMap((imported) => (imported.kind === 'payment' ? [imported.record] : []))
   const left = [...payments.values(), ...own]
@@ -167,42 +148,13 @@ function isNumberTaken(records: ReadonlyMap<string, { readonly number: string }>
 // --- Writing ---
 
 function store(organization: Organization, imported: ImportedRecord): void {
-  const { id } = imported.record
-  switch (imported.kind) {
-    case 'business':
-      organization.businesses.set(id, imported.record)
-      return
-    case 'client':
-      storeClient(organization, toClient(organization, imported.record))
-      return
-    case 'lead': {
-      const { businessId, ...lead } = imported.record
-      organization.leads.set(id, { lead, businessId })
-      return
-    }
-    case 'proposal': {
-      const { minorUnits: decimals, place, signature, ...proposal } = imported.record
-      organization.proposals.set(id, { ...proposal, decimals })
-      if (signature) organization.signatures.set(id, signature)
-      moveSeries(organization, place)
-      return
-    }
-    case 'invoice': {
-      const { minorUnits: _, place, ...invoice } = imported.record
-      organization.invoices.set(id, invoice)
-      moveSeries(organization, place)
-      return
-    }
-    case 'payment': {
-      const { invoiceId, amount } = imported.record
-      const decimals = decimalsOf(organization.invoices.get(invoiceId)?.total ?? amount)
-      const exact = withDecimals(amount, decimals) ?? amount
-      organization.payments.set(id, { ...imported.record, amount: exact })
-      return
-    }
-    case 'project':
-      organization.projects.set(id, imported.record)
+  if (imported.kind === 'client') {
+    storeClient(organization, toClient(organization, imported.record))
+    return
   }
+  const records: Map<string, unknown> = organization[COLLECTIONS[imported.kind]]
+  records.set(imported.record.id, rowOf(organization, imported))
+  if ('place' in imported.record) moveSeries(organization, imported.record.place)
 }
 
 function toClient(

@@ -1,4 +1,5 @@
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { shownFields } from '../resources/columns.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import {
   DUE_STATUSES,
@@ -6,37 +7,37 @@ import {
   type InvoiceFilter,
   type InvoiceRecord,
   type InvoiceRefusal,
+  type InvoiceRow,
   type InvoiceStore,
+  invoiceTable,
   type OverdueRequest,
   type PaidInvoice,
   type Payment,
   type Settlement,
-  type StoredInvoice,
 } from '../resources/invoices.ts'
-import { decimalsOf, isZero, subtract, withDecimals } from '../resources/money.ts'
+import { isZero, subtract, withDecimals } from '../resources/money.ts'
 import type { Change } from '../writes/change.ts'
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { storeEvent } from './events.ts'
-import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
+import { isOneOf, isValue, listRecords } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(
-        memory,
-        request,
-        asked,
-        ({ invoices }) => invoices,
-        (invoice) => invoice,
-      )
-    },
+    ...readSlice(memory, {
+      records: ({ invoices }) => invoices,
+      shown,
+      stored: shown,
+      isWanted: (invoice, filter: InvoiceFilter) =>
+        isSelected(invoice, filter) && (!isByDueDate(filter) || isDue(invoice, filter)),
+      keyOf: (filter) => (isByDueDate(filter) ? sortKeyOf : undefined),
+    }),
 
     async create(creation) {
       const invoice = draft(memory, creation, ({ id }) => id)
@@ -45,12 +46,13 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       if (judged) return judged
       const money = moneyOf(record)
       const number = numberOf(organization, organization.invoices, record)
-      const write = (): void => storeOnce(organization.invoices, record.id, toInvoice(record, number, money))
+      const row = { ...record, ...money, number }
+      const write = (): void => storeOnce(organization.invoices, row.id, row)
       return { ...commit(invoice, write, { number }), number }
     },
 
     async change(change) {
-      return applyChange<Invoice, Invoice, InvoiceRefusal>(memory, change, {
+      return applyChange<InvoiceRow, Invoice, InvoiceRefusal>(memory, change, {
         ...theInvoice(change.recordId),
         decide(invoice, { invoices }) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
@@ -59,7 +61,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
           const isDated = changes.issueDate !== undefined || changes.dueDate !== undefined
           if (isDated && changed.dueDate < changed.issueDate) return { refused: 'due_before_issue' }
           return {
-            representation: changed,
+            representation: shown(changed),
             write: () => invoices.set(changed.id, changed),
             events: change.events,
           }
@@ -69,14 +71,14 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async pay(change) {
       const { payment } = change.set
-      return applyChange<Invoice, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
+      return applyChange<InvoiceRow, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
         ...theInvoice(change.recordId),
         represent: (invoice, { payments }) => {
           const { invoiceId: _, ...stored } = payments.get(payment.id) ?? {
             ...payment,
             invoiceId: invoice.id,
           }
-          return { invoice, payment: stored }
+          return { invoice: shown(invoice), payment: stored }
         },
         decide: (invoice, organization) => pay(invoice, organization, change),
       })
@@ -95,23 +97,6 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
     },
 
-    async list(organizationId, filter, limit, before) {
-      const isByDueDate = filter.dueAfter !== undefined || filter.dueBefore !== undefined
-      const { invoices } = memory.organization(organizationId)
-      return listRecords<StoredInvoice>([...invoices.values()].map(withUpdatedAt(invoices)), {
-        limit,
-        before,
-        isWanted: (invoice) => isSelected(invoice, filter) && (!isByDueDate || isDue(invoice, filter)),
-        ...(isByDueDate ? { keyOf: sortKeyOf } : {}),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { invoices } = memory.organization(organizationId)
-      const stored = invoices.get(id)
-      return getRecord(stored && withUpdatedAt(invoices)(stored))
-    },
-
     async listPayments(organizationId, invoiceId, limit, before) {
       const { invoices, payments } = memory.organization(organizationId)
       if (!invoices.has(invoiceId)) return null
@@ -120,6 +105,10 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       return listRecords(plain, { limit, before, isWanted: () => true })
     },
   }
+}
+
+function isByDueDate({ dueAfter, dueBefore }: InvoiceFilter): boolean {
+  return dueAfter !== undefined || dueBefore !== undefined
 }
 
 function isSelected({ status, number }: Invoice, filter: InvoiceFilter): boolean {
@@ -138,13 +127,20 @@ function theInvoice(id: string) {
   return {
     find: ({ invoices }: Organization) => invoices.get(id),
     stateOf: ({ status }: Invoice) => status,
-    represent: (invoice: Invoice) => invoice,
+    represent: shown,
   }
 }
 
+/** The invoice as the API shows it. */
+function shown(invoice: InvoiceRow): Invoice {
+  return shownFields<Fields, Invoice>(invoiceTable, invoice)
+}
+
+type Fields = Omit<InvoiceRow, 'amountDue'>
+
 // --- Money ---
 
-type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
+type Money = Pick<InvoiceRow, 'total' | 'amountPaid' | 'amountDue' | 'minorUnits'>
 
 /** Writes the money of a new invoice with the decimals of the currency, and computes the amount due. */
 function moneyOf(invoice: InvoiceRecord): Money {
@@ -158,19 +154,15 @@ function moneyOf(invoice: InvoiceRecord): Money {
       'Cannot create the record because its money breaks a rule of its currency',
     )
   }
-  return { total, amountPaid, amountDue }
-}
-
-function toInvoice({ minorUnits: _, ...invoice }: InvoiceRecord, number: string, money: Money): Invoice {
-  return { ...invoice, ...money, number }
+  return { total, amountPaid, amountDue, minorUnits: decimals }
 }
 
 function pay(
-  invoice: Invoice,
+  invoice: InvoiceRow,
   { invoices, payments }: Organization,
   { set, events }: Change<Settlement>,
 ): Decision<PaidInvoice, 'too_fine' | 'overpaid'> {
-  const decimals = decimalsOf(invoice.total)
+  const decimals = invoice.minorUnits
   const amount = withDecimals(set.payment.amount, decimals)
   if (amount === null) return { refused: 'too_fine' }
   const amountDue = subtract(invoice.amountDue, amount, decimals)
@@ -181,7 +173,7 @@ function pay(
   const paid = { ...invoice, status, amountPaid, amountDue }
   const payment = { ...set.payment, amount }
   return {
-    representation: { invoice: paid, payment },
+    representation: { invoice: shown(paid), payment },
     write() {
       invoices.set(paid.id, paid)
       payments.set(payment.id, { ...payment, invoiceId: paid.id })
@@ -196,7 +188,7 @@ function pay(
 function dueBefore(
   organization: Organization,
   asOf: string,
-): { readonly organization: Organization; readonly invoice: Invoice }[] {
+): { readonly organization: Organization; readonly invoice: InvoiceRow }[] {
   return [...organization.invoices.values()]
     .filter(({ status, dueDate }) => ['issued', 'partially_paid'].includes(status) && dueDate < asOf)
     .map((invoice) => ({ organization, invoice }))
@@ -210,12 +202,12 @@ function sortKeyOf({ dueDate, id }: Invoice): string {
 function markOverdue(
   memory: Memory,
   organization: Organization,
-  invoice: Invoice,
+  invoice: InvoiceRow,
   { event }: OverdueRequest,
 ): Invoice {
   const marked = { ...invoice, status: 'overdue' }
   organization.invoices.set(marked.id, marked)
   const eventId = memory.ids('evt')
   storeEvent(memory, organization, { ...event, id: eventId, body: render(event.body, marked, { eventId }) })
-  return { ...marked }
+  return shown(marked)
 }

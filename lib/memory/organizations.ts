@@ -1,5 +1,7 @@
 import type { OrganizationStore } from '../access/organizations.ts'
-import { type Business, FORGOTTEN_NAME, forgottenBusiness } from '../resources/businesses.ts'
+import { type Business, forgottenBusiness } from '../resources/businesses.ts'
+import { forgotten } from '../resources/columns.ts'
+import { proposalTable } from '../resources/proposals.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of organizations in memory: one part does everything. */
@@ -24,7 +26,7 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
       if (!business) return null
       const counts = {
         businesses: forgetRecord(organization, business),
-        proposals: forgetSignatures(organization, proposalIds),
+        proposals: forgetProposals(organization, proposalIds),
         ...forgetEvents(organization, businessId),
         idempotency: forgetReplies(organization, businessId),
       }
@@ -34,7 +36,7 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
 }
 
 function forgetRecord({ businesses, clients, clientsOfBusinesses }: Organization, before: Business): number {
-  const business = forgottenBusiness(before.id)
+  const business = forgottenBusiness(before)
   if (JSON.stringify({ ...before, ...business }) === JSON.stringify(before)) return 0
   businesses.set(business.id, business)
   const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
@@ -42,16 +44,14 @@ function forgetRecord({ businesses, clients, clientsOfBusinesses }: Organization
   return 1
 }
 
-function forgetSignatures({ proposals, signatures }: Organization, ids: readonly string[]): number {
-  let changed = 0
-  for (const id of new Set(ids)) {
-    const [proposal, signature] = [proposals.get(id), signatures.get(id)]
-    if (!proposal || !signature || signature.signedBy === FORGOTTEN_NAME) continue
-    signatures.set(id, { ...signature, signedBy: FORGOTTEN_NAME })
-    proposals.set(id, proposal)
-    changed++
-  }
-  return changed
+function forgetProposals({ proposals }: Organization, ids: readonly string[]): number {
+  const personal = [...new Set(ids)].flatMap((id) => {
+    const proposal = proposals.get(id)
+    return proposal && proposal.signedBy !== null ? [proposal] : []
+  })
+  const changed = personal.filter((proposal) => proposal.signedBy !== forgotten(proposalTable).signedBy)
+  for (const proposal of changed) proposals.set(proposal.id, { ...proposal, ...forgotten(proposalTable) })
+  return changed.length
 }
 
 /** The types whose events name a business; the first two show it too. */
@@ -112,7 +112,7 @@ function forgetIn(text: string, businessId: string): string {
     JSON.parse(text, (_, value) => {
       if (value?.id !== businessId || typeof value.name !== 'string') return value
       isShown = true
-      return forgottenBusiness(businessId)
+      return forgottenBusiness(value)
     }),
   )
   return isShown ? forgotten : text

@@ -1,22 +1,19 @@
-import type { ProjectStore } from '../resources/projects.ts'
-import { admitToPage } from './admission.ts'
+import type { ProjectFilter, ProjectStore } from '../resources/projects.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, storeOnce } from './creation.ts'
-import { getRecord, isOneOf, listRecords, withUpdatedAt } from './record-list.ts'
+import { isOneOf } from './record-list.ts'
+import { readSlice } from './record-slice.ts'
 import type { Memory } from './state.ts'
 
 /** Creates the slice of projects in memory. */
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(
-        memory,
-        request,
-        asked,
-        ({ projects }) => projects,
-        (project) => project,
-      )
-    },
+    ...readSlice(memory, {
+      records: ({ projects }) => projects,
+      shown: (project) => project,
+      stored: (project) => project,
+      isWanted: ({ status }, { statuses }: ProjectFilter) => isOneOf(statuses, status),
+    }),
 
     async create(creation) {
       const project = draft(memory, creation, ({ id }) => id)
@@ -38,21 +35,6 @@ export function createProjectStore(memory: Memory): ProjectStore {
           }
         },
       })
-    },
-
-    async list(organizationId, { statuses }, limit, before) {
-      const { projects } = memory.organization(organizationId)
-      return listRecords([...projects.values()].map(withUpdatedAt(projects)), {
-        limit,
-        before,
-        isWanted: ({ status }) => isOneOf(statuses, status),
-      })
-    },
-
-    async get(organizationId, id) {
-      const { projects } = memory.organization(organizationId)
-      const stored = projects.get(id)
-      return getRecord(stored && withUpdatedAt(projects)(stored))
     },
   }
 }

@@ -7,22 +7,17 @@ import type {
 import { countInEntry } from './audit.ts'
 import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
-/** An event with the place of the event in the order of a purge. */
+/** An event with its owner. */
 interface OldEvent {
   readonly organization: Organization
   readonly event: StoredEvent
-  readonly createdAt: number
 }
-
-/** Place after which a purge continues: creation time, organization, and event id. */
-type Place = readonly [createdAt: number, organizationId: string, eventId: string]
 
 /** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   const { eventsAfterMs, limit, cursor = null, entry } = request
   const now = memory.clock()
-  const place = cursor === null ? null : (JSON.parse(cursor) as Place)
-  const old = findOldEvents(memory, now - eventsAfterMs, place)
+  const old = findOldEvents(memory, now - eventsAfterMs, cursor ?? '')
   const purgeable = old.filter(({ event }) => !event.deliveries.some(isToBeSent))
   const purged = purgeable.slice(0, limit)
   for (const { organization, event } of purged) forget(organization, event)
@@ -36,10 +31,9 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
     idempotencyKeys += purgeIdempotencyKeys(organization, now, limit - idempotencyKeys)
     purgeEndpoints(organization)
   }
-  const last = purged.at(-1)
   const isDone = purged.length === purgeable.length && idempotencyKeys < limit
-  const next = last === undefined ? place : placeOf(last)
-  return { events: purged.length, idempotencyKeys, next: isDone ? null : JSON.stringify(next) }
+  const next = purged.at(-1)?.event.place ?? cursor ?? ''
+  return { events: purged.length, idempotencyKeys, next: isDone ? null : next }
 }
 
 /** Purges the next part: see `DeliveryStore.continuePurge`. In a single process each part begins with the oldest event. */
@@ -50,40 +44,24 @@ export function continuePurge(
   const begunAt = performance.now()
   const { events, idempotencyKeys, next } = purge(memory, { eventsAfterMs, limit })
   const oldBefore = memory.clock() - eventsAfterMs
-  const left = findOldEvents(memory, oldBefore, null).find(({ event }) => !event.deliveries.some(isToBeSent))
+  const left = findOldEvents(memory, oldBefore, '').find(({ event }) => !event.deliveries.some(isToBeSent))
   return {
     events,
     days: 0,
     idempotencyKeys,
     isDone: next === null,
     waitMs: (performance.now() - begunAt) * (1 / share - 1),
-    lagMs: left === undefined ? 0 : oldBefore - left.createdAt,
+    lagMs: left === undefined ? 0 : oldBefore - left.event.publishedAt,
     retained: [],
   }
 }
 
-/** Finds the events created before a moment and after a place, in the order of a purge. */
-function findOldEvents(memory: Memory, before: number, place: Place | null): readonly OldEvent[] {
+/** Finds the events published before a moment and after a place, oldest first. */
+function findOldEvents(memory: Memory, before: number, after: string): readonly OldEvent[] {
   return [...memory.organizations()]
-    .flatMap((organization) =>
-      [...organization.events.values()].map((event) => ({
-        organization,
-        event,
-        createdAt: Date.parse(event.record.createdAt),
-      })),
-    )
-    .filter((one) => one.createdAt < before && (place === null || comparePlaces(placeOf(one), place) > 0))
-    .sort((one, other) => comparePlaces(placeOf(one), placeOf(other)))
-}
-
-function placeOf({ createdAt, organization, event }: OldEvent): Place {
-  return [createdAt, organization.id, event.record.id]
-}
-
-function comparePlaces(one: Place, other: Place): number {
-  const index = one.findIndex((part, position) => part !== other[position])
-  if (index === -1) return 0
-  return (one[index] ?? '') < (other[index] ?? '') ? -1 : 1
+    .flatMap((organization) => [...organization.events.values()].map((event) => ({ organization, event })))
+    .filter(({ event: { publishedAt, place } }) => publishedAt < before && place > after)
+    .sort((one, other) => (one.event.place < other.event.place ? -1 : 1))
 }
 
 function forget({ events, deliveries }: Organization, event: StoredEvent): void {

@@ -5,10 +5,10 @@ import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Business } from '../resources/businesses.ts'
 import type { Client } from '../resources/clients.ts'
-import type { Invoice, Payment } from '../resources/invoices.ts'
-import type { LeadRecord } from '../resources/leads.ts'
+import type { InvoiceRow, Payment } from '../resources/invoices.ts'
+import type { LeadRow } from '../resources/leads.ts'
 import type { Project } from '../resources/projects.ts'
-import type { Proposal, ProposalSignature } from '../resources/proposals.ts'
+import type { ProposalRow } from '../resources/proposals.ts'
 import type { DeliveryAttempt, DeliveryState } from '../webhooks/deliveries.ts'
 import type { EndpointRecord, EndpointState } from '../webhooks/endpoints.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -26,12 +26,6 @@ export interface StoredApiKey {
   lastUsedAt: string | null
   /** The time at which the key's bucket will be full again. */
   bucketFullAt: number
-}
-
-/** A proposal with the fields that the API does not show. */
-export interface StoredProposalRecord extends Proposal {
-  /** Decimals of the currency. */
-  readonly decimals: number
 }
 
 /** The answer under an idempotency key. */
@@ -64,6 +58,9 @@ export interface StoredEndpoint {
 /** An event with the deliveries of the event. */
 export interface StoredEvent {
   readonly record: EventRecord
+  readonly publishedAt: number
+  /** Sorts the events of all organizations in the order of recording. */
+  readonly place: string
   readonly deliveries: readonly StoredDelivery[]
   /** The only endpoint of an event of a backfill; null for every other event. */
   readonly onlyEndpointId: string | null
@@ -101,10 +98,9 @@ export interface Organization {
   readonly apiKeys: Map<string, StoredApiKey>
   readonly businesses: Map<string, Business>
   readonly clients: SyncedRecords<Client>
-  readonly leads: SyncedRecords<LeadRecord>
-  readonly invoices: SyncedRecords<Invoice>
-  readonly proposals: SyncedRecords<StoredProposalRecord>
-  readonly signatures: Map<string, ProposalSignature>
+  readonly leads: SyncedRecords<LeadRow>
+  readonly invoices: SyncedRecords<InvoiceRow>
+  readonly proposals: SyncedRecords<ProposalRow>
   readonly payments: Map<string, Payment & { readonly invoiceId: string }>
   /** The client of each business that became a client. */
   readonly clientsOfBusinesses: Map<string, string>
@@ -190,7 +186,6 @@ function createOrganization(id: string, changes: ChangeCount, clock: Clock): Org
     leads: createSyncedRecords(changes, clock),
     invoices: createSyncedRecords(changes, clock),
     proposals: createSyncedRecords(changes, clock),
-    signatures: new Map(),
     payments: new Map(),
     clientsOfBusinesses: new Map(),
     numbers: new Map(),

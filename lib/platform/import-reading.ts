@@ -1,117 +1,28 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { MomentSchema, oneOf, read, whole, withoutUndefined } from '../base/host-input.ts'
-import type { IdKind } from '../base/ids.ts'
+import { oneOf, read, withoutUndefined } from '../base/host-input.ts'
 import type { Business } from '../resources/businesses.ts'
 import { formatNumber } from '../resources/document-numbers.ts'
-import { IMPORT_KINDS, type ImportedRecord, type ImportKind, type SeriesPlace } from '../resources/imports.ts'
+import type { ImportedRecord, SeriesPlace } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
 import { scoreBand } from '../resources/leads.ts'
 import { isAsFineAs, isZero, subtract, withDecimals } from '../resources/money.ts'
+import { RECORD_KINDS, type RecordKind } from '../resources/record-tables.ts'
 import type { CallTools } from './calls.ts'
-import { STATUSES } from './clients.ts'
-import { INVOICE_STATUSES, PROJECT_STATUSES, PROPOSAL_STATUSES } from './import-records.ts'
 import {
-  AmountSchema,
-  amount,
-  CurrencySchema,
-  MoneySchema,
-  NumberSchema,
-  SignedAmountSchema,
-  TitleSchema,
-} from './inputs.ts'
-import { STAGES } from './leads.ts'
-import { BILLING_TYPES } from './projects.ts'
+  BusinessFields,
+  ClientFields,
+  InvoiceFields,
+  LeadFields,
+  PartFields,
+  PaymentFields,
+  ProjectFields,
+  ProposalFields,
+  SignatureFields,
+} from './import-records.ts'
 
-// Reads given records. Longer than 250 lines: the fields and the rules of six kinds of records stand side by side.
-
-// --- Inputs ---
-
-const moneyRequirement =
-  'must be a decimal string such as "1250.000", with at most 15 digits before the point'
-/** Money that may be zero. */
-const WholeMoneySchema = v.pipe(
-  v.string(moneyRequirement),
-  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text), moneyRequirement),
-)
-
-/** An id that lists of the API can continue after. */
-function ownId(kind: IdKind) {
-  const requirement = `must be ${kind}_ and 1 to 59 letters, digits, hyphens and underscores`
-  const pattern = new RegExp(`^${kind}_[A-Za-z0-9_-]{1,59}$`)
-  return v.pipe(
-    v.string(requirement),
-    v.check((id) => pattern.test(id), requirement),
-  )
-}
-
-function orNull<Schema extends v.GenericSchema>(schema: Schema) {
-  return v.optional(v.nullable(schema), null)
-}
-
-const BusinessFields = v.object({
-  id: ownId('biz'),
-  name: field.text(1, 150),
-  category: orNull(field.text(0, 80)),
-  city: orNull(field.text(0, 80)),
-  email: orNull(field.email()),
-  phone: orNull(field.text(0, 30)),
-})
-const ClientFields = v.object({
-  id: ownId('cli'),
-  status: oneOf(STATUSES),
-  totalRevenue: v.optional(SignedAmountSchema, 0),
-  monthlyRevenue: v.optional(SignedAmountSchema, 0),
-  convertedAt: MomentSchema,
-  business: v.exactOptional(v.record(v.string(), v.unknown())),
-  businessId: v.exactOptional(ownId('biz')),
-})
-const LeadFields = v.object({
-  id: ownId('lead'),
-  stage: oneOf(STAGES),
-  leadScore: orNull(amount(0, 100)),
-  expectedValue: orNull(AmountSchema),
-  createdAt: MomentSchema,
-  businessId: ownId('biz'),
-})
-const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
-const MinorUnitsSchema = v.exactOptional(whole(0, 4))
-const ProposalFields = v.object({
-  id: ownId('prop'),
-  number: NumberSchema,
-  title: TitleSchema,
-  status: oneOf(PROPOSAL_STATUSES),
-  version: v.optional(whole(1, 2_147_483_647), 1),
-  total: AmountSchema,
-  monthlyTotal: v.optional(AmountSchema, 0),
-  currency: CurrencySchema,
-  minorUnits: MinorUnitsSchema,
-  signature: orNull(v.record(v.string(), v.unknown())),
-})
-const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
-const PaymentFields = v.object({ ...PartFields.entries, invoiceId: ownId('inv') })
-const InvoiceFields = v.object({
-  id: ownId('inv'),
-  number: NumberSchema,
-  status: oneOf(INVOICE_STATUSES),
-  currency: CurrencySchema,
-  issueDate: MomentSchema,
-  dueDate: MomentSchema,
-  total: WholeMoneySchema,
-  amountPaid: v.exactOptional(WholeMoneySchema),
-  minorUnits: MinorUnitsSchema,
-  payments: v.exactOptional(
-    v.pipe(v.array(v.unknown(), 'must be an array'), v.maxLength(1000, 'must be at most 1000 payments')),
-  ),
-})
-const ProjectFields = v.object({
-  id: ownId('proj'),
-  name: TitleSchema,
-  status: oneOf(PROJECT_STATUSES),
-  billingType: oneOf(BILLING_TYPES),
-  value: AmountSchema,
-})
+// Reads given records.
 
 /** Fields that follow from others, and the time of the latest change: ignored, because reads and exports show them. */
 const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt']
@@ -122,13 +33,13 @@ const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt'
 export interface GivenRecord {
   /** Names the record in messages: `record 17 (client cli_42)`. */
   readonly name: string
-  readonly kind: ImportKind
+  readonly kind: RecordKind
   readonly id: string
   readonly rows: readonly ImportedRecord[]
 }
 
 const EnvelopeSchema = v.object({
-  kind: oneOf(IMPORT_KINDS),
+  kind: oneOf(RECORD_KINDS),
   record: v.record(v.string(), v.unknown(), 'must be an object'),
 })
 
@@ -162,7 +73,7 @@ export function readGivenRecord(
   return { name, kind, id: String(record.id), rows }
 }
 
-function nameOf(place: string, kind: ImportKind, id: string): string {
+function nameOf(place: string, kind: RecordKind, id: string): string {
   return `${place} (${kind} ${id.slice(0, 64)})`
 }
 
@@ -180,7 +91,7 @@ interface Reading {
 
 type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
 
-const READERS: Readonly<Record<ImportKind, Reader>> = {
+const READERS: Readonly<Record<RecordKind, Reader>> = {
   business: (record, { readFields }) => [{ kind: 'business', record: readFields(BusinessFields, record) }],
   client: readClient,
   lead(record, { readFields }) {

@@ -1,9 +1,23 @@
-import type { ImportKind } from '../resources/imports.ts'
-import type { ClientStatus } from './clients.ts'
-import type { LeadStage } from './leads.ts'
-import type { BillingType } from './projects.ts'
+import * as v from 'valibot'
+import * as field from '../base/fields.ts'
+import { MomentSchema, oneOf, whole } from '../base/host-input.ts'
+import type { IdKind } from '../base/ids.ts'
+import { CreateBusinessInputSchema } from '../resources/businesses.ts'
+import type { RecordKind } from '../resources/record-tables.ts'
+import { STATUSES } from './clients.ts'
+import {
+  AmountSchema,
+  amount,
+  CurrencySchema,
+  MoneySchema,
+  NumberSchema,
+  SignedAmountSchema,
+  TitleSchema,
+} from './inputs.ts'
+import { STAGES } from './leads.ts'
+import { BILLING_TYPES } from './projects.ts'
 
-// The records that a host imports.
+// The records that a host imports, each with the host's own id: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores.
 
 /** The statuses of an imported proposal. */
 export const PROPOSAL_STATUSES = ['draft', 'sent', 'accepted', 'rejected'] as const
@@ -12,97 +26,147 @@ export const INVOICE_STATUSES = ['draft', 'issued', 'partially_paid', 'paid', 'o
 /** The statuses of an imported project. */
 export const PROJECT_STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
 
-type Moment = Date | string
+// --- Inputs ---
 
-/** A business with the host's own id, `biz_` and 1 to 59 letters, digits, hyphens and underscores. */
-export interface ImportedBusiness {
-  readonly id: string
-  /** 1 to 150 characters. */
-  readonly name: string
-  readonly category?: string | null | undefined
-  readonly city?: string | null | undefined
-  readonly email?: string | null | undefined
-  readonly phone?: string | null | undefined
+const moneyRequirement =
+  'must be a decimal string such as "1250.000", with at most 15 digits before the point'
+/** Money that may be zero. */
+const WholeMoneySchema = v.pipe(
+  v.string(moneyRequirement),
+  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text), moneyRequirement),
+)
+
+/** An id that lists of the API can continue after. */
+function ownId(kind: IdKind) {
+  const requirement = `must be ${kind}_ and 1 to 59 letters, digits, hyphens and underscores`
+  const pattern = new RegExp(`^${kind}_[A-Za-z0-9_-]{1,59}$`)
+  return v.pipe(
+    v.string(requirement),
+    v.check((id) => pattern.test(id), requirement),
+  )
 }
 
-/** A client with the host's own id, `cli_…`, and either the business or the id of a business that is imported before. */
-export interface ImportedClient {
-  readonly id: string
-  readonly status: ClientStatus
-  /** Default 0. */
-  readonly totalRevenue?: number | undefined
-  /** Default 0. */
-  readonly monthlyRevenue?: number | undefined
-  readonly convertedAt: Moment
+/** Optional fields of the API as an import takes them: absent is null. */
+function nullable<Entries extends Record<string, v.ExactOptionalSchema<v.GenericSchema<string>, undefined>>>(
+  entries: Entries,
+): {
+  [Field in keyof Entries]: ReturnType<typeof orNull<Entries[Field]['wrapped']>>
+} {
+  const all = Object.entries(entries).map(([name, { wrapped }]) => [name, orNull(wrapped)])
+  return Object.fromEntries(all)
+}
+
+function orNull<Schema extends v.GenericSchema>(schema: Schema) {
+  return v.optional(v.nullable(schema), null)
+}
+
+const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
+
+/** The fields of an imported business: those of a new business, with a name of one letter or more. */
+export const BusinessFields = v.object({
+  id: ownId('biz'),
+  name: field.text(1, 150),
+  ...nullable(optionalFields),
+})
+/** The fields of an imported record. */
+export const ClientFields = v.object({
+  id: ownId('cli'),
+  status: oneOf(STATUSES),
+  totalRevenue: v.optional(SignedAmountSchema, 0),
+  monthlyRevenue: v.optional(SignedAmountSchema, 0),
+  convertedAt: MomentSchema,
+  business: v.exactOptional(v.record(v.string(), v.unknown())),
+  businessId: v.exactOptional(ownId('biz')),
+})
+/** The fields of an imported record. */
+export const LeadFields = v.object({
+  id: ownId('lead'),
+  stage: oneOf(STAGES),
+  leadScore: orNull(amount(0, 100)),
+  expectedValue: orNull(AmountSchema),
+  createdAt: MomentSchema,
+  businessId: ownId('biz'),
+})
+/** The fields of an imported record. */
+export const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
+const MinorUnitsSchema = v.exactOptional(whole(0, 4))
+/** The fields of an imported record. */
+export const ProposalFields = v.object({
+  id: ownId('prop'),
+  number: NumberSchema,
+  title: TitleSchema,
+  status: oneOf(PROPOSAL_STATUSES),
+  version: v.optional(whole(1, 2_147_483_647), 1),
+  total: AmountSchema,
+  monthlyTotal: v.optional(AmountSchema, 0),
+  currency: CurrencySchema,
+  minorUnits: MinorUnitsSchema,
+  signature: orNull(v.record(v.string(), v.unknown())),
+})
+/** The fields of an imported record. */
+export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
+/** The fields of an imported record. */
+export const PaymentFields = v.object({ ...PartFields.entries, invoiceId: ownId('inv') })
+/** The fields of an imported record. */
+export const InvoiceFields = v.object({
+  id: ownId('inv'),
+  number: NumberSchema,
+  status: oneOf(INVOICE_STATUSES),
+  currency: CurrencySchema,
+  issueDate: MomentSchema,
+  dueDate: MomentSchema,
+  total: WholeMoneySchema,
+  amountPaid: v.exactOptional(WholeMoneySchema),
+  minorUnits: MinorUnitsSchema,
+  payments: v.exactOptional(
+    v.pipe(v.array(v.unknown(), 'must be an array'), v.maxLength(1000, 'must be at most 1000 payments')),
+  ),
+})
+/** The fields of an imported record. */
+export const ProjectFields = v.object({
+  id: ownId('proj'),
+  name: TitleSchema,
+  status: oneOf(PROJECT_STATUSES),
+  billingType: oneOf(BILLING_TYPES),
+  value: AmountSchema,
+})
+
+// --- Types ---
+
+/** The given fields of a record; an optional field may be undefined. */
+type Given<Schema extends v.GenericSchema> = {
+  readonly [Field in keyof v.InferInput<Schema>]:
+    | v.InferInput<Schema>[Field]
+    | (object extends Pick<v.InferInput<Schema>, Field> ? undefined : never)
+}
+
+/** A business. */
+export type ImportedBusiness = Given<typeof BusinessFields>
+/** A client, and either the business or the id of a business that is imported before. Revenues are 0 by default. */
+export interface ImportedClient extends Omit<Given<typeof ClientFields>, 'business'> {
   readonly business?: ImportedBusiness | undefined
-  readonly businessId?: string | undefined
 }
-
-/** A lead with the host's own id, `lead_…`. The band follows from the score. */
-export interface ImportedLead {
-  readonly id: string
-  readonly businessId: string
-  readonly stage: LeadStage
-  readonly leadScore?: number | null | undefined
-  readonly expectedValue?: number | null | undefined
-  readonly createdAt: Moment
-}
-
-/** A proposal with the host's own id, `prop_…`, and number. */
-export interface ImportedProposal {
-  readonly id: string
-  readonly number: string
-  readonly title: string
-  readonly status: (typeof PROPOSAL_STATUSES)[number]
-  /** Default 1. */
-  readonly version?: number | undefined
-  readonly total: number
-  /** Default 0. */
-  readonly monthlyTotal?: number | undefined
-  readonly currency: string
-  /** Decimals of the currency, 0 to 4. Default the decimals of ISO 4217, or of `currencyDecimals`. */
-  readonly minorUnits?: number | undefined
+/** A lead. The band follows from the score. */
+export type ImportedLead = Given<typeof LeadFields>
+/** A proposal with the host's own number. The version is 1 by default, the monthly total 0, `minorUnits` that of the currency. */
+export interface ImportedProposal extends Omit<Given<typeof ProposalFields>, 'signature'> {
   /** Of an accepted proposal only. Default null. */
-  readonly signature?: { readonly signedBy: string; readonly signedAt: Moment } | null | undefined
+  readonly signature?: Given<typeof SignatureFields> | null | undefined
 }
-
-/** An invoice with the host's own id, `inv_…`, and number. Money is in decimal strings. */
-export interface ImportedInvoice {
-  readonly id: string
-  readonly number: string
-  /** Fits the money: `paid` with nothing due, `partially_paid` and `overdue` with something due, the others with nothing paid. */
-  readonly status: (typeof INVOICE_STATUSES)[number]
-  readonly currency: string
-  readonly issueDate: Moment
-  readonly dueDate: Moment
-  readonly total: string
-  /** Default the sum of the payments. */
-  readonly amountPaid?: string | undefined
-  /** Their sum is `amountPaid`. Default: the payments are unknown, or are records of their own. */
-  readonly payments?: readonly Omit<ImportedPayment, 'invoiceId'>[] | undefined
-  /** Decimals of the currency, 0 to 4. Default the decimals of ISO 4217, or of `currencyDecimals`. */
-  readonly minorUnits?: number | undefined
-}
-
 /**
- * A payment with the host's own id, `pay_…`, of an invoice that is imported before. A payment is part of the `amountPaid` of the
- * invoice, and changes no invoice.
+ * An invoice with the host's own number. Money is in decimal strings. The status fits the money: `paid` with nothing due,
+ * `partially_paid` and `overdue` with something due, the others with nothing paid.
  */
-export interface ImportedPayment {
-  readonly id: string
-  readonly invoiceId: string
-  readonly amount: string
-  readonly receivedAt: Moment
+export interface ImportedInvoice extends Omit<Given<typeof InvoiceFields>, 'payments'> {
+  /** Their sum is `amountPaid`. Default: the payments are unknown, or are records of their own. */
+  readonly payments?: readonly Given<typeof PartFields>[] | undefined
 }
-
-/** A project with the host's own id, `proj_…`. */
-export interface ImportedProject {
-  readonly id: string
-  readonly name: string
-  readonly status: (typeof PROJECT_STATUSES)[number]
-  readonly billingType: BillingType
-  readonly value: number
-}
+/**
+ * A payment of an invoice that is imported before. A payment is part of the `amountPaid` of the invoice, and changes no invoice.
+ */
+export type ImportedPayment = Given<typeof PaymentFields>
+/** A project. */
+export type ImportedProject = Given<typeof ProjectFields>
 
 /** A record to be imported. The fields that follow from others, `scoreBand` and `amountDue`, are ignored. */
 export type ImportRecord =
@@ -127,7 +191,7 @@ export interface ImportReport {
   readonly different: readonly {
     /** The place of the given record, from 0. */
     readonly index: number
-    readonly kind: ImportKind
+    readonly kind: RecordKind
     readonly id: string
   }[]
 }

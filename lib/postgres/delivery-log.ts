@@ -9,13 +9,7 @@ import type {
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
-import {
-  deliveryOfId,
-  FINAL_STATES,
-  selectDeliveries,
-  selectRanges,
-  selectRows,
-} from './statements/delivery-selection.ts'
+import { deliveryOfId, selectRanges, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
@@ -31,7 +25,7 @@ export async function listDeliveries(
       filter,
       sql`
       with page as materialized (
-        select delivery.* from ${selectRows(sql, { organizationId, filter, limit, before, order: 'newest' })} as delivery
+        select delivery.* from ${selectRows(sql, { organizationId, filter, limit, before })} as delivery
         order by delivery.id desc
         limit ${limit}::int
       )
@@ -55,7 +49,7 @@ export async function countDeliveries(
   max: number,
   isRecoverable: boolean,
 ): Promise<number> {
-  const selection = { organizationId, filter, limit: max, order: 'newest', isRecoverable } as const
+  const selection = { organizationId, filter, limit: max, isRecoverable }
   const [count] = await database.rowFor(organizationId, (sql, answerTag) =>
     planned(
       filter,
@@ -118,29 +112,20 @@ export async function getDelivery(
   return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
 }
 
-/**
- * Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover` and
- * sql/39-recoveries.sql.
- */
+/** Starts a new round for deliveries in a final state: see `DeliveryStore.recover` and sql/39-recoveries.sql. */
 export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const { endpointId = null, eventId = null, type = null, states = null, since = null, until = null } = filter
-  const [recovered] = await database.rowFor(organizationId, (sql, answerTag) =>
-    planned(
-      filter,
-      sql`
+  const [recovered] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
       select
         business_api.reopen_deliveries(
-          ${organizationId}::text,
-          ${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)},
-          ${endpointId}::text, ${eventId}::text, ${type}::text,
-          ${states === null ? sql`null` : textArray(sql, states)},
-          ${since}::text::timestamptz, ${until}::text::timestamptz, ${limit}::int, ${JSON.stringify(entry)}::text::jsonb
+          ${organizationId}::text, ${textArray(sql, ids)}, ${JSON.stringify(filter)}::text::jsonb, ${limit}::int,
+          ${JSON.stringify(entry)}::text::jsonb
         ),
         ${answerTag}`,
-    ),
   )
   return JSON.parse(recovered ?? '[]') as string[]
 }
@@ -190,19 +175,6 @@ export async function cancelDelivery(
         ${answerTag}`,
   )
   return wasPending === 'true'
-}
-
-/** Builds an array of the ids of the oldest deliveries that a filter selects for recovery. */
-function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limit: number): Fragment {
-  const states = FINAL_STATES.filter((state) => filter.states?.includes(state) ?? true)
-  const selection = {
-    organizationId,
-    filter: { ...filter, states },
-    limit,
-    order: 'oldest',
-    isRecoverable: true,
-  } as const
-  return sql`array(${selectDeliveries(sql, selection)})`
 }
 
 /**

@@ -1,3 +1,4 @@
+import { idPrefixAt } from '../base/ids.ts'
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type {
   EventFilter,
@@ -32,7 +33,8 @@ export function createEventLogStore(database: Database): EventLogStore {
             (
               select pg_catalog.row_to_json(item)::text from (
                 select
-                  event.id, event.type, ${isoTimestamp(sql, 'event.created_at')} as "createdAt",
+                  event.id, event.type,
+                  ${isoTimestamp(sql, 'business_api.published_at(event.delivery_prefix)')} as "createdAt",
                   event.only_endpoint_id as "onlyEndpointId", event.body,
                   (
                     select coalesce(pg_catalog.json_agg(delivery.state), '[]')
@@ -55,8 +57,7 @@ export function createEventLogStore(database: Database): EventLogStore {
         (sql, answerTag) => sql`
           select
             business_api.list_events_since(
-              ${organizationId}::text, ${since}::text::timestamptz, ${limit}::int, ${after?.at ?? null}::text::timestamptz,
-              ${after?.id ?? null}::text
+              ${organizationId}::text, ${after ?? firstPrefixAt(since)}::text, ${limit}::int
             ),
             ${answerTag}`,
       )
@@ -68,7 +69,7 @@ export function createEventLogStore(database: Database): EventLogStore {
         organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select event.id, event.type, ${isoTimestamp(sql, 'event.created_at')} as "createdAt", event.body
+            select event.id, event.type, event.body
             from ${findEvents(sql, organizationId, eventIds)} as event
           ) as item`,
       )
@@ -103,19 +104,24 @@ async function listEvents(
   limit: number,
   before: string | null,
 ): Promise<LoggedEvents> {
-  const { type = null, since = null, until = null } = filter
+  const { type = null, since, until } = filter
   const inspectedMax = type === null ? limit + 1 : INSPECTED_MAX
   const [page] = await database.rowFor(
     organizationId,
     (sql, answerTag) => sql`
       select
         business_api.list_events(
-          ${organizationId}::text, ${type}::text, ${since}::text::timestamptz, ${until}::text::timestamptz, ${before}::text,
-          ${limit}::int, ${inspectedMax}::int
+          ${organizationId}::text, ${type}::text, ${since === undefined ? '' : firstPrefixAt(since)}::text,
+          ${until === undefined ? '~' : firstPrefixAt(until)}::text, ${before}::text, ${limit}::int, ${inspectedMax}::int
         ),
         ${answerTag}`,
   )
   return JSON.parse(page ?? '{"events":[],"next":null}') as LoggedEvents
+}
+
+/** Returns a text that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
+function firstPrefixAt(moment: string): string {
+  return idPrefixAt('dlv', Date.parse(moment))
 }
 
 function countStates(states: readonly DeliveryState[]): LoggedEventBody['deliveries'] {

@@ -2,12 +2,12 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import { DUE_STATUSES, type InvoiceFilter, type StoredInvoice } from '../resources/invoices.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { literalLimit } from './statements/fragments.ts'
-import { atValue, isOneOf, listRecords, listRows, type RecordTable, unionAll } from './statements/read.ts'
+import { atValue, isOneOf, listRecords, listRows, type RecordRows, unionAll } from './statements/read.ts'
 
 /** Lists invoices: newest first, or by due date, the latest first. */
 export function listInvoices(
   database: RecordDatabase,
-  kind: RecordTable,
+  kind: RecordRows,
   organizationId: string,
   filter: InvoiceFilter,
   limit: number,

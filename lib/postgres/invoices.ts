@@ -1,44 +1,24 @@
+import { columnsOf } from '../resources/columns.ts'
 import { minorUnits } from '../resources/currencies.ts'
-import type { Invoice, InvoiceStore, OverdueRequest } from '../resources/invoices.ts'
+import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
-import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
+import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
+import { afterChange, assign, valuesOf } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, type RecordTable, withUpdatedAt } from './statements/read.ts'
+import { getRecord, type RecordRows, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.invoices'
+const COLUMNS = columnsOf(invoiceTable)
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordTable = { table: TABLE, representation: withUpdatedAt('record.representation') }
+const RECORD: RecordRows = { rows: TABLE, representation: withUpdatedAt('record.representation') }
 
-interface InvoiceValues {
-  readonly status: string
-  readonly currency: string
-  readonly decimals: number
-  readonly issueDate: string
-  readonly dueDate: string
-  readonly total: string
-  readonly amountPaid: string
-}
-
-const CREATE = defineNumbered<InvoiceValues>(
-  TABLE,
-  'invoice',
-  `invoice as (
-    insert into business_api.invoices
-      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-    select
-      @organizationId::text, @writeId::text, numbered.number, @status::text, @currency::text, @decimals::int,
-      @issueDate::text::timestamptz, @dueDate::text::timestamptz, @total::text::numeric, @amountPaid::text::numeric
-    from numbered
-    on conflict (organization_id, id) do nothing
-    returning number
-  )`,
-)
+const CREATE = defineNumbered(invoiceTable)
 
 interface ChangeValues {
   readonly set: string
@@ -52,12 +32,8 @@ const CHANGE = defineChange<ChangeValues>({
   after: [
     `judged as (
       select
-        before.organization_id, before.id, before.number, before.currency, before.minor_units, before.total,
-        before.amount_paid, before.is_repeat,
-        not (@isOnlyIfUnpaid::text::boolean and before.amount_paid > 0) as is_unpaid,
-        ${orBefore('status')},
-        ${orBefore('issue_date', 'issueDate', 'timestamptz')},
-        ${orBefore('due_date', 'dueDate', 'timestamptz')}
+        ${afterChange(COLUMNS)}, before.is_repeat,
+        not (@isOnlyIfUnpaid::text::boolean and before.amount_paid > 0) as is_unpaid
       from before
       where ${isAllowed('status')}
     )`,
@@ -67,7 +43,7 @@ const CHANGE = defineChange<ChangeValues>({
     )`,
   ],
   representation: INVOICE_REPRESENTATION,
-  set: 'status = after.status, issue_date = after.issue_date, due_date = after.due_date',
+  set: assign(COLUMNS),
   reason: "(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)",
 })
 
@@ -77,10 +53,9 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
     admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
     create(creation) {
-      const { status, currency, minorUnits: given, issueDate, dueDate, total, amountPaid } = creation.record
-      const decimals = given ?? minorUnits(currency)
-      const values = { status, currency, decimals, issueDate, dueDate, total, amountPaid }
-      return createNumbered(database, creation, CREATE, values)
+      const { record } = creation
+      const values = { ...record, minorUnits: record.minorUnits ?? minorUnits(record.currency) }
+      return createNumbered(database, creation, CREATE, valuesOf(COLUMNS, values))
     },
 
     change(given) {
@@ -110,7 +85,7 @@ async function markOverdue(
   database: RecordDatabase,
   { organizationId, asOf, limit, event }: OverdueRequest,
 ): Promise<readonly Invoice[]> {
-  const { type, createdAt, body, traceparent = null } = event
+  const { type, body, traceparent = null } = event
   const [due, marked] = await database.rowFor(
     organizationId,
     (sql, answerTag) => sql`
@@ -125,7 +100,7 @@ async function markOverdue(
       ),
       marked as (
         update business_api.invoices invoice
-           set status = 'overdue', changed_xid = default, updated_at = default
+           set status = 'overdue', ${sql.unsafe(CHANGED_NOW)}
           from due
          where invoice.organization_id = ${organizationId === null ? sql`due.organization_id` : sql`${organizationId}::text`}
            and invoice.id = due.id
@@ -136,8 +111,7 @@ async function markOverdue(
       ),
       events as (
         select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
-          'traceparent', ${traceparent}::text,
+          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text,
           'body', business_api.render_template(
             ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
           )

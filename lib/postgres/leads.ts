@@ -1,18 +1,24 @@
-import type { LeadRecord, LeadStore } from '../resources/leads.ts'
+import { businessTable } from '../resources/businesses.ts'
+import { clientTable } from '../resources/clients.ts'
+import { columnsOf } from '../resources/columns.ts'
+import { type LeadRecord, type LeadStore, leadTable } from '../resources/leads.ts'
 import type { Creation } from '../writes/creation.ts'
 import { declareOneStep } from '../writes/one-step.ts'
 import type { Admissions } from './admission.ts'
-import {
-  type ClientValues,
-  clientColumns,
-  clientRepresentation,
-  clientValues,
-  newClientRow,
-  withBusiness,
-} from './clients.ts'
+import { representClient } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineAdmittedWrite } from './statements/admitted-write.ts'
-import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
+import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
+import {
+  afterChange,
+  assign,
+  type ColumnValues,
+  given,
+  insertInto,
+  namesOf,
+  represent,
+  valuesOf,
+} from './statements/columns.ts'
 import {
   type CreationValues,
   creationValues,
@@ -23,49 +29,32 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordTable, withUpdatedAt } from './statements/read.ts'
+import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
+const COLUMNS = columnsOf(leadTable)
+const CLIENT_COLUMNS = columnsOf(clientTable)
 
 const LIST = defineList(TABLE)
 
-const RECORD: RecordTable = {
-  table: TABLE,
+const RECORD: RecordRows = {
+  rows: TABLE,
   representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1)
     || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`),
 }
 
-interface LeadValues {
-  readonly leadId: string
-  readonly businessId: string
-  readonly stage: string
-  readonly leadScore: string | null
-  readonly scoreBand: string | null
-  readonly expectedValue: string | null
-  readonly createdAt: string
-}
-
-type NewLeadValues = CreationValues & LeadValues
+type NewLeadValues = CreationValues & ColumnValues
 
 const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
   steps: [
     `business as (
       select id from business_api.businesses
-      where organization_id = @organizationId::text and id = @businessId::text
+      where organization_id = @organizationId::text and id = @business_id::text
     )`,
     reserve({ condition: 'exists (select 1 from business)' }),
-    `lead as (
-      insert into business_api.leads
-        (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-      select
-        @organizationId::text, @leadId::text, @businessId::text, @stage::text, @leadScore::text::numeric,
-        @scoreBand::text, @expectedValue::text::numeric, @createdAt::text::timestamptz
-      from reserved
-      on conflict (organization_id, id) do nothing
-      returning 1 as one
-    )`,
+    `lead as (${insertInto('leads', COLUMNS, 'reserved')})`,
     published('lead'),
   ],
   answer: { hasBusiness: '(select exists (select 1 from business))::text' },
@@ -73,9 +62,7 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
 const CREATE = defineWrite<NewLeadValues, 'hasBusiness'>(CREATE_PARTS)
 const ADMIT_AND_CREATE = defineAdmittedWrite<NewLeadValues, 'hasBusiness'>(CREATE_PARTS)
 
-const REPRESENTATION = `business_api.lead_representation(
-  after.id, after.stage, after.lead_score, after.score_band, after.expected_value, after.created_at
-)`
+const AFTER = `after as (select ${afterChange(COLUMNS)} from before where ${isAllowed('stage')})`
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
@@ -86,65 +73,41 @@ const EVENTS_OF_NEW_STAGE = `
 const CHANGE = defineChange<{ readonly set: string }>({
   table: TABLE,
   state: 'stage',
-  after: [
-    `after as (
-      select
-        before.organization_id, before.id, before.business_id, before.expected_value, before.created_at,
-        ${orBefore('stage')},
-        ${orBefore('lead_score', 'leadScore', 'numeric(15, 3)')},
-        ${orBefore('score_band', 'scoreBand')}
-      from before
-      where ${isAllowed('stage')}
-    )`,
-  ],
-  representation: REPRESENTATION,
-  set: 'stage = after.stage, lead_score = after.lead_score, score_band = after.score_band',
+  after: [AFTER],
+  representation: represent(leadTable, 'after'),
+  set: assign(COLUMNS),
   events: EVENTS_OF_NEW_STAGE,
   facts: FACTS,
 })
 
-const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: string } & ClientValues>({
+const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: string } & ColumnValues>({
   table: TABLE,
   state: 'stage',
   after: [
-    `after as (
-      select
-        before.organization_id, before.id, before.business_id, before.lead_score, before.score_band,
-        before.expected_value, before.created_at, ${orBefore('stage')}
-      from before
-      where ${isAllowed('stage')}
+    AFTER,
+    // Locked, so that the row is what the latest change of the business and another conversion have left.
+    `business as (
+      select * from business_api.businesses
+      where organization_id = @organizationId::text and id = (select business_id from after)
+      for no key update
     )`,
-    `known as (
-      select ${clientColumns('client.')}
-        from after
-        join business_api.clients client
-          on client.organization_id = @organizationId::text and client.business_id = after.business_id
+    `client as (
+      select ${namesOf(columnsOf(businessTable))}, client_id is null as is_made,
+        ${CLIENT_COLUMNS.map((column) => `case when client_id is null then ${given(column)} else ${column.name} end as ${column.name}`).join(', ')}
+      from business
     )`,
-    `made as (
-      select ${newClientRow('after.organization_id', 'after.business_id')}
-        from after
-       where not exists (select 1 from known)
-    )`,
-    'client as (select * from known union all select * from made)',
   ],
   representation: `
-    '{"lead":' || ${REPRESENTATION}
-    || ',"client":' || ${withBusiness(clientRepresentation('client'), 'client')} || '}'`,
+    '{"lead":' || ${represent(leadTable, 'after')} || ',"client":' || ${representClient('client', 'client')} || '}'`,
   from: 'after, client',
-  set: 'stage = after.stage',
-  alongside: {
-    name: 'made_client',
-    step: `
-      select case
-        when made.id is not null then business_api.insert_converted_client(
-          @organizationId::text, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
-          made.converted_at
-        )
-      end
-      from reserved left join made on true`,
-  },
+  set: assign(COLUMNS),
+  alongside: `
+    update business_api.businesses record
+       set ${CLIENT_COLUMNS.map(({ name }) => `${name} = client.${name}`).join(', ')}, ${CHANGED_NOW}
+      from client, reserved
+     where record.organization_id = @organizationId::text and record.id = client.id and client.is_made`,
   events: `${EVENTS_OF_NEW_STAGE}
-    || case when exists (select 1 from made) then @clientEvents::text::jsonb else '[]' end`,
+    || case when (select is_made from client) then @clientEvents::text::jsonb else '[]' end`,
   facts: FACTS,
 })
 
@@ -163,30 +126,20 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
   )
 
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    ...readSlice(database, admissions, {
+      list: LIST,
+      record: RECORD,
+      wants: ({ stages, businessId }) => ({ states: { column: 'stage', values: stages }, businessId }),
+    }),
     create,
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
-
-    list: (organizationId, { stages, businessId }, limit, before) =>
-      listRecords(database, RECORD, organizationId, (sql) => ({
-        limit,
-        before,
-        ...(businessId === undefined
-          ? { ranges: stages && { column: 'stage', values: stages } }
-          : {
-              ranges: { column: 'business_id', values: [businessId] },
-              conditions: isOneOf(sql, 'stage', stages),
-            }),
-      })),
-
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
 
     convert(given) {
       const { stage, client, clientEvents } = given.set
       return writeChange(database, given, CONVERT, {
         set: setOf({ stage }),
         clientEvents: eventsOf(clientEvents),
-        ...clientValues(client),
+        ...valuesOf(CLIENT_COLUMNS, client),
       })
     },
   }
@@ -194,21 +147,9 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
 
 function newLeadValues(creation: Creation<LeadRecord>): NewLeadValues {
   const { lead, businessId } = creation.record
-  return Object.assign(creationValues(creation, lead.id), {
-    leadId: lead.id,
-    businessId,
-    stage: lead.stage,
-    leadScore: nullableNumber(lead.leadScore),
-    scoreBand: lead.scoreBand,
-    expectedValue: nullableNumber(lead.expectedValue),
-    createdAt: lead.createdAt,
-  })
+  return Object.assign(creationValues(creation, lead.id), valuesOf(COLUMNS, { ...lead, businessId }))
 }
 
 function refuseUnknownBusiness({ hasBusiness }: { readonly hasBusiness: string | null }) {
   return hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined
-}
-
-function nullableNumber(value: number | null): string | null {
-  return value === null ? null : String(value)
 }

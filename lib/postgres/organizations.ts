@@ -1,7 +1,13 @@
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { OrganizationStore, PartResult } from '../access/organizations.ts'
+import { businessTable } from '../resources/businesses.ts'
+import { columnsOf, forgotten, type RecordTable } from '../resources/columns.ts'
+import { proposalTable } from '../resources/proposals.ts'
 import type { Database } from './connection/database.ts'
+import { CHANGED_NOW } from './statements/change.ts'
+import { textArray } from './statements/fragments.ts'
 
-// The work is a function of the schema: see sql/52-organizations.sql.
+// The work that does not depend on columns is a function of the schema: see sql/52-organizations.sql and sql/53-erasure.sql.
 
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {
@@ -20,20 +26,77 @@ export function createOrganizationStore(database: Database): OrganizationStore {
     },
 
     async forgetPart({ organizationId, businessId, proposalIds, limit, after }) {
-      const [answer] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select
-            business_api.forget_business_part(
-              ${organizationId}::text, ${businessId}::text, ${JSON.stringify(proposalIds)}::text::jsonb, ${limit}::int,
-              ${after}::text::jsonb
-            )::text,
-            ${answerTag}`,
+      const [answer] = await database.rowFor(organizationId, (sql, answerTag) =>
+        after === null
+          ? sql`${forgetRecords(sql, organizationId, businessId, proposalIds)} select answer, ${answerTag} from counts`
+          : sql`
+              select
+                business_api.forget_business_part(
+                  ${organizationId}::text, ${businessId}::text, ${JSON.stringify(forgotten(businessTable))}::text::jsonb,
+                  ${limit}::int, ${after}::text::jsonb
+                )::text,
+                ${answerTag}`,
       )
       return answer === null || answer === undefined ? null : readPart(answer)
     },
   }
 }
+
+/** The first part: the business, and the signatures of proposals. */
+function forgetRecords(
+  sql: Sql,
+  organizationId: string,
+  businessId: string,
+  proposalIds: readonly string[],
+): Fragment {
+  return sql`
+    with businesses as (
+      update business_api.businesses record set ${sql.unsafe(FORGET_BUSINESS.set)}
+       where record.organization_id = ${organizationId}::text and record.id = ${businessId}::text
+         and ${sql.unsafe(FORGET_BUSINESS.isPersonal)}
+      returning 1
+    ), proposals as (
+      update business_api.proposals record set ${sql.unsafe(FORGET_PROPOSAL.set)}
+       where record.organization_id = ${organizationId}::text and record.id = any (${textArray(sql, proposalIds)})
+         and ${sql.unsafe(FORGET_PROPOSAL.isPersonal)} and exists (select 1 from business_api.businesses b
+           where b.organization_id = ${organizationId}::text and b.id = ${businessId}::text)
+      returning 1
+    ), counts as (
+      select case when exists (
+        select 1 from business_api.businesses b
+        where b.organization_id = ${organizationId}::text and b.id = ${businessId}::text
+      ) then pg_catalog.json_build_object(
+        'counts', pg_catalog.json_build_object(
+          'businesses', (select count(*) from businesses), 'proposals', (select count(*) from proposals)
+        ),
+        'next', pg_catalog.json_build_array('events', '')
+      )::text end as answer
+    )`
+}
+
+interface Forgetting {
+  /** The assignments of the update. */
+  readonly set: string
+  /** Condition of rows with personal values. A value that is null is not personal. */
+  readonly isPersonal: string
+}
+
+function forgetting(table: RecordTable): Forgetting {
+  const personal = columnsOf(table).filter(({ forgotten }) => forgotten !== undefined)
+  const literal = (value: string | null | undefined): string => (value == null ? 'null' : `'${value}'`)
+  return {
+    set: [
+      ...personal.map(({ name, forgotten }) => {
+        return `${name} = case when record.${name} is not null then ${literal(forgotten)} end`
+      }),
+      CHANGED_NOW,
+    ].join(', '),
+    isPersonal: `(${personal.map(({ name, forgotten }) => `record.${name} is distinct from ${literal(forgotten)} and record.${name} is not null`).join(' or ')})`,
+  }
+}
+
+const FORGET_BUSINESS = forgetting(businessTable)
+const FORGET_PROPOSAL = forgetting(proposalTable)
 
 function readPart(answer: string): PartResult {
   const { counts, next } = JSON.parse(answer)

@@ -1,16 +1,17 @@
-import type { PaidInvoice, Payment, Settlement } from '../resources/invoices.ts'
+import { columnsOf } from '../resources/columns.ts'
+import { invoiceTable, type PaidInvoice, type Payment, type Settlement } from '../resources/invoices.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, writeChange } from './statements/change.ts'
+import { namesOf, represent } from './statements/columns.ts'
 import { jsonTimestamp, literalLimit } from './statements/fragments.ts'
 import { eventsOf } from './statements/key-reservation.ts'
 import { atValue } from './statements/read.ts'
 
 /** The representation of an invoice after a change. */
-export const INVOICE_REPRESENTATION = `business_api.invoice_representation(
-  after.id, after.number, after.status, after.currency, after.minor_units, after.issue_date, after.due_date,
-  after.total, after.amount_paid
-)`
+export const INVOICE_REPRESENTATION: string = represent(invoiceTable, 'after', {
+  minor_units: 'after.minor_units',
+})
 
 interface PaymentValues {
   readonly paymentId: string
@@ -21,6 +22,9 @@ interface PaymentValues {
   readonly unsettledStatus: string
   readonly settledEvents: string
 }
+
+/** The columns of an invoice that a payment leaves as they are. */
+const KEPT = columnsOf(invoiceTable).filter(({ name }) => name !== 'status' && name !== 'amount_paid')
 
 const PAY = defineChange<PaymentValues>({
   table: 'business_api.invoices',
@@ -38,7 +42,7 @@ const PAY = defineChange<PaymentValues>({
     )`,
     `after as (
       select
-        organization_id, id, number, currency, minor_units, issue_date, due_date, total, is_there, amount,
+        ${namesOf(KEPT)}, is_there, amount,
         case when is_there then amount_paid else amount_paid + amount end as amount_paid,
         case
           when is_there then status
@@ -58,16 +62,12 @@ const PAY = defineChange<PaymentValues>({
     })} || '}'`,
   set: 'status = after.status, amount_paid = after.amount_paid',
   isDone: 'after.is_there',
-  alongside: {
-    name: 'payment',
-    step: `
-      insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-      select
-        @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
-      from after, reserved
-      where not after.is_there
-      returning 1 as one`,
-  },
+  alongside: `
+    insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+    select
+      @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
+    from after, reserved
+    where not after.is_there`,
   // The events of a payment that exists already exist too, and with other ids if it did not settle the invoice then.
   events: `
     case

@@ -1,19 +1,10 @@
+import { businessTable } from '../resources/businesses.ts'
+import { columnsOf, type NamedColumn } from '../resources/columns.ts'
+import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/record-tables.ts'
+import { CLIENT_ROWS } from './clients.ts'
 import type { Database } from './connection/database.ts'
-import { show } from './statements/read.ts'
-
-/** The kinds of records of an organization, each after the kinds that it refers to. */
-export const RECORD_KINDS = [
-  'business',
-  'client',
-  'lead',
-  'proposal',
-  'invoice',
-  'payment',
-  'project',
-] as const
-
-/** A kind of record. */
-export type RecordKind = (typeof RECORD_KINDS)[number]
+import { represent } from './statements/columns.ts'
+import { jsonTimestamp } from './statements/fragments.ts'
 
 /** A page of records of one kind, in the order of their ids. */
 export interface RecordPage {
@@ -23,49 +14,39 @@ export interface RecordPage {
   readonly next: string | null
 }
 
-/** A kind in SQL. */
+/** The records of a kind. */
 interface Source {
-  readonly table: string
-  /** The JSON text of a record, of a row named `record`. `@organizationId` stands for the organization. */
-  readonly representation: string
-  /** Further fields that the API does not show, as pairs of names and JSON values: what an import needs beside the representation. */
-  readonly beside?: string
+  readonly rows: string
+  /** The JSON text of a row named `record`. */
+  readonly json: string
+  /** The end of the line: the fields that the API does not show, which an import needs beside the representation. */
+  readonly beside: string
 }
 
-const utc = (column: string): string =>
-  `pg_catalog.to_char(record.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+const SOURCES = Object.fromEntries(RECORD_KINDS.map((kind) => [kind, sourceOf(kind)])) as Record<
+  RecordKind,
+  Source
+>
 
-const SOURCES: Readonly<Record<RecordKind, Source>> = {
-  business: { table: 'business_api.businesses', representation: 'record.representation' },
-  client: {
-    table: 'business_api.clients',
-    representation: `pg_catalog.left(record.representation, -1) || ',"business":' || (
-      select business.representation from business_api.businesses business
-      where business.organization_id = @organizationId::text and business.id = record.business_id
-    ) || '}'`,
-  },
-  lead: {
-    table: 'business_api.leads',
-    representation: 'record.representation',
-    beside: `'businessId', record.business_id`,
-  },
-  proposal: {
-    table: 'business_api.proposals',
-    representation: 'record.representation',
-    beside: `'minorUnits', record.minor_units, 'signedBy', record.signed_by, 'signedAt', ${utc('signed_at')}`,
-  },
-  invoice: {
-    table: 'business_api.invoices',
-    representation: 'record.representation',
-    beside: `'minorUnits', record.minor_units`,
-  },
-  payment: {
-    table: 'business_api.payments',
-    representation: `pg_catalog.json_build_object(
-      'id', record.id, 'invoiceId', record.invoice_id, 'amount', record.amount::text, 'receivedAt', ${utc('received_at')}
-    )::text`,
-  },
-  project: { table: 'business_api.projects', representation: 'record.representation' },
+function sourceOf(kind: RecordKind): Source {
+  const table = RECORD_TABLES[kind]
+  const rows = kind === 'client' ? CLIENT_ROWS : `business_api.${table.table}`
+  // Only payments are shown by no list, and are rendered here.
+  if (kind === 'payment') return { rows, json: `${jsonOf(columnsOf(table))}::text`, beside: "'}'" }
+  const json = kind === 'business' ? represent(businessTable, 'record') : 'record.representation'
+  const hidden = columnsOf(table).filter(({ isHidden }) => isHidden)
+  if (hidden.length === 0) return { rows, json, beside: "'}'" }
+  const beside = `',' || pg_catalog.substr(pg_catalog.jsonb_strip_nulls(${jsonOf(hidden)})::text, 2)`
+  return { rows, json, beside }
+}
+
+/** Builds the JSON of columns. */
+function jsonOf(columns: readonly NamedColumn[]): string {
+  const pairs = columns.map(({ field, name, type }) => {
+    if (type === 'timestamptz') return `'${field}', (${jsonTimestamp(`record.${name}`)})::jsonb`
+    return `'${field}', record.${name}${type === 'numeric' ? '::text' : ''}`
+  })
+  return `pg_catalog.jsonb_build_object(${pairs.join(', ')})`
 }
 
 /** Reads the next records of a kind along the primary key, one statement for each page. */
@@ -76,11 +57,7 @@ export async function readRecords(
   after: string | null,
   limit: number,
 ): Promise<RecordPage> {
-  const { table, representation, beside } = SOURCES[kind]
-  const more =
-    beside === undefined
-      ? "'}'"
-      : `',' || pg_catalog.substr(pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(${beside}))::text, 2)`
+  const { rows, json, beside } = SOURCES[kind]
   const [lines, last] = await database.rowFor(
     organizationId,
     (sql, answerTag) => sql`
@@ -88,9 +65,9 @@ export async function readRecords(
       from (
         select
           record.id,
-          '{"kind":"' || ${kind}::text || '","record":' || ${show(sql, representation, organizationId)} || ${sql.unsafe(more)} as line
+          '{"kind":"' || ${kind}::text || '","record":' || ${sql.unsafe(json)} || ${sql.unsafe(beside)} as line
         from (
-          select * from ${sql.unsafe(table)}
+          select * from ${sql.unsafe(rows)} all_records
           where organization_id = ${organizationId}::text and id > ${after ?? ''}::text
           order by id
           limit ${limit}::int

@@ -1,6 +1,7 @@
+import type { RecordKind } from '../resources/record-tables.ts'
 import { openPlainPool } from './connection/plain-pool.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
-import { type RecordKind, type RecordPage, readRecords } from './record-reader.ts'
+import { type RecordPage, readRecords } from './record-reader.ts'
 
 /** Reads the next records of an organization, of one kind and in the order of their ids; `after` null: from the first. */
 export type ReadPage = (

@@ -4,6 +4,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
+import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -65,19 +66,32 @@ export const UpdateBusinessInputSchema = v.object({
 
 // --- Types ---
 
-/** A business: `{ id, name, category, city, email, phone }`, all but `id` and `name` nullable. */
+/** A business; every field but `id` and `name` may be null. */
 export type Business = v.InferOutput<typeof BusinessSchema>
 /** The fields of a business that a change can set; null removes a value. */
 export type BusinessChanges = Partial<Omit<Business, 'id'>>
-/** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
+/** The validated input of a new business: `name`, and any of the other fields. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
-/** The name of a business, and of a signatory, whose personal values were removed. */
-export const FORGOTTEN_NAME = 'Deleted'
+// --- Columns ---
 
-/** Gives a business as it is without personal values. */
-export function forgottenBusiness(id: string): Business {
-  return { id, name: FORGOTTEN_NAME, category: null, city: null, email: null, phone: null }
+/** The columns of businesses. */
+export const businessTable: RecordTable<Business> = {
+  kind: 'business',
+  table: 'businesses',
+  columns: {
+    id: {},
+    name: { isChangeable: true, forgotten: FORGOTTEN_NAME },
+    category: { isChangeable: true, forgotten: null },
+    city: { isChangeable: true, forgotten: null },
+    email: { isChangeable: true, forgotten: null },
+    phone: { isChangeable: true, forgotten: null },
+  },
+}
+
+/** Gives a business without personal values. */
+export function forgottenBusiness(business: Business): Business {
+  return { ...business, ...forgotten(businessTable) }
 }
 
 // --- Events (specification, section 6) ---
@@ -116,14 +130,10 @@ export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
 ): { record: Business; representation: Business; events: readonly EventRecord[] } {
-  const business: Business = {
-    id: context.ids('biz'),
-    name: input.name,
-    category: input.category ?? null,
-    city: input.city ?? null,
-    email: input.email ?? null,
-    phone: input.phone ?? null,
-  }
+  // In the order of the schema, which is that of the stored representation.
+  const given: Partial<Business> = { ...input, id: context.ids('biz') }
+  const fields = Object.keys(BusinessSchema.entries) as (keyof Business)[]
+  const business = Object.fromEntries(fields.map((field) => [field, given[field] ?? null])) as Business
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)
   return { record: business, representation: business, events: [event] }
 }

@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
@@ -30,10 +31,25 @@ export const CreateClientInputSchema = CreateBusinessInputSchema
 export type Client = v.InferOutput<typeof ClientSchema>
 /** A client as the host reads it. */
 export interface StoredClient extends Client, Updated {}
-/** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
+/** A validated CreateClientInput: the fields of a new business. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 /** The fields of a client that a change can set. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
+
+// --- Columns ---
+
+/** The columns of clients, in the row of the business. */
+export const clientTable: RecordTable<Omit<Client, 'business'>> = {
+  kind: 'client',
+  table: 'businesses',
+  columns: {
+    id: { name: 'client_id' },
+    status: { name: 'client_status', isChangeable: true },
+    totalRevenue: { type: 'numeric(15, 3)', isChangeable: true },
+    monthlyRevenue: { type: 'numeric(15, 3)', isChangeable: true },
+    convertedAt: { type: 'timestamptz' },
+  },
+}
 
 // --- Events (specification, section 6) ---
 
@@ -80,29 +96,20 @@ export interface ClientStore extends RecordReads<StoredClient, ClientFilter> {
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/clients',
-      operationId: 'listClients',
-      tag: 'Clients',
-      scope: 'clients:read',
-      summary: 'List clients',
-      description: 'The newest clients of the organization, newest first.',
+      one: 'client',
+      many: 'clients',
       representation: ClientSchema,
-      representationName: 'Client',
       idKind: 'cli',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
-      path: '/api/v1/clients',
-      operationId: 'createClient',
-      tag: 'Clients',
-      scope: 'clients:write',
+      one: 'client',
+      many: 'clients',
       summary: 'Create a client',
       description:
         'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
       input: CreateClientInputSchema,
-      inputName: 'CreateClientInput',
       representation: ClientSchema,
-      representationName: 'Client',
       build: newClient,
       create: () => store.create,
     }),

@@ -5,20 +5,6 @@ import type { StoredLead } from './leads.ts'
 import type { Project } from './projects.ts'
 import type { StoredProposal } from './proposals.ts'
 
-/** The kinds of records that an import takes, in the order in which a batch is written. */
-export const IMPORT_KINDS = [
-  'business',
-  'client',
-  'lead',
-  'proposal',
-  'invoice',
-  'payment',
-  'project',
-] as const
-
-/** The kind of an imported record. */
-export type ImportKind = (typeof IMPORT_KINDS)[number]
-
 /** A number of a series, `{ series: 'INV-2026', count: 42 }`, for the counter of the series. */
 export interface SeriesPlace {
   readonly series: string

@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
+import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
@@ -105,6 +106,42 @@ export interface OverdueRequest {
   readonly limit: number
   /** The event of each invoice: a template of the invoice's fields and of {@link OverdueFacts}. The store makes the id. */
   readonly event: EventRecord
+}
+
+// --- Columns ---
+
+/** An invoice with the field that the API does not show. */
+export interface InvoiceRow extends Invoice {
+  readonly minorUnits: number
+}
+
+/** The columns of invoices. `amountDue` follows from the total and the amount paid. */
+export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
+  kind: 'invoice',
+  table: 'invoices',
+  columns: {
+    id: {},
+    number: {},
+    status: { isChangeable: true },
+    currency: {},
+    minorUnits: { type: 'integer', isHidden: true },
+    issueDate: { type: 'timestamptz', isChangeable: true },
+    dueDate: { type: 'timestamptz', isChangeable: true },
+    total: { type: 'numeric' },
+    amountPaid: { type: 'numeric' },
+  },
+}
+
+/** The columns of payments. */
+export const paymentTable: RecordTable<Payment & { invoiceId: string }> = {
+  kind: 'payment',
+  table: 'payments',
+  columns: {
+    id: {},
+    invoiceId: { isHidden: true },
+    amount: { type: 'numeric' },
+    receivedAt: { type: 'timestamptz' },
+  },
 }
 
 // --- Events (specification, section 6) ---
@@ -229,14 +266,10 @@ export interface InvoiceStore extends RecordReads<StoredInvoice, InvoiceFilter> 
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/invoices',
-      operationId: 'listInvoices',
-      tag: 'Invoices',
-      scope: 'invoices:read',
-      summary: 'List invoices',
-      description: 'The newest invoices of the organization, newest first. Money is in decimal strings.',
+      one: 'invoice',
+      many: 'invoices',
       representation: InvoiceSchema,
-      representationName: 'Invoice',
+      note: 'Money is in decimal strings.',
       idKind: 'inv',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),

@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
@@ -88,6 +89,26 @@ export interface StoredLead extends Lead, Updated {
   readonly businessId: string
 }
 
+// --- Columns ---
+
+/** A lead with the field that the API does not show. */
+export type LeadRow = Omit<StoredLead, 'updatedAt'>
+
+/** The columns of leads. */
+export const leadTable: RecordTable<LeadRow> = {
+  kind: 'lead',
+  table: 'leads',
+  columns: {
+    id: {},
+    businessId: { isHidden: true },
+    stage: { isChangeable: true },
+    leadScore: { type: 'numeric(15, 3)', isChangeable: true },
+    scoreBand: { isChangeable: true },
+    expectedValue: { type: 'numeric(15, 3)' },
+    createdAt: { type: 'timestamptz' },
+  },
+}
+
 // --- Events (specification, section 6) ---
 
 /** The events of leads. */
@@ -150,29 +171,20 @@ export interface LeadStore extends RecordReads<StoredLead, LeadFilter> {
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/leads',
-      operationId: 'listLeads',
-      tag: 'Leads',
-      scope: 'leads:read',
-      summary: 'List leads',
-      description: 'The newest leads of the organization, newest first.',
+      one: 'lead',
+      many: 'leads',
       representation: LeadSchema,
-      representationName: 'Lead',
       idKind: 'lead',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
-      path: '/api/v1/leads',
-      operationId: 'createLead',
-      tag: 'Leads',
-      scope: 'leads:write',
+      one: 'lead',
+      many: 'leads',
       summary: 'Create a lead from an existing business',
       description:
         'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
       input: CreateLeadInputSchema,
-      inputName: 'CreateLeadInput',
       representation: LeadSchema,
-      representationName: 'Lead',
       build: newLead,
       create: () => store.create,
     }),

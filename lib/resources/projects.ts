@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
+import type { RecordTable } from './columns.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
@@ -26,6 +27,21 @@ export type Project = v.InferOutput<typeof ProjectSchema>
 export interface StoredProject extends Project, Updated {}
 /** The fields of a project that a change can set. */
 export type ProjectChanges = Pick<Project, 'status'>
+
+// --- Columns ---
+
+/** The columns of projects. */
+export const projectTable: RecordTable<Project> = {
+  kind: 'project',
+  table: 'projects',
+  columns: {
+    id: {},
+    name: {},
+    status: { isChangeable: true },
+    billingType: {},
+    value: { type: 'numeric(15, 3)' },
+  },
+}
 
 // --- Events (specification, section 6) ---
 
@@ -62,14 +78,9 @@ export interface ProjectStore extends RecordReads<StoredProject, ProjectFilter> 
 export function projectRoutes(store: ProjectStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/projects',
-      operationId: 'listProjects',
-      tag: 'Projects',
-      scope: 'projects:read',
-      summary: 'List projects',
-      description: 'The newest projects of the organization, newest first.',
+      one: 'project',
+      many: 'projects',
       representation: ProjectSchema,
-      representationName: 'Project',
       idKind: 'proj',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),

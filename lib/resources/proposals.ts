@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
+import { FORGOTTEN_NAME, type RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
 import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
@@ -55,6 +56,34 @@ export interface ProposalSignature {
 export interface StoredProposal extends Proposal, Updated {
   /** Null until the client signs; a revision removes the signature. */
   readonly signature: ProposalSignature | null
+}
+
+// --- Columns ---
+
+/** A proposal with the fields that the API does not show. */
+export interface ProposalRow extends Proposal {
+  readonly minorUnits: number
+  readonly signedBy: string | null
+  readonly signedAt: string | null
+}
+
+/** The columns of proposals. */
+export const proposalTable: RecordTable<ProposalRow> = {
+  kind: 'proposal',
+  table: 'proposals',
+  columns: {
+    id: {},
+    number: {},
+    title: { isChangeable: true },
+    status: { isChangeable: true },
+    version: { type: 'integer' },
+    total: { type: 'numeric(15, 3)', isChangeable: true },
+    monthlyTotal: { type: 'numeric(15, 3)', isChangeable: true },
+    currency: { isChangeable: true },
+    minorUnits: { type: 'integer', isChangeable: true, isHidden: true },
+    signedBy: { isChangeable: true, isHidden: true, forgotten: FORGOTTEN_NAME },
+    signedAt: { type: 'timestamptz', isChangeable: true, isHidden: true },
+  },
 }
 
 // --- Events (specification, section 6) ---
@@ -126,14 +155,9 @@ export interface ProposalStore extends RecordReads<StoredProposal, ProposalFilte
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({
-      path: '/api/v1/proposals',
-      operationId: 'listProposals',
-      tag: 'Proposals',
-      scope: 'proposals:read',
-      summary: 'List proposals',
-      description: 'The newest proposals of the organization, newest first.',
+      one: 'proposal',
+      many: 'proposals',
       representation: ProposalSchema,
-      representationName: 'Proposal',
       idKind: 'prop',
       admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),

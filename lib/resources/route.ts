@@ -55,19 +55,72 @@ export interface PreparedCreation extends Pick<Creation<unknown>, 'record' | 'ev
 /** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
-/** Declares a list operation. */
-export function listRoute(route: Omit<ListRoute, 'method'>): ListRoute {
-  return { method: 'GET', ...route }
+/** A resource with a list, as in its path and its scopes. */
+type Listed = ReadBy<Scope>
+type ReadBy<Any> = Any extends `${infer Many}:read` ? Many : never
+
+/** The names of a resource: `client`, `clients`. */
+interface Named {
+  readonly one: string
+  readonly many: Listed
 }
 
-/** Declares a create operation; `create` is the verb of the store's slice. The input of `create` is the result of `build`. */
+type Own = Pick<Declaration, 'representation'> & Named
+
+/** What follows from the names of a resource. */
+function named({ one, many, representation }: Own) {
+  return {
+    path: `/api/v1/${many}`,
+    tag: capital(many),
+    representation,
+    representationName: capital(one),
+  }
+}
+
+function capital(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1)
+}
+
+/** Declares the list of a resource: `GET /api/v1/clients`, with the scope `clients:read`. */
+export function listRoute({
+  note,
+  idKind,
+  admitAndList,
+  ...own
+}: Own &
+  Pick<ListRoute, 'idKind' | 'admitAndList'> & {
+    /** A further sentence of the description. */
+    readonly note?: string
+  }): ListRoute {
+  const description = `The newest ${own.many} of the organization, newest first.`
+  return {
+    method: 'GET',
+    ...named(own),
+    operationId: `list${capital(own.many)}`,
+    scope: `${own.many}:read`,
+    summary: `List ${own.many}`,
+    description: note === undefined ? description : `${description} ${note}`,
+    idKind,
+    admitAndList,
+  }
+}
+
+/**
+ * Declares the creation of a resource: `POST /api/v1/clients`, with the scope `clients:write`; `create` is the verb of the store's slice.
+ * The input of `create` is the result of `build`.
+ */
 export function createRoute<Input extends v.GenericSchema, NewRecord>({
   build,
   create,
-  ...declaration
-}: Declaration & {
+  input,
+  summary,
+  description,
+  ...own
+}: Own & {
+  readonly many: 'clients' | 'leads'
   readonly input: Input
-  readonly inputName: string
+  readonly summary: string
+  readonly description: string
   build(input: v.InferOutput<Input>, context: WriteContext): NewCreation<NewRecord>
   /** Gives the verb that creates. */
   create(): (creation: Creation<NewRecord>) => Promise<ApiCreationOutcome>
@@ -76,8 +129,14 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   const verb = create as () => (creation: Creation<unknown>) => Promise<ApiCreationOutcome>
   return {
     method: 'POST',
-    ...declaration,
-    prepare: (input, context) => build(input as v.InferOutput<Input>, context),
+    ...named(own),
+    operationId: `create${capital(own.one)}`,
+    scope: `${own.many}:write`,
+    summary,
+    description,
+    input,
+    inputName: `Create${capital(own.one)}Input`,
+    prepare: (given, context) => build(given as v.InferOutput<Input>, context),
     create: (creation) => verb()(creation),
     oneStep: (admit) => oneStepOf(untraced(admit), untraced(verb())),
   }

@@ -19,23 +19,11 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 
 // --- Types ---
 
-/** Selects the deliveries to recover; an absent field selects all. */
-export interface RecoveryFilter {
-  readonly endpointId?: string | undefined
-  readonly type?: EventType | undefined
-  /** Created at this moment or later: a `Date`, or ISO 8601 with a time zone. */
-  readonly since?: Date | string | undefined
-  /** Created before this moment: a `Date`, or ISO 8601 with a time zone. */
-  readonly until?: Date | string | undefined
-}
-
 /** Selects the deliveries to show; an absent field selects all. */
-export interface DeliveryQuery extends RecoveryFilter, PageQuery {
-  /** The states to show. */
-  readonly states?: readonly DeliveryState[] | undefined
-  /** Only deliveries of this event. */
-  readonly eventId?: string | undefined
-}
+export interface DeliveryQuery extends DeliveryFilter<Date | string, EventType>, PageQuery {}
+
+/** Selects the deliveries to recover; an absent field selects all. */
+export interface RecoveryFilter extends Omit<DeliveryFilter<Date | string, EventType>, 'states'> {}
 
 /** The deliveries that a recovery would send again. */
 export interface RecoverableCounts {
@@ -142,15 +130,12 @@ export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),
+  eventId: v.exactOptional(IdSchema),
   type: v.exactOptional(oneOf(EVENT_TYPES)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
 }
-const COUNT = {
-  ...FILTER,
-  eventId: v.exactOptional(IdSchema),
-  states: v.exactOptional(someOf(STATES)),
-}
+const COUNT = { ...FILTER, states: v.exactOptional(someOf(STATES)) }
 const REF = { deliveryId: IdSchema }
 const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
 const readCount = defineCall('Cannot count deliveries', COUNT)

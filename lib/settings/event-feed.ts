@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BusinessApiError, STORE_UNAVAILABLE } from '../base/errors.ts'
-import type { EventLogStore, EventNote, EventPlace, WriteMark } from '../webhooks/event-log.ts'
+import type { EventLogStore, EventNote, WriteMark } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 
 // A feed of new events, each once, without a registered endpoint. Times and ids do not tell which events are new: a transaction
-// may commit an event long after it was created, and after newer events were seen. So the feed reads a window of the log again
+// may commit an event long after it was published, and after newer events were seen. So the feed reads a window of the log again
 // and again, and remembers the ids that it has seen there. The window begins a minute before the latest moment of which the
 // store says that every write that had begun by then has ended. A transaction that stays open therefore makes the window longer,
-// and no event is lost. The minute is for the time between the making of an event and its statement, and for differences
-// between the clock of the process that publishes and the clock of the store.
+// and no event is lost. The minute is for a publishing statement that waits between reading the store's clock and its first write.
 
-/** How much earlier than its first statement the creation time of an event may be. */
+/** How much earlier than its first write the moment of an event's publishing may be. */
 const MARGIN_MS = 60_000
 /** Events that are noted in a statement. */
 const PAGE_SIZE = 1000
@@ -41,12 +40,11 @@ export async function* followEvents(
 
   async function readWindow(): Promise<readonly EventNote[]> {
     const notes: EventNote[] = []
-    let after: EventPlace | null = null
+    let after: string | null = null
     do {
       const page: readonly EventNote[] = await log.listSince(organizationId, window.since, PAGE_SIZE, after)
       notes.push(...page.filter((note) => !window.has(note)))
-      const last = page.at(-1)
-      after = page.length === PAGE_SIZE && last ? { at: last.at, id: last.id } : null
+      after = page.length === PAGE_SIZE ? (page.at(-1)?.place ?? null) : null
     } while (after !== null)
     return notes
   }
@@ -86,8 +84,8 @@ export async function* followEvents(
 interface Window {
   /** ISO 8601. */
   readonly since: string
-  has(place: EventPlace): boolean
-  add(place: EventPlace): void
+  has(note: EventNote): boolean
+  add(note: EventNote): void
   /** @param mark made before the window was read */
   move(mark: WriteMark): void
 }
@@ -109,9 +107,7 @@ function createWindow(first: WriteMark): Window {
       if (!latest) return
       marks = marks.slice(settled)
       since = startFor(latest)
-      // As numbers, because a place is more precise than `since`.
-      const sinceMs = Date.parse(since)
-      for (const [id, at] of seen) if (Date.parse(at) < sinceMs) seen.delete(id)
+      for (const [id, at] of seen) if (at < since) seen.delete(id)
     },
   }
 }

@@ -13,9 +13,9 @@ import { followEvents } from './event-feed.ts'
 /** Selects the events to show; an absent field selects all. */
 export interface EventQuery extends PageQuery {
   readonly type?: EventType | undefined
-  /** Created at this moment or later: a `Date`, or ISO 8601 with a time zone. */
+  /** Published at this moment or later, by the store's clock: a `Date`, or ISO 8601 with a time zone. */
   readonly since?: Date | string | undefined
-  /** Created before this moment: as `since`. */
+  /** Published before this moment: as `since`. */
   readonly until?: Date | string | undefined
 }
 
@@ -47,7 +47,7 @@ export interface FollowOptions {
 /** The events of organizations, also events that no endpoint wanted. */
 export interface EventSettings {
   /**
-   * The newest events that the query selects, by creation time. With a `type`, a page may have fewer events than `limit` although
+   * The newest events that the query selects, by the moment of publishing. With a `type`, a page may have fewer events than `limit` although
    * `next` is not null, because a page inspects 5000 events at most.
    */
   list(organizationId: string, query?: EventQuery): Promise<EventPage>
@@ -62,10 +62,7 @@ export interface EventSettings {
   /**
    * Gives the events that are committed from the first call of `next` on, each once, also an event whose transaction commits
    * after newer events were given. Events of backfills, which are for one endpoint only, are left out. The feed needs no endpoint
-   * and changes nothing.
-   *
-   * An event is given if it was created less than a minute before its first statement, by the store's clock: a process that
-   * publishes with a clock that is a minute late is not followed.
+   * and changes nothing. The clocks of publishing processes do not matter.
    */
   follow(organizationId: string, options?: FollowOptions): AsyncIterable<EventRecord>
 }

@@ -41,7 +41,7 @@ export interface OrganizationSettings {
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
 
   /**
-   * Removes the personal values of one business for good. The name becomes `Deleted`; category, city, email and phone become
+   * Removes the personal values of one business for good. The name becomes `Deleted`, and the other fields become
    * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
    * replays then answer; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
    * empty. The signatory of the named proposals becomes `Deleted`. The client of the business counts as changed for clients that

@@ -74,16 +74,19 @@ export interface DeliveryDetails extends Delivery {
   readonly attemptLog: readonly DeliveryAttempt[]
 }
 
-/** Selects deliveries; an absent property selects all. */
-export interface DeliveryFilter {
-  readonly endpointId?: string
-  readonly eventId?: string
-  readonly type?: string
-  readonly states?: readonly DeliveryState[]
-  /** Created at this moment or later, ISO 8601. */
-  readonly since?: string
-  /** Created before this moment, ISO 8601. */
-  readonly until?: string
+/**
+ * Selects deliveries; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
+ * store as ISO 8601.
+ */
+export interface DeliveryFilter<Moment = string, Type extends string = string> {
+  readonly endpointId?: string | undefined
+  readonly eventId?: string | undefined
+  readonly type?: Type | undefined
+  readonly states?: readonly DeliveryState[] | undefined
+  /** Created at this moment or later. */
+  readonly since?: Moment | undefined
+  /** Created before this moment. */
+  readonly until?: Moment | undefined
 }
 
 // --- Claims ---
@@ -317,8 +320,8 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
  * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
  */
 export interface RecoveryRequest extends AuditedRequest {
-  /** Selects among these deliveries; null: the oldest deliveries that the filter selects. */
-  readonly ids: readonly string[] | null
+  /** The filter selects among these deliveries. */
+  readonly ids: readonly string[]
   readonly filter: DeliveryFilter
   /** Greatest number of deliveries. */
   readonly limit: number

@@ -5,6 +5,7 @@ import type { DeliveryState } from './deliveries.ts'
 export interface LoggedEvent {
   readonly id: string
   readonly type: string
+  /** The moment of publishing by the store's clock. The envelope's own `createdAt`, by the publisher's clock, is in the body. */
   readonly createdAt: string
   /** The endpoint of an event of a backfill, which no other endpoint got; null for every other event. */
   readonly onlyEndpointId: string | null
@@ -21,9 +22,9 @@ export interface LoggedEventBody extends LoggedEvent {
 /** Selects events; an absent property selects all. */
 export interface EventFilter {
   readonly type?: string
-  /** Created at this moment or later, ISO 8601. */
+  /** Published at this moment or later, ISO 8601. */
   readonly since?: string
-  /** Created before this moment, ISO 8601. */
+  /** Published before this moment, ISO 8601. */
   readonly until?: string
 }
 
@@ -35,14 +36,13 @@ export interface LoggedEvents {
   readonly next: string | null
 }
 
-/** The place of an event in the event log: `at` as precise as the store keeps times. */
-export interface EventPlace {
-  readonly at: string
-  readonly id: string
-}
-
 /** An event without its content, in the order of the event log. */
-export interface EventNote extends EventPlace {
+export interface EventNote {
+  readonly id: string
+  /** The moment of publishing by the store's clock, ISO 8601. */
+  readonly at: string
+  /** The place of the event in the event log. */
+  readonly place: string
   readonly type: string
   readonly onlyEndpointId: string | null
 }
@@ -63,7 +63,7 @@ export interface WriteMark {
 /** The slice of a store for reading the events of an organization. */
 export interface EventLogStore {
   /**
-   * Lists the newest events that the filter selects, by creation time and then by id.
+   * Lists the newest events that the filter selects, by the moment of publishing; those of one write in reverse order.
    *
    * @param before the id of the last event of the previous page; null: from the newest. After an unknown id the page is empty
    */
@@ -81,13 +81,13 @@ export interface EventLogStore {
    * Notes the events from a moment on, oldest first.
    *
    * @param since ISO 8601
-   * @param after the last event of the previous page; null: from `since` on
+   * @param after the place of the last event of the previous page; null: from `since` on
    */
   listSince(
     organizationId: string,
     since: string,
     limit: number,
-    after: EventPlace | null,
+    after: string | null,
   ): Promise<readonly EventNote[]>
 
   /** Reads events, in no certain order. Unknown events are left out. */

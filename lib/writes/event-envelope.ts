@@ -16,7 +16,6 @@ export interface EventEnvelope<Type extends string = string, Data = unknown> {
 export interface EventRecord {
   readonly id: string
   readonly type: string
-  readonly createdAt: string
   /** The envelope as JSON text, built once: these bytes are signed and posted on every attempt. */
   readonly body: string
   /**
@@ -96,6 +95,6 @@ export function toEventRecord(
   traceparent?: string,
 ): EventRecord {
   const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
-  const event = { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+  const event = { id, type, body: JSON.stringify(envelope) }
   return traceparent === undefined ? event : { ...event, traceparent }
 }

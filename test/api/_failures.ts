@@ -95,7 +95,7 @@ export function allOf(value: unknown): string {
 
 /** An error of PostgreSQL for a broken constraint, with the offending data. */
 export function postgresError(): Error {
-  return Object.assign(new Error('duplicate key value violates unique constraint "clients_pkey"'), {
+  return Object.assign(new Error('duplicate key value violates unique constraint "businesses_pkey"'), {
     name: 'PostgresError',
     severity: 'ERROR',
     code: '23505',
@@ -103,9 +103,9 @@ export function postgresError(): Error {
     hint: 'secret hint',
     where: 'secret where',
     schema_name: 'business_api',
-    table_name: 'clients',
-    constraint_name: 'clients_pkey',
-    query: 'insert into business_api.clients values ($1)',
+    table_name: 'businesses',
+    constraint_name: 'businesses_pkey',
+    query: 'insert into business_api.businesses values ($1)',
     parameters: ['customer@secret.example'],
   })
 }

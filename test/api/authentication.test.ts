@@ -288,7 +288,7 @@ describe('Scopes', () => {
     const { key } = await createKey({ scopes: ['clients:read'] })
     assertError(await call(platform.api, 'POST', PATH, key), 403)
     const [written] = await platform.sql`
-      select count(*)::int from business_api.clients where organization_id = ${id}`
+      select count(*)::int from business_api.businesses where organization_id = ${id}`
     assert.equal(written?.count, 0)
   })
 })

@@ -133,7 +133,7 @@ describe('A bug', () => {
     const { api, lines, failures } = watched(withClients({ create: () => Promise.reject(error) }))
     const answer = await request(api, PATH, CREATE)
     assertInternal(answer)
-    for (const leaked of ['clients_pkey', '23505', 'secret', 'business_api', 'insert', 'Postgres']) {
+    for (const leaked of ['businesses_pkey', '23505', 'secret', 'business_api', 'insert', 'Postgres']) {
       assert.ok(!JSON.stringify([answer.text, ...answer.headers]).includes(leaked), leaked)
     }
     const logged = allOf(lines)

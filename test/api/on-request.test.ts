@@ -33,7 +33,7 @@ function hooked(verdict: OnRequest = () => undefined, options: BusinessApiOption
 
 async function countClients(of = organizationId): Promise<number> {
   const [row] = await platform.sql`
-    select count(*)::int as count from business_api.clients where organization_id = ${of}`
+    select count(*)::int as count from business_api.businesses where organization_id = ${of}`
   return row?.count
 }
 

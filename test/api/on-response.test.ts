@@ -136,7 +136,7 @@ describe('onResponse', () => {
     recordOf(await request(api, PATH, { key: organization.key, json: { name: 'Atlas' } }))
     await settle()
     const [row] = await platform.sql`
-      select count(*)::int as count from business_api.clients where organization_id = ${organization.id}`
+      select count(*)::int as count from business_api.businesses where organization_id = ${organization.id}`
     assert.equal(row?.count, 2)
     assert.deepEqual([...meter], [[organization.id, 2]])
   })

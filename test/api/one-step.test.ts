@@ -216,7 +216,7 @@ describe('A create in one statement', () => {
 
   async function countClients({ id }: Organization): Promise<number> {
     const [row] = await platform.sql`
-      select count(*)::int as count from business_api.clients where organization_id = ${id}`
+      select count(*)::int as count from business_api.businesses where organization_id = ${id}`
     return row?.count
   }
 

@@ -249,7 +249,7 @@ describe('429', () => {
     assert.equal((await request(api, PATH, { key, json })).status, 200)
     assertError(await request(api, PATH, { key, json }), 429)
     const [written] = await platform.sql`
-      select count(*)::int from business_api.clients where organization_id = ${id}`
+      select count(*)::int from business_api.businesses where organization_id = ${id}`
     assert.equal(written?.count, 1)
   })
 

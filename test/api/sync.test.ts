@@ -81,7 +81,7 @@ describe('GET /clients?updatedSince', () => {
   test('GET /clients?updatedSince takes times with any offset, the plus sign encoded or not', async () => {
     const { id, ids, get } = await organizationWith(1)
     await platform.sql`
-      update business_api.clients set updated_at = '2026-03-14T09:26:53.589Z' where organization_id = ${id}`
+      update business_api.businesses set updated_at = '2026-03-14T09:26:53.589Z' where organization_id = ${id}`
     for (const [time, count] of [
       ['2026-03-14T09:26:53.589Z', 1],
       ['2026-03-14T09:26:53.5890Z', 1],

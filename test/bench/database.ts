@@ -133,30 +133,18 @@ async function makeKey(
   return (await settings.apiKeys.create(organizationId, { name: 'bench', scopes, rateLimit })).key
 }
 
-/** Copies the newest clients of `org_bench`, with the copies of businesses, to each of the other organizations. */
+/** Copies the newest clients of `org_bench` to each of the other organizations. */
 async function copyClients(sql: postgres.Sql): Promise<void> {
+  const columns = sql`
+    id, name, category, city, email, client_id, client_status, total_revenue, monthly_revenue, converted_at`
   await sql`
-    with newest as (
-      select id as client_id, business_id from business_api.clients
-      where organization_id = 'org_bench' order by id desc limit ${CLIENTS_OF_EACH}
-    )
-    insert into business_api.businesses (organization_id, id, name, category, city, email, copied)
-    select 'org_' || number, b.id, b.name, b.category, b.city, b.email, b.copied
-    from generate_series(0, ${ORGANIZATIONS - 1}::int) as number, newest
-    join business_api.businesses b on b.organization_id = 'org_bench' and b.id = newest.business_id`
-  await sql`
-    with newest as (
-      select * from business_api.clients
-      where organization_id = 'org_bench' order by id desc limit ${CLIENTS_OF_EACH}
-    )
-    insert into business_api.clients
-      (
-        organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-      )
-    select
-      'org_' || number, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy,
-      business_api.copy_key('org_' || number, business_id)
-    from generate_series(0, ${ORGANIZATIONS - 1}::int) as number, newest`
+    insert into business_api.businesses (organization_id, ${columns})
+    select 'org_' || number, ${columns}
+    from generate_series(0, ${ORGANIZATIONS - 1}::int) as number, (
+      select * from business_api.businesses
+      where organization_id = 'org_bench' and client_id is not null
+      order by client_id desc limit ${CLIENTS_OF_EACH}
+    ) as newest`
 }
 
 /** The bytes of the write-ahead log so far. */

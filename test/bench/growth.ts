@@ -190,25 +190,16 @@ async function fillOrganizations(from: number, to: number): Promise<void> {
 }
 
 /**
- * Inserts clients, with the copies of businesses that clients of the library have.
+ * Inserts clients.
  *
  * @param rows the organization and a number that is the only one of its kind
  */
 async function insertClients(rows: postgres.PendingQuery<postgres.Row[]>): Promise<void> {
   const idOf = (kind: string) => sql`${kind}::text || lpad(upper(to_hex(number)), 24, '0')`
-  const businessId = idOf('biz_00')
-  const copy = sql`business_api.business_representation(${businessId}, 'Atlas Ceramics', null, 'Tunis', null, null)`
   await sql`
-    insert into business_api.businesses (organization_id, id, name, city, copied)
-    select organization_id, ${businessId}, 'Atlas Ceramics', 'Tunis', ${copy}
-    from (${rows}) as given (organization_id, number)`
-  await sql`
-    insert into business_api.clients
-      (
-        organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
-      )
-    select organization_id, ${idOf('cli_00')}, ${businessId}, 'active', 0, 0, now(), ${copy},
-           business_api.copy_key(organization_id, ${businessId})
+    insert into business_api.businesses
+      (organization_id, id, name, city, client_id, client_status, total_revenue, monthly_revenue, converted_at)
+    select organization_id, ${idOf('biz_00')}, 'Atlas Ceramics', 'Tunis', ${idOf('cli_00')}, 'active', 0, 0, now()
     from (${rows}) as given (organization_id, number)`
 }
 
@@ -250,10 +241,10 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
 async function fillLogs(from: number, to: number): Promise<void> {
   const numbers = sql`generate_series(${from + 1}::int, ${to}::int) as number`
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    insert into business_api.events (organization_id, id, type, body, delivery_prefix)
     select ${ORGANIZATION}, 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
-           now() - interval '1 day' + number * interval '1 millisecond', repeat('x', 400),
+           repeat('x', 400),
            ${TODAY} || lpad(upper(to_hex(number)), 16, '0')
     from ${numbers}`
   await sql`

@@ -10,5 +10,5 @@ create index on peer.deliveries (due_at) where state = 'pending';
 insert into peer.api_keys select organization_id, digest, scopes from business_api.api_keys;
 insert into peer.businesses select organization_id, id, name, category, city, email, phone from business_api.businesses;
 insert into peer.clients
-select organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at from business_api.clients;
+select organization_id, client_id, id, client_status, total_revenue, monthly_revenue, converted_at from business_api.businesses where client_id is not null;
 insert into peer.endpoints select organization_id, id, url, true from business_api.webhook_endpoints;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { assertFailed, cliOn, jsonOf, type Result, type Surroundings, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -219,9 +220,9 @@ test('counts end at 10,000', async () => {
 
 describe('purge', () => {
   /** Makes the events of all organizations old, without a delivery left to send. */
-  async function age(interval: string): Promise<void> {
+  async function age(ms: number): Promise<void> {
     await finishDeliveries(sql, 'delivered', sql`id in (select id from business_api.open_deliveries)`)
-    await sql`update business_api.events set created_at = now() - ${interval}::text::interval`
+    await ageEvents(sql, ms)
     await sql`analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
   }
 
@@ -230,7 +231,7 @@ describe('purge', () => {
   test('asks with the number of events, organizations and failed deliveries, and is audited in each', async () => {
     await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     for (const org of ['org_purge_1', 'org_purge_2']) await setUp(org)
-    await age('40 days')
+    await age(40 * 86_400_000)
     const purge = ['purge', '--older-than', '30d']
     const says = /Erases 38 events of 2 organizations, 6 failed deliveries among them: /
     const refused = await answering('no')(...purge)
@@ -258,7 +259,7 @@ describe('purge', () => {
 
   test('erases nothing younger than a day, unless --allow-recent is given too', async () => {
     await setUp('org_recent')
-    await age('2 seconds')
+    await age(2000)
     const purge = ['purge', '--older-than', '1s', '--yes']
     assertFailed(await run(...purge), 2, /because an age below 1d .*; pass --allow-recent/)
     assert.equal(await count(), 19)
@@ -269,7 +270,7 @@ describe('purge', () => {
   test('reports a count at the limit as a lower bound', async () => {
     await setUp('org_much')
     await publish(sql, 'org_much', 10_100)
-    await age('40 days')
+    await age(40 * 86_400_000)
     await reopenDeliveries(sql, sql`id in (select id from business_api.finished_deliveries limit 5)`)
     assert.match(
       textOf(await run('purge', '--older-than', '30d', '--dry-run')),

@@ -7,6 +7,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { everyDelivery } from '../_deliveries.ts'
 import { type Environment, type Program, startSource } from '../examples/_program.ts'
 import { startProxy } from '../faults/_proxy.ts'
@@ -236,14 +237,13 @@ describe('deliver, in this process', () => {
   test('--once purges events older than --retention', async (t) => {
     await addEndpoint(await startReceiver(t))
     await publish(sql, ORG)
-    // With the day of the event and a day and a half more, which a purge leaves to the day.
-    await sql`update business_api.events set created_at = now() - interval '4 days'`
+    await ageEvents(sql, 4 * 86_400_000)
     const count = async (...flags: readonly string[]): Promise<number> => {
       await run('deliver', '--once', ...flags, ...DEVELOPMENT)
       return (await sql`select from business_api.events`).length
     }
     assert.deepEqual(
-      [await count(), await count('--retention', '2d'), await count('--retention', '1d')],
+      [await count(), await count('--retention', '5d'), await count('--retention', '2d')],
       [1, 1, 0],
     )
   })

@@ -5,6 +5,7 @@ import type { Sql } from 'postgres'
 import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 import { assertFailed, cli, cliOn, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -92,14 +93,14 @@ describe('the schema', () => {
 
   const changes: readonly { change: string; undo: string; detail: string }[] = [
     {
-      change: 'alter table business_api.clients add column nickname text',
-      undo: 'alter table business_api.clients drop column nickname',
-      detail: 'column clients.nickname comes from no migration',
+      change: 'alter table business_api.leads add column nickname text',
+      undo: 'alter table business_api.leads drop column nickname',
+      detail: 'column leads.nickname comes from no migration',
     },
     {
-      change: 'create index clients_status_idx on business_api.clients (status)',
-      undo: 'drop index business_api.clients_status_idx',
-      detail: 'index clients_status_idx comes from no migration',
+      change: 'create index leads_status_idx on business_api.leads (stage)',
+      undo: 'drop index business_api.leads_status_idx',
+      detail: 'index leads_status_idx comes from no migration',
     },
     {
       change: 'create view business_api.everything as select 1 as one',
@@ -107,9 +108,9 @@ describe('the schema', () => {
       detail: 'view everything comes from no migration',
     },
     {
-      change: 'alter table business_api.clients alter column status drop not null',
-      undo: 'alter table business_api.clients alter column status set not null',
-      detail: 'column clients.status differs from the migrations',
+      change: 'alter table business_api.leads alter column stage drop not null',
+      undo: 'alter table business_api.leads alter column stage set not null',
+      detail: 'column leads.stage differs from the migrations',
     },
     {
       change: 'alter table business_api.open_deliveries alter column attempts set default 1',
@@ -122,9 +123,9 @@ describe('the schema', () => {
       detail: 'table rate_buckets differs from the migrations',
     },
     {
-      change: 'alter table business_api.clients enable row level security',
-      undo: 'alter table business_api.clients disable row level security',
-      detail: 'table clients differs from the migrations',
+      change: 'alter table business_api.leads enable row level security',
+      undo: 'alter table business_api.leads disable row level security',
+      detail: 'table leads differs from the migrations',
     },
     {
       change: 'drop index business_api.open_deliveries_backing_off_idx',
@@ -365,8 +366,10 @@ describe('deliveries', () => {
     await publish(sql, 'org_1')
     await finishDeliveries(sql, 'delivered')
     // An event is in time until its day may be dropped, and a day and a half more: 780 hours.
+    let agedMs = 0
     const judge = async (hours: number) => {
-      await sql`update business_api.events set created_at = now() - ${hours} * interval '1 hour'`
+      await ageEvents(sql, hours * 3_600_000 - agedMs)
+      agedMs = hours * 3_600_000
       const { level, message, advice } = await diagnose('retention')
       const { retention } = jsonOf(await run('status', '--json'))
       assert.ok(Math.abs(retention.lagMs - Math.max(0, hours - 780) * 3_600_000) < 60_000)

@@ -31,7 +31,8 @@ const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`
 function urlOf(part: string): string {
   const url = new URL(database.url)
   url.searchParams.set('role', role(part))
-  return url.href
+  // libpq takes a plus for itself, not for a space.
+  return url.href.replaceAll('+', '%20')
 }
 
 before(async () => {

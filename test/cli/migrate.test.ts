@@ -93,11 +93,11 @@ describe('migrate', () => {
 
   test('fails in one line where a migration cannot be applied, and leaves no trace of it', async () => {
     await sql`create schema business_api`
-    await sql`create table business_api.clients ()`
+    await sql`create table business_api.leads ()`
     assertFailed(
       await run('migrate'),
       1,
-      /Cannot apply migration '0001-baseline.sql': relation "clients" already exists/,
+      /Cannot apply migration '0001-baseline.sql': relation "leads" already exists/,
     )
     assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })

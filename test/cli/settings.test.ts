@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { until } from '../faults/_fixture.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -164,8 +165,7 @@ describe('purge', () => {
     await publish(sql, org, 2)
     await run('endpoints', 'disable', id, '--organization', org, '--yes')
     await publish(sql, org, 2100)
-    await sql`
-      update business_api.events set created_at = now() - interval '40 days' where organization_id = ${org}`
+    await ageEvents(sql, 40 * 86_400_000, sql`event.organization_id = ${org}`)
     // As autovacuum does within a minute, because plans for empty tables are slow on full tables.
     await sql`analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     assert.deepEqual(jsonOf(await run('purge', '--older-than', '50d', '--yes', '--json')), {

@@ -211,7 +211,7 @@ describe('events', () => {
     const { stdout, stderr } = await run(...list, '--limit', '1')
     assert.match(
       stdout,
-      /^ID +TYPE +CREATED +DELIVERIES\nevt_\w+ +invoice\.paid +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +1 pending\n$/,
+      /^ID +TYPE +PUBLISHED +DELIVERIES\nevt_\w+ +invoice\.paid +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +1 pending\n$/,
     )
     assert.equal(stderr, `More: --before ${next}\n`)
     assert.equal(jsonOf(await run(...list, '--type', 'invoice.paid', '--json')).data.length, 1)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Proposal } from '../../lib/resources/proposals.ts'
+import { businessOf } from '../_business.ts'
 import {
   changeClaim,
   conversion,
@@ -142,7 +143,7 @@ function testConversions(harness: StoreHarness): void {
 }
 
 async function createLeadOfBusiness({ store, id: organizationId }: Tenant): Promise<Item> {
-  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: ids('biz') })
   const plain = { organizationId, events: [], idempotency: null }
   await store.businesses.create({ ...plain, record: business })
   const lead = { ...verbs.lead.item(), stage: 'open' }

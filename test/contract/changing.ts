@@ -8,6 +8,7 @@ import type { Proposal, ProposalChanges } from '../../lib/resources/proposals.ts
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../../lib/writes/change.ts'
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder, WHOLE_RECORD } from '../../lib/writes/placeholders.ts'
+import { businessOf } from '../_business.ts'
 import { itemsOf, type Kind, kinds } from './kinds.ts'
 import { ids, type Tenant, WEEK_MS } from './tenant.ts'
 
@@ -86,7 +87,7 @@ const MOMENT = '2026-03-14T09:26:53.589Z'
 const OTHER_MOMENT = '2027-01-31T23:59:59.999Z'
 
 function clientItem(status: string): Client {
-  const business = { id: ids('biz'), name: 'Atlas', category: null, city: 'Tunis', email: null, phone: '' }
+  const business = businessOf({ id: ids('biz'), city: 'Tunis', phone: '' })
   return {
     id: ids('cli'),
     status,

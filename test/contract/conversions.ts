@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import type { Business } from '../../lib/resources/businesses.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import type { Conversion, ConvertedLead, Lead } from '../../lib/resources/leads.ts'
 import type { Change, ChangeOutcome } from '../../lib/writes/change.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder } from '../../lib/writes/placeholders.ts'
+import { businessOf } from '../_business.ts'
 import { conversion, dataOf, verbs } from './changing.ts'
 import { createPublisher, deliveriesOf } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
@@ -18,14 +18,13 @@ export function testConversions(harness: StoreHarness): void {
   testRaces(harness)
 }
 
-const BUSINESS: Business = {
+const BUSINESS = businessOf({
   id: 'biz_1',
   name: 'O\'Brien & "Söhne" \\ 🏺\u2028',
-  category: null,
   city: '',
   email: 'a@b.example',
   phone: '+216 71 000 000',
-}
+})
 
 async function createBusiness({ store, id: organizationId }: Tenant): Promise<void> {
   await store.businesses.create({ organizationId, record: BUSINESS, events: [], idempotency: null })

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
 import { backfillTemplate } from '../../lib/resources/backfill.ts'
 import { newBusiness } from '../../lib/resources/businesses.ts'
-import type { EventPlace } from '../../lib/webhooks/event-log.ts'
-import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import type { EventNote } from '../../lib/webhooks/event-log.ts'
+import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from './audit-entry.ts'
-import { claim, createPublisher, success, writeResults } from './delivering.ts'
+import { claim, createPublisher, storeTime, success, TIMESTAMP, writeResults } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
-import { ids, type Tenant } from './tenant.ts'
+import { kinds } from './kinds.ts'
+import { events, ids, newEvent, type Tenant } from './tenant.ts'
 
 /** The events of an organization, also events without an endpoint. */
 export function testEventLog(harness: StoreHarness): void {
@@ -15,42 +16,49 @@ export function testEventLog(harness: StoreHarness): void {
   testNotes(harness)
 }
 
-const DAY = '2026-03-14'
-const timeAt = (second: number): string => `${DAY}T09:00:${String(second).padStart(2, '0')}.000Z`
+/** From the first moment on. */
+const BEGINNING = '1970-01-01T00:00:00.000Z'
 
-/** Publishes events with ids whose order is not that of the times; the last one has the time of the one before it. */
+/** Publishes events at different moments, with ids whose order is not that of the moments. @returns oldest first */
 async function publishSome(tenant: Tenant): Promise<EventRecord[]> {
   const published: EventRecord[] = []
   for (const [index, id] of ['m', 'z', 'a', 'evt_1', 'b'].entries()) {
+    await goOn(tenant)
     const type = index % 2 === 0 ? 'invoice.paid' : 'client.created'
-    const createdAt = timeAt(Math.min(index, 3))
-    published.push(await tenant.publish({ id: `${id}-${tenant.id}`, type, createdAt }))
+    published.push(await tenant.publish({ id: `${id}-${tenant.id}`, type }))
   }
-  // At the same time the greater id is the newer.
-  const [first, second, third, fourth, fifth] = published
-  return [first, second, third, fifth, fourth].map((event) => event ?? assert.fail())
+  return published
+}
+
+/** Lets the store's clock go on by a millisecond at least. */
+async function goOn(tenant: Tenant): Promise<void> {
+  await tenant.letTimePass(1000)
+  await setTimeout(2)
 }
 
 const idsOf = (events: readonly { readonly id: string }[]): string[] => events.map(({ id }) => id)
 
 function testLists(harness: StoreHarness): void {
-  harness.test('list() gives the newest events by time, page by page, each event once', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const newestFirst = idsOf(await publishSome(tenant)).reverse()
-    const { list } = tenant.store.eventLog
-    for (const limit of [1, 2, 3, 5]) {
-      const found: string[] = []
-      let before: string | null = null
-      do {
-        const page: Awaited<ReturnType<typeof list>> = await list(tenant.id, {}, limit, before)
-        assert.ok(page.events.length <= limit, `${page.events.length} events`)
-        found.push(...idsOf(page.events))
-        before = page.next
-      } while (before !== null)
-      assert.deepEqual(found, newestFirst)
-    }
-    assert.deepEqual(await list(tenant.id, {}, 5, 'unknown'), { events: [], next: null })
-  })
+  harness.test(
+    'list() gives the newest events by the moment of publishing, page by page, each event once',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const newestFirst = idsOf(await publishSome(tenant)).reverse()
+      const { list } = tenant.store.eventLog
+      for (const limit of [1, 2, 3, 5]) {
+        const found: string[] = []
+        let before: string | null = null
+        do {
+          const page: Awaited<ReturnType<typeof list>> = await list(tenant.id, {}, limit, before)
+          assert.ok(page.events.length <= limit, `${page.events.length} events`)
+          found.push(...idsOf(page.events))
+          before = page.next
+        } while (before !== null)
+        assert.deepEqual(found, newestFirst)
+      }
+      assert.deepEqual(await list(tenant.id, {}, 5, 'unknown'), { events: [], next: null })
+    },
+  )
 
   harness.test('list() filters by type and period', async (t) => {
     const tenant = await createPublisher(harness, t)
@@ -62,8 +70,31 @@ function testLists(harness: StoreHarness): void {
     assert.deepEqual([paged.events.length, paged.next], [2, paged.events[1]?.id])
     const rest = await list(tenant.id, { type: 'invoice.paid' }, 2, paged.next)
     assert.deepEqual([idsOf(rest.events), rest.next], [[`m-${tenant.id}`], null])
-    const period = await list(tenant.id, { since: timeAt(1), until: timeAt(3) }, 10, null)
-    assert.deepEqual(idsOf(period.events), [`a-${tenant.id}`, `z-${tenant.id}`])
+    const [newest, , third, fourth] = (await list(tenant.id, {}, 10, null)).events
+    assert.ok(newest && third && fourth, 'events are missing')
+    const period = { since: fourth.createdAt, until: newest.createdAt }
+    const { events: some } = await list(tenant.id, period, 10, null)
+    assert.deepEqual(idsOf(some), [`evt_1-${tenant.id}`, `a-${tenant.id}`, `z-${tenant.id}`])
+    const later = await list(tenant.id, period, 10, third.id)
+    assert.deepEqual(idsOf(later.events), [`z-${tenant.id}`])
+  })
+
+  harness.test('list() gives the events of one write in reverse order', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const written = events(3)
+    await kinds.clients.create(tenant, { events: written })
+    const { events: listed } = await tenant.store.eventLog.list(tenant.id, {}, 10, null)
+    assert.deepEqual(idsOf(listed), idsOf(written).reverse())
+  })
+
+  harness.test('the time in the log is the moment of publishing by the store’s clock', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id, type } = newEvent()
+    const before = Math.floor(await storeTime(tenant))
+    await tenant.publish(toEventRecord(id, type, {}, before - 40 * 24 * 3_600_000))
+    const event = await tenant.store.eventLog.get(tenant.id, id)
+    assert.ok(Math.abs(Date.parse(event?.createdAt ?? '') - before) < 60_000, event?.createdAt)
+    assert.equal(Date.parse(JSON.parse(event?.body ?? '').createdAt), before - 40 * 24 * 3_600_000)
   })
 
   harness.test(
@@ -71,19 +102,23 @@ function testLists(harness: StoreHarness): void {
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { list, get } = tenant.store.eventLog
-      const alone = await tenant.publish({ createdAt: timeAt(1) })
+      const alone = await tenant.publish()
       await tenant.insertEndpoint()
       await tenant.insertEndpoint()
-      const sent = await tenant.publish({ createdAt: timeAt(2) })
+      const sent = await tenant.publish()
       const { deliveries } = await claim(tenant)
       await writeResults(tenant, [success(deliveries[0] ?? assert.fail())])
       const counts = { delivered: 1, sending: 1 }
-      const { events } = await list(tenant.id, {}, 10, null)
-      assert.deepEqual(events, [
-        { id: sent.id, type: sent.type, createdAt: timeAt(2), onlyEndpointId: null, deliveries: counts },
-        { id: alone.id, type: alone.type, createdAt: timeAt(1), onlyEndpointId: null, deliveries: {} },
+      const { events: listed } = await list(tenant.id, {}, 10, null)
+      const shown = listed.map(({ createdAt, ...event }) => {
+        assert.match(createdAt, TIMESTAMP)
+        return event
+      })
+      assert.deepEqual(shown, [
+        { id: sent.id, type: sent.type, onlyEndpointId: null, deliveries: counts },
+        { id: alone.id, type: alone.type, onlyEndpointId: null, deliveries: {} },
       ])
-      assert.deepEqual(await get(tenant.id, sent.id), { ...events[0], body: sent.body })
+      assert.deepEqual(await get(tenant.id, sent.id), { ...listed[0], body: sent.body })
       assert.equal(await get(tenant.id, 'unknown'), null)
     },
   )
@@ -91,15 +126,15 @@ function testLists(harness: StoreHarness): void {
   harness.test('the event log shows events of its organization only', async (t) => {
     const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     await tenant.insertEndpoint()
-    await tenant.publish({ id: 'the-same', createdAt: timeAt(1) })
-    await other.publish({ id: 'the-same', createdAt: timeAt(1) })
+    await tenant.publish({ id: 'the-same' })
+    await other.publish({ id: 'the-same' })
     const [event] = (await other.store.eventLog.list(other.id, {}, 10, null)).events
     assert.deepEqual([event?.id, event?.deliveries], ['the-same', {}])
     assert.deepEqual((await other.store.eventLog.get(other.id, 'the-same'))?.deliveries, {})
     const { list } = tenant.store.eventLog
     assert.equal((await list(tenant.id, {}, 10, null)).events.length, 1)
     assert.equal((await tenant.store.eventLog.read(tenant.id, ['the-same', 'unknown'])).length, 1)
-    assert.equal((await tenant.store.eventLog.listSince(tenant.id, timeAt(0), 10, null)).length, 1)
+    assert.equal((await tenant.store.eventLog.listSince(tenant.id, BEGINNING, 10, null)).length, 1)
   })
 }
 
@@ -110,14 +145,15 @@ function testNotes(harness: StoreHarness): void {
   harness.test('listSince() notes the events from a moment on, oldest first, page by page', async (t) => {
     const tenant = await createPublisher(harness, t)
     const oldestFirst = (await publishSome(tenant)).slice(1)
-    const { listSince } = tenant.store.eventLog
+    const { list, listSince } = tenant.store.eventLog
+    const since = (await list(tenant.id, {}, 10, null)).events.at(-2)?.createdAt ?? ''
     for (const limit of [1, 2, 4, 10]) {
       const found: string[] = []
-      let after: EventPlace | null = null
+      let after: string | null = null
       while (true) {
-        const page: readonly EventPlace[] = await listSince(tenant.id, timeAt(1), limit, after)
+        const page: readonly EventNote[] = await listSince(tenant.id, since, limit, after)
         found.push(...idsOf(page))
-        after = page.at(-1) ?? null
+        after = page.at(-1)?.place ?? null
         if (page.length < limit) break
       }
       assert.deepEqual(found, idsOf(oldestFirst))
@@ -160,7 +196,7 @@ function testNotes(harness: StoreHarness): void {
     await tenant.store.backfills.backfill({ ...request, template: backfillTemplate(type), entry: newEntry() })
     const { events } = await tenant.store.eventLog.list(tenant.id, {}, 10, null)
     assert.deepEqual(events.map(({ onlyEndpointId }) => onlyEndpointId).sort(), [null, endpointId])
-    const notes = await tenant.store.eventLog.listSince(tenant.id, timeAt(0), 10, null)
+    const notes = await tenant.store.eventLog.listSince(tenant.id, BEGINNING, 10, null)
     assert.deepEqual(notes.map(({ onlyEndpointId }) => onlyEndpointId).sort(), [null, endpointId])
   })
 }

@@ -13,13 +13,14 @@ export interface StoreUnderTest {
   store(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
   /** Returns another store on the same data, as in another process; the same store where there can be only one. */
   secondStore(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
-  /** The recorded events of an organization, oldest id first, with `createdAt` in UTC with milliseconds. */
+  /** The recorded events of an organization, oldest id first. */
   events(organizationId: string): readonly EventRecord[] | Promise<readonly EventRecord[]>
   /**
    * Makes the store judge an organization as `ms` milliseconds later: either the store's clock goes on, or every compared time
    * goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times of the rate buckets; the times at
    * which deliveries are due, were claimed, and end their lease; the time at which an endpoint began to fail, and at which its
-   * previous secret ends; the expiry in notices). Nothing else may change, and other organizations may go along or not.
+   * previous secret ends; the expiry in notices; from a day on the moments at which events were published, with the ids of deliveries
+   * if these tell the moment). Nothing else may change, and other organizations may go along or not.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>
 }

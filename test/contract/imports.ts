@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { ImportedRecord, ImportOutcome, ImportState } from '../../lib/resources/imports.ts'
+import { businessOf } from '../_business.ts'
 import type { StoreHarness } from './harness.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
@@ -11,7 +12,7 @@ type RecordOf<Kind extends ImportedRecord['kind']> = Extract<
 const MOMENT = '2019-03-14T09:26:53.589Z'
 
 function business(changes: Partial<RecordOf<'business'>> = {}): ImportedRecord {
-  const plain = { id: ids('biz'), name: 'Atlas', category: null, city: 'Tunis', email: null, phone: '' }
+  const plain = businessOf({ id: ids('biz'), city: 'Tunis', phone: '' })
   return { kind: 'business', record: { ...plain, ...changes } }
 }
 

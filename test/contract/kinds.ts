@@ -9,6 +9,7 @@ import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
 import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { businessOf } from '../_business.ts'
 import { ids, type Tenant } from './tenant.ts'
 
 // The five kinds of records behind a common interface, so that the common rules are tested on each kind.
@@ -133,7 +134,7 @@ const clientExamples = examplesOf<Client>((text, number, time, index) => ({
   totalRevenue: number,
   monthlyRevenue: NUMBERS[(index + 1) % NUMBERS.length] ?? 0,
   convertedAt: time,
-  business: {
+  business: businessOf({
     id: ids('biz'),
     name: text,
     // Null, empty and text, each in every field once.
@@ -141,7 +142,7 @@ const clientExamples = examplesOf<Client>((text, number, time, index) => ({
     city: [text, null, ''][index % 3] ?? null,
     email: ['', 'o\'brien+"x"@münchen.example', null][index % 3] ?? null,
     phone: [null, text, ''][index % 3] ?? null,
-  },
+  }),
 }))
 
 const leadExamples = examplesOf<Lead>((text, number, time, index) => ({

@@ -3,6 +3,7 @@ import type { PartResult } from '../../lib/access/organizations.ts'
 import { type Client, newClient } from '../../lib/resources/clients.ts'
 import { newLead } from '../../lib/resources/leads.ts'
 import type { Creation } from '../../lib/writes/creation.ts'
+import { businessOf } from '../_business.ts'
 import { claim, claimOne, createPublisher, failure, success, writeResults } from './delivering.ts'
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
@@ -111,7 +112,6 @@ const NAMES = {
   email: 'zoe@q.example',
   phone: '+46 99',
 }
-const FORGOTTEN = { name: 'Deleted', category: null, city: null, email: null, phone: null }
 
 /** Creates a client with the events of a request and a reply under a key, and a lead, and lets each delivery fail once. */
 async function createPerson(tenant: Tenant): Promise<Person> {
@@ -200,7 +200,7 @@ function testForgetting(harness: StoreHarness): void {
         for (const value of Object.values(NAMES)) assert.ok(!text.includes(value), value)
 
         const { business } = person.client
-        const forgotten = { id: business.id, ...FORGOTTEN }
+        const forgotten = businessOf({ id: business.id, name: 'Deleted' })
         assert.deepEqual(await ours.store.businesses.get(ours.id, business.id), forgotten)
         const replaced = [JSON.stringify(business), JSON.stringify(forgotten)] as const
         // Every other byte of an event stays.
@@ -223,7 +223,7 @@ function testForgetting(harness: StoreHarness): void {
     const person = await createPerson(tenant)
     await forget(tenant, person, 1000)
     const { business, ...client } = person.client
-    const forgotten = { ...client, business: { id: business.id, ...FORGOTTEN } }
+    const forgotten = { ...client, business: businessOf({ id: business.id, name: 'Deleted' }) }
 
     const record = { ...person.client, id: ids('cli') }
     const replay = await tenant.store.clients.create({ ...person.creation, record })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PurgeReport, SharedPurgeReport } from '../../lib/webhooks/deliveries.ts'
+import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from './audit-entry.ts'
 import {
   claim,
@@ -17,7 +18,7 @@ import {
 } from './delivering.ts'
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
-import { claim as reserveKey, type Tenant, WEEK_MS } from './tenant.ts'
+import { newEvent, claim as reserveKey, type Tenant, WEEK_MS } from './tenant.ts'
 
 /** The rows that a purge erases, the number at once, and the rows that must stay. */
 export function testPurge(harness: StoreHarness): void {
@@ -30,16 +31,21 @@ export function testPurge(harness: StoreHarness): void {
   testEntries(harness)
 }
 
-const YEAR_MS = 365 * 24 * 3_600_000
-/** So old that no event of another test is. */
-const OLD = '2001-01-01T00:00:00.000Z'
-const EVENTS_AFTER_MS = 20 * YEAR_MS
+const DAY_MS = 24 * 3_600_000
+const EVENTS_AFTER_MS = 30 * DAY_MS
 
 /** Makes an organization after everything purgeable of other organizations is gone. */
 async function createPurged(harness: StoreHarness, test: ContractTest): Promise<Tenant> {
   const tenant = await createPublisher(harness, test)
+  // Where time passes for all organizations, the events of other tests become old together with those of this one.
+  await age(tenant)
   await purgeAll(tenant)
   return tenant
+}
+
+/** Makes the events of an organization old. The ids of deliveries may change. */
+function age(tenant: Tenant): Promise<void> {
+  return tenant.letTimePass(EVENTS_AFTER_MS + 10 * DAY_MS)
 }
 
 async function purgeAll(tenant: Tenant): Promise<void> {
@@ -57,7 +63,7 @@ function testEvents(harness: StoreHarness): void {
     async (t) => {
       const tenant = await createPurged(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
-      for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+      for (let event = 0; event < 2; event++) await tenant.publish()
       const [one, other] = (await claim(tenant)).deliveries
       assert.ok(one && other, 'one or other is missing')
       await writeResults(tenant, [success(one), lastFailure(other)])
@@ -68,20 +74,23 @@ function testEvents(harness: StoreHarness): void {
         from: ['enabled'],
         entry: newEntry(),
       })
-      await tenant.publish({ createdAt: OLD })
-      await tenant.publish({ createdAt: OLD, type: 'lead.created' })
-      assert.equal((await deliveriesOf(tenant)).length, 4)
+      await tenant.publish()
+      await tenant.publish({ type: 'lead.created' })
+      await age(tenant)
+      const logged = await deliveriesOf(tenant)
+      assert.equal(logged.length, 4)
 
       assert.equal((await purge(tenant)).events, 4)
       assert.deepEqual(await tenant.events(), [])
       assert.deepEqual(await deliveriesOf(tenant), [])
-      assert.equal(await tenant.store.deliveries.get(tenant.id, one.id), null)
+      for (const { id } of logged) assert.equal(await tenant.store.deliveries.get(tenant.id, id), null)
     },
   )
 
   harness.test('purge() erases an old event without deliveries', async (t) => {
     const tenant = await createPurged(harness, t)
-    await tenant.publish({ createdAt: OLD })
+    await tenant.publish()
+    await age(tenant)
     assert.equal((await purge(tenant)).events, 1)
     assert.deepEqual(await tenant.events(), [])
   })
@@ -90,7 +99,8 @@ function testEvents(harness: StoreHarness): void {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint()
     await tenant.insertEndpoint()
-    const event = await tenant.publish({ createdAt: OLD })
+    const event = await tenant.publish()
+    await age(tenant)
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other, 'one or other is missing')
     await writeResults(tenant, [success(one)])
@@ -108,21 +118,40 @@ function testEvents(harness: StoreHarness): void {
 
   harness.test('purge() goes by the age of the event, by the store’s clock', async (t) => {
     const tenant = await createPurged(harness, t)
-    const limit = (await storeTime(tenant)) - EVENTS_AFTER_MS
-    await tenant.publish({ createdAt: new Date(limit - 60_000).toISOString() })
-    const younger = await tenant.publish({ createdAt: new Date(limit + 60_000).toISOString() })
+    await tenant.publish()
+    await tenant.letTimePass(2 * DAY_MS)
+    const younger = await tenant.publish()
+    await tenant.letTimePass(EVENTS_AFTER_MS - DAY_MS)
     const young = await tenant.publish()
     assert.equal((await purge(tenant)).events, 1)
     const left = (await tenant.events()).map(({ id }) => id)
     assert.deepEqual(left, [younger.id, young.id])
   })
+
+  harness.test(
+    'purge() keeps an event for the whole retention, whatever its publisher’s clock says',
+    async (t) => {
+      const tenant = await createPurged(harness, t)
+      const now = await storeTime(tenant)
+      for (const days of [-40, 0, 40]) {
+        const { id, type } = newEvent()
+        await tenant.publish(toEventRecord(id, type, {}, now + days * DAY_MS))
+      }
+      assert.equal((await purge(tenant)).events, 0)
+      await tenant.letTimePass(EVENTS_AFTER_MS - DAY_MS)
+      assert.equal((await purge(tenant)).events, 0)
+      await tenant.letTimePass(2 * DAY_MS)
+      assert.equal((await purge(tenant)).events, 3)
+    },
+  )
 }
 
 function testBounds(harness: StoreHarness): void {
   harness.test('purge() erases at most limit events, and reports when no event is left', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint()
-    for (let event = 0; event < 5; event++) await tenant.publish({ createdAt: OLD })
+    for (let event = 0; event < 5; event++) await tenant.publish()
+    await age(tenant)
     const { deliveries } = await claim(tenant)
     await writeResults(
       tenant,
@@ -141,7 +170,7 @@ function testBounds(harness: StoreHarness): void {
   harness.test('events that cannot be erased yet do not use up the limit', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id } = await tenant.insertEndpoint()
-    const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
+    const waiting = [await tenant.publish(), await tenant.publish()]
     await tenant.store.endpoints.setState({
       organizationId: tenant.id,
       endpointId: id,
@@ -149,7 +178,8 @@ function testBounds(harness: StoreHarness): void {
       from: ['enabled'],
       entry: newEntry(),
     })
-    await tenant.publish({ createdAt: OLD })
+    await tenant.publish()
+    await age(tenant)
     assert.equal((await purge(tenant, 1)).events, 1)
     assert.deepEqual(await tenant.events(), waiting)
   })
@@ -168,8 +198,9 @@ function testCursor(harness: StoreHarness): void {
         'lead.created',
         'project.completed',
       ] as const) {
-        events.push(await tenant.publish({ createdAt: OLD, type }))
+        events.push(await tenant.publish({ type }))
       }
+      await age(tenant)
       const waiting = events.filter(({ type }) => type === 'lead.created')
       const request = { eventsAfterMs: EVENTS_AFTER_MS, limit: 1 }
       let purged = 0
@@ -199,10 +230,9 @@ function testSharedPurge(harness: StoreHarness): void {
     async (t) => {
       const tenant = await createPurged(harness, t)
       await tenant.insertEndpoint({ types: ['lead.created'] })
-      // Later than the events of an earlier run in the same database, because the cursor has passed those.
-      const createdAt = new Date(Date.parse(OLD) + Date.now() - Date.UTC(2026)).toISOString()
-      const waiting = await tenant.publish({ createdAt, type: 'lead.created' })
-      for (let event = 0; event < 5; event++) await tenant.publish({ createdAt })
+      const waiting = await tenant.publish({ type: 'lead.created' })
+      for (let event = 0; event < 5; event++) await tenant.publish()
+      await age(tenant)
       const stores = [tenant.store, tenant.secondStore]
       const reports: SharedPurgeReport[] = []
       let isDone = false
@@ -256,7 +286,8 @@ function testEndpoints(harness: StoreHarness): void {
       const { endpoints } = tenant.store
       const kept = await tenant.insertEndpoint({ types: ['lead.created'] })
       const removed = await tenant.insertEndpoint()
-      for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+      for (let event = 0; event < 2; event++) await tenant.publish()
+      await age(tenant)
       const [one, other] = (await claim(tenant)).deliveries
       assert.ok(one && other, 'one or other is missing')
       await writeResults(tenant, [success(one)])
@@ -293,8 +324,9 @@ function testEntries(harness: StoreHarness): void {
       const one = await createPurged(harness, t)
       const other = await createPublisher(harness, t)
       const untouched = await createPublisher(harness, t)
-      for (let event = 0; event < 3; event++) await one.publish({ createdAt: OLD })
-      await other.publish({ createdAt: OLD })
+      for (let event = 0; event < 3; event++) await one.publish()
+      await other.publish()
+      for (const tenant of [one, other]) await age(tenant)
       await untouched.publish()
       const { subjectId: _, ...entry } = newEntry({ action: 'events.purged', actor: 'olga', details })
       // Two events at a time: an organization's entry counts the events of several purges.
@@ -315,7 +347,8 @@ function testEntries(harness: StoreHarness): void {
 
   harness.test('purge() without an entry leaves none', async (t) => {
     const tenant = await createPurged(harness, t)
-    await tenant.publish({ createdAt: OLD })
+    await tenant.publish()
+    await age(tenant)
     assert.equal((await purge(tenant)).events, 1)
     assert.deepEqual(await listEntries(tenant), [])
   })

@@ -3,6 +3,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Business } from '../../lib/resources/businesses.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import type { RecordReads } from '../../lib/resources/record-reads.ts'
+import { businessOf } from '../_business.ts'
 import { createItem, type Verb, verbs } from './changing.ts'
 import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
@@ -265,7 +266,7 @@ function testClientOfBusiness(harness: StoreHarness): void {
 
 function testBusinesses(harness: StoreHarness): void {
   const newBusiness = (name: string): Business => {
-    return { id: ids('biz'), name, category: null, city: 'Tunis "é"', email: '', phone: null }
+    return businessOf({ id: ids('biz'), name, city: 'Tunis "é"', email: '' })
   }
 
   const create = ({ id: organizationId, store }: Tenant, record: Business) =>

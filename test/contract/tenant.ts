@@ -13,6 +13,7 @@ import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
 import type { KeyReservation } from '../../lib/writes/creation.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
+import { businessOf } from '../_business.ts'
 import { newEntry } from './audit-entry.ts'
 import type { StoreUnderTest } from './harness.ts'
 
@@ -108,7 +109,7 @@ export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySucc
 }
 
 async function insertBusiness(store: BusinessApiStore, organizationId: string): Promise<string> {
-  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: ids('biz') })
   const record = {
     id: ids('cli'),
     status: 'active',
@@ -142,9 +143,8 @@ export function events(count: number): EventRecord[] {
 /** An event with a body that only bytes can carry unchanged. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
-  const createdAt = '2026-03-14T09:26:53.589Z'
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
-  return { id, type: 'client.created', createdAt, body, ...changes }
+  return { id, type: 'client.created', body, ...changes }
 }
 
 /** An endpoint for every type. */

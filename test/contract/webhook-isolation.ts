@@ -87,10 +87,10 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
       limit: 1,
       entry: newEntry(),
     }),
-  'deliveries.recover() by a filter': ({ store, id }, { endpointId }) =>
+  'deliveries.recover() by a filter': ({ store, id }, { endpointId, deliveryId }) =>
     store.deliveries.recover({
       organizationId: id,
-      ids: null,
+      ids: [deliveryId],
       filter: { endpointId },
       limit: 100,
       entry: newEntry(),
@@ -147,7 +147,7 @@ function testForeignIds(harness: StoreHarness): void {
     assert.deepEqual(
       await ours.store.deliveries.recover({
         organizationId: ours.id,
-        ids: null,
+        ids: [delivery?.id ?? '', ...(await deliveriesOf(theirs)).map(({ id }) => id)],
         filter: {},
         limit: 100,
         entry: newEntry(),

@@ -13,7 +13,6 @@ const sender = {
 }
 // The timer for the second attempt is set before the first attempt's minute is over.
 const loop = createDeliveryLoop(store, sender, { pollIntervalMs: 60_000, retryDelaysMs: [60_000] })
-const createdAt = new Date().toISOString()
 await store.endpoints.insert({
   organizationId: 'org_1',
   limit: 1000,
@@ -24,12 +23,12 @@ await store.endpoints.insert({
     types: null,
     headerNames: [],
     sealedHeaders: null,
-    createdAt,
+    createdAt: new Date().toISOString(),
     sealedSecret: 'plain.whsec_test',
   },
   entry: newEntry(),
 })
-await store.events.publish('org_1', { id: 'evt_1', type: 'project.completed', createdAt, body: '{}' })
+await store.events.publish('org_1', { id: 'evt_1', type: 'project.completed', body: '{}' })
 
 if (process.argv[2] === 'once') {
   const { retried } = await loop.runOnce()

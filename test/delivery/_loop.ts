@@ -201,9 +201,8 @@ export function plainHeaders(
 /** An event with a body that no parser would reproduce byte for byte. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
-  const createdAt = toTimestamp(Date.now())
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
-  return { id, type: 'project.completed', createdAt, body, ...changes }
+  return { id, type: 'project.completed', body, ...changes }
 }
 
 /** Publishes an event, by default for {@link ORG}. */

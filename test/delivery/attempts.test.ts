@@ -206,7 +206,7 @@ describeOnStores('Attempts', (under) => {
     const { id: deliveryId } = await onlyDelivery(under.store)
     await under.store.deliveries.recover({
       organizationId: ORG,
-      ids: null,
+      ids: [deliveryId],
       filter: { states: ['delivered'] },
       limit: 10,
       entry: newEntry(),

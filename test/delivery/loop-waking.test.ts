@@ -77,7 +77,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
     await under.store.deliveries.recover({
       organizationId: ORG,
-      ids: null,
+      ids: [(await onlyDelivery(under.store)).id],
       filter: {},
       limit: 10,
       entry: newEntry(),

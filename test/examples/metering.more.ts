@@ -28,7 +28,7 @@ for (const [what, network, isServed] of [
 
     const sql = postgres(databaseUrl)
     const usage = await sql`select organization_id, calls::int from api_usage`
-    const [clients] = await sql`select count(*)::int as count from business_api.clients`
+    const [clients] = await sql`select count(*)::int as count from business_api.businesses`
     await sql.end()
     // The create and the list.
     assert.deepEqual([...usage], isServed ? [{ organization_id: organizationId, calls: 2 }] : [])

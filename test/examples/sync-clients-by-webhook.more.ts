@@ -6,6 +6,7 @@ import { dirname } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { type Copy, createSubscriber, openCopy } from '../../examples/sync-clients-by-webhook.ts'
 import type { Client } from '../../lib/index.ts'
+import { businessOf } from '../_business.ts'
 import { call } from './_host.ts'
 import {
   assertRefusals,
@@ -34,7 +35,7 @@ async function readCopy(path: string): Promise<Copy> {
 }
 
 function clientOf(id: string, status = 'active'): Client {
-  const business = { id: `biz_${id}`, name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: `biz_${id}` })
   const convertedAt = '2026-03-14T09:26:53.589Z'
   return { id, status, totalRevenue: 0, monthlyRevenue: 0, convertedAt, business }
 }

@@ -8,6 +8,7 @@ import postgres from 'postgres'
 import { type Copy, openCopy, syncClients } from '../../examples/sync-clients.ts'
 import { ApiError } from '../../lib/client.ts'
 import type { Client } from '../../lib/index.ts'
+import { businessOf } from '../_business.ts'
 import { until } from '../faults/_fixture.ts'
 import { call } from './_host.ts'
 import { startPlatform, type TestPlatform, temporaryPath } from './_platform.ts'
@@ -277,7 +278,7 @@ describe('examples/sync-clients by itself', () => {
 })
 
 function clientOf(id: string): Client {
-  const business = { id: `biz_${id}`, name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: `biz_${id}` })
   return {
     id,
     status: 'active',

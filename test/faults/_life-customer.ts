@@ -242,7 +242,7 @@ export async function createCustomer(
       assert.deepEqual(receiver.forged, [], 'every arrived event is signed')
       await auditMoney(sql, organizationId, invoices)
       const [row] = await sql`
-        select count(*)::int as clients from business_api.clients where organization_id = ${organizationId}`
+        select count(*)::int as clients from business_api.businesses where organization_id = ${organizationId}`
       assert.equal(row?.clients, clients.size, 'every client once')
       for (const path of ['/always', '/sometimes']) {
         const settled = [...invoices.values()].filter(({ id, status }) => status === 'paid' && !isOld(id))

@@ -8,14 +8,14 @@ import { insist } from './_life-volume.ts'
 export async function assertNothingLeft(sql: Sql, oldDays: number): Promise<void> {
   const [row] = await sql`
     with open_day as (
-      select distinct (e.created_at at time zone 'UTC')::date as day
+      select distinct (business_api.published_at(e.delivery_prefix) at time zone 'UTC')::date as day
         from business_api.open_deliveries d
         join business_api.events e on e.organization_id = d.organization_id and e.id = d.event_id
     )
     select
       (select count(*) from business_api.events e
-        where e.created_at < now() - ${oldDays} * interval '1 day'
-          and (e.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old events",
+        where e.delivery_prefix < business_api.day_bound(now() - ${oldDays} * interval '1 day')
+          and (business_api.published_at(e.delivery_prefix) at time zone 'UTC')::date not in (select day from open_day))::int as "old events",
       (select count(*) from business_api.finished_deliveries d
         where d.created_at < now() - ${oldDays} * interval '1 day'
           and (d.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old deliveries",

@@ -83,8 +83,8 @@ async function turnDays(sql: Sql, storm: Promise<unknown>): Promise<number> {
     const at = new Date(Date.now() - age * 86_400_000)
     await makeDay(sql, at)
     await sql`
-      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      values ('org_storm', ${`evt_old_${age}`}, 'project.completed', ${at}, '{}', ${`${idPrefixAt('dlv', at.getTime())}00000000001`})`
+      insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+      values ('org_storm', ${`evt_old_${age}`}, 'project.completed', '{}', ${`${idPrefixAt('dlv', at.getTime())}00000000001`})`
     for (let part = 0; part < 20 && !isOver; part++) {
       const [purge] =
         await sql`select business_api.continue_purge(${30 * 86_400_000}::float8, 1000, 1)::text as answer`

@@ -41,7 +41,7 @@ test('statements with a late turn and a timeout close no idle connection of othe
   const before = await readPids()
 
   await sql.begin(async (tx) => {
-    await tx`lock table business_api.clients in exclusive mode`
+    await tx`lock table business_api.businesses in exclusive mode`
     const creates = Array.from({ length: CONNECTIONS }, () => call('POST', keys[0]))
     assert.deepEqual(new Set(await Promise.all(creates)), new Set([503]))
   })

@@ -71,7 +71,7 @@ describe('A statement after a wait for a turn', () => {
         }
       },
     })
-    const before = await countIn('business_api.clients')
+    const before = await countIn('business_api.businesses')
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const init = { method: 'POST', headers, body, duplex: 'half' }
     const answered = api(new Request('http://localhost/api/v1/clients', init as RequestInit))
@@ -86,6 +86,6 @@ describe('A statement after a wait for a turn', () => {
       await Promise.allSettled(payments)
     })
     await sleep(500)
-    assert.equal(await countIn('business_api.clients'), before)
+    assert.equal(await countIn('business_api.businesses'), before)
   })
 })

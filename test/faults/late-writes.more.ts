@@ -101,9 +101,9 @@ describe('A call that has waited too long for a lock is not carried out', () => 
     const { id: leadId } = await leads.create(ORG, { businessId })
     await callBehind(
       (tx) => tx`
-        insert into business_api.clients
-          (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-        values (${ORG}, 'cli_other', ${businessId}, 'active', 0, 0, now())`,
+        update business_api.businesses
+        set client_id = 'cli_other', client_status = 'active', total_revenue = 0, monthly_revenue = 0, converted_at = now()
+        where organization_id = ${ORG} and id = ${businessId}`,
       async () => {
         await leads.convert(ORG, { leadId })
       },

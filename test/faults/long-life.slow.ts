@@ -161,7 +161,7 @@ async function assertMoved(): Promise<void> {
   await sql`select business_api.publish_event('org_clock', 'project.completed', '{}'::jsonb, 'evt_clock')`
   await store.apiKeys.markUsed('org_clock', key.id)
   const rows = await sql`
-    select 'event' as what, created_at as at from business_api.events where organization_id = 'org_clock'
+    select 'event' as what, business_api.published_at(delivery_prefix) as at from business_api.events where organization_id = 'org_clock'
     union all select 'audit', changed_at from business_api.audit_entries where organization_id = 'org_clock'
     union all select 'use', last_used_at from business_api.api_keys where organization_id = 'org_clock'
     union all select 'migration', max(applied_at) from business_api.migrations

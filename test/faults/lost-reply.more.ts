@@ -53,7 +53,7 @@ test('a caller that dies while the create waits for a lock gets a single record 
   const socket = connect(host.port, '127.0.0.1')
   await once(socket, 'connect')
   await sql.begin(async (tx) => {
-    await tx`lock table business_api.clients in share mode`
+    await tx`lock table business_api.businesses in share mode`
     socket.write(postRequest(JSON.stringify(body), idempotencyKey))
     await untilWaiting(sql)
     socket.resetAndDestroy()
@@ -80,6 +80,6 @@ function postRequest(body: string, idempotencyKey: string = IDEMPOTENCY_KEY): st
 }
 
 async function readClients(): Promise<string[]> {
-  const rows = await sql`select id from business_api.clients order by id`
+  const rows = await sql`select client_id as id from business_api.businesses order by client_id`
   return rows.map(({ id }) => id)
 }

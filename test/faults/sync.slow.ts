@@ -149,11 +149,10 @@ async function setScene(t: TestContext, seed: number): Promise<Scene> {
 async function fill(sql: Sql): Promise<void> {
   const id = (kind: string) => sql`${kind}::text || lpad(i::text, 26, '0')`
   await sql`
-    insert into business_api.businesses (organization_id, id, name)
-    select ${ORGANIZATION}, ${id('biz_')}, 'Atlas ' || i from generate_series(1, ${CLIENTS}::int) as i`
-  await sql`
-    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-    select ${ORGANIZATION}, ${id('cli_')}, ${id('biz_')}, 'active', i, 0, now() from generate_series(1, ${CLIENTS}::int) as i`
+    insert into business_api.businesses
+      (organization_id, id, name, client_id, client_status, total_revenue, monthly_revenue, converted_at)
+    select ${ORGANIZATION}, ${id('biz_')}, 'Atlas ' || i, ${id('cli_')}, 'active', i, 0, now()
+    from generate_series(1, ${CLIENTS}::int) as i`
   await sql`
     insert into business_api.leads (organization_id, id, business_id, stage, created_at)
     select ${ORGANIZATION}, ${id('lead_')}, ${id('biz_')}, 'new', now() from generate_series(1, ${LEADS}::int) as i`

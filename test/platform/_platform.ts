@@ -10,7 +10,7 @@ import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 
 // The calls of the host's own code, on every store: the results must not depend on the store.
 
@@ -54,7 +54,6 @@ export function describeOnEveryStore(register: (newHost: NewHost) => void): void
     register(opened.newHost)
     test('the stored representations equal representations computed anew', () =>
       assertRepresentations(opened.sql()))
-    test('clients have copies of their businesses', () => assertMostCopies(opened.sql()))
   })
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ImportRecord, Platform } from '../../lib/platform.ts'
+import { businessOf } from '../_business.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_platform.ts'
 
@@ -8,14 +9,7 @@ import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_
 
 const MOMENT = '2019-03-14T09:26:53.589Z'
 
-const BUSINESS = {
-  id: 'biz_1',
-  name: 'Atlas',
-  category: null,
-  city: 'Tunis',
-  email: 'a@b.example',
-  phone: null,
-}
+const BUSINESS = businessOf({ id: 'biz_1', city: 'Tunis', email: 'a@b.example' })
 const CLIENT = {
   id: 'cli_1',
   status: 'active',

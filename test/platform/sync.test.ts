@@ -4,6 +4,7 @@ import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { newEntry } from '../_audit.ts'
+import { businessOf } from '../_business.ts'
 import { describeOnEveryStore, type Host, type Resource } from './_platform.ts'
 
 // Every call of the platform that changes what the API shows: the next poll shows the record.
@@ -186,14 +187,10 @@ describeOnEveryStore((newHost) => {
   test('businesses.update() of a business that is no client, and of one that another organization has', async () => {
     const [{ platform, organizationId: org }, other] = [await newHost(), await newHost()]
     const { id: businessId } = await platform.businesses.create(org, { name: 'Byrsa' })
-    assert.deepEqual(await platform.businesses.update(org, { businessId, category: 'Trade' }), {
-      id: businessId,
-      name: 'Byrsa',
-      category: 'Trade',
-      city: null,
-      email: null,
-      phone: null,
-    })
+    assert.deepEqual(
+      await platform.businesses.update(org, { businessId, category: 'Trade' }),
+      businessOf({ id: businessId, name: 'Byrsa', category: 'Trade' }),
+    )
     for (const id of ['', 'biz_unknown', businessId]) {
       const refused = other.platform.businesses.update(other.organizationId, { businessId: id, name: 'Mine' })
       await assert.rejects(refused, { code: 'not_found' })

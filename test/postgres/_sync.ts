@@ -70,13 +70,8 @@ export async function createMirror(store: PostgresStore, organizationId: string)
 /** What the database holds, by id. */
 export async function clientsOf(sql: Sql, organizationId: string): Promise<ReadonlyMap<string, Client>> {
   const rows = await sql<{ id: string; json: Client }[]>`
-    select client.id, (
-      left(client.representation, -1) || ',"business":' || business.representation || '}'
-    )::json as json
-    from business_api.clients client
-    join business_api.businesses business
-      on business.organization_id = client.organization_id and business.id = client.business_id
-    where client.organization_id = ${organizationId}`
+    select client_id as id, representation::json as json from business_api.businesses
+    where organization_id = ${organizationId} and client_id is not null`
   return new Map(rows.map(({ id, json }) => [id, json]))
 }
 

@@ -392,16 +392,16 @@ describe('A batch', () => {
       grant usage on schema business_api to ${role};
       grant all on all tables in schema business_api to ${role};
       grant execute on all functions in schema business_api to ${role};
-      alter table business_api.clients enable row level security;
-      create policy slow on business_api.clients using (
+      alter table business_api.businesses enable row level security;
+      create policy slow on business_api.businesses using (
         organization_id <> 'org_slow' or pg_advisory_xact_lock_shared(${SLOW_LOCK}) is not null
       )`)
     const limited = openStore(t, { source: database.sql({ connection: { role } }) })
     t.after(async () => {
       await limited.store.close()
       await sql.unsafe(`
-        drop policy slow on business_api.clients;
-        alter table business_api.clients disable row level security;
+        drop policy slow on business_api.businesses;
+        alter table business_api.businesses disable row level security;
         drop owned by ${role};
         drop role ${role}`)
     })

@@ -5,6 +5,7 @@ import type { RecordStore } from '../../lib/business-store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { formatNumber, type NewNumber } from '../../lib/resources/document-numbers.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
+import { businessOf } from '../_business.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import {
   changeClaim,
@@ -113,7 +114,7 @@ test('leads.convert() sent again before the commit of the first attempt makes on
 })
 
 async function prepareConversion(tenant: Tenant) {
-  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const business = businessOf({ id: ids('biz') })
   const plain = { organizationId: tenant.id, events: [], idempotency: null }
   await store.businesses.create({ ...plain, record: business })
   const lead = {

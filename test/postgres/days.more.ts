@@ -60,8 +60,8 @@ async function fillDay(
   const prefix = idPrefixAt('dlv', at.getTime())
   const rows = await of<{ id: string }[]>`
     with event as (
-      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      select ${ORGANIZATION}, ${`evt_${name}_`} || number, 'project.completed', ${at}, '{}', ${prefix} || lpad(number::text, 11, '0')
+      insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+      select ${ORGANIZATION}, ${`evt_${name}_`} || number, 'project.completed', '{}', ${prefix} || lpad(number::text, 11, '0')
       from generate_series(1, ${count}::int) as number
       returning id, delivery_prefix
     ), known as (
@@ -273,8 +273,8 @@ describe('Days are made', () => {
       await owner.unsafe(`alter default privileges grant select on tables to "${role}"`)
       const name = await makeDay(owner, ago(40))
       await owner.unsafe(`
-        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-        values ('org_any', 'evt_old', 'project.completed', now(), '{}', '${idPrefixAt('dlv', ago(40).getTime())}')`)
+        insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+        values ('org_any', 'evt_old', 'project.completed', '{}', '${idPrefixAt('dlv', ago(40).getTime())}')`)
       const publisher = fresh.sql({ max: 1, connection: { role } })
       assert.deepEqual([...(await publisher.unsafe(`select id from business_api.events_${name}`))], [])
       await publisher.end()
@@ -528,12 +528,7 @@ describe('A host’s id of an event', () => {
 
   test('gives one event to many publishers at once, and twice in a call', async () => {
     await Promise.all(Array.from({ length: 8 }, () => publish('evt_same')))
-    const event = {
-      id: 'evt_twice',
-      type: 'project.completed',
-      createdAt: new Date().toISOString(),
-      body: '{}',
-    }
+    const event = { id: 'evt_twice', type: 'project.completed', body: '{}' }
     await sql`select business_api.insert_events(${ORGANIZATION}, ${sql.json([event, event])})`
     const rows = await sql`select id from business_api.events order by id`
     assert.deepEqual(
@@ -742,8 +737,8 @@ describe('An old day', () => {
       await sql`truncate business_api.open_deliveries`
       await publisher`begin`
       await publisher`
-        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-        values (${ORGANIZATION}, ${`evt_${randomUUID()}`}, 'project.completed', ${ago(40)}, '{}', ${id.slice(0, -5)})`
+        insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+        values (${ORGANIZATION}, ${`evt_${randomUUID()}`}, 'project.completed', '{}', ${id.slice(0, -5)})`
       await publisher`
         insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
         values (${ORGANIZATION}, ${id}, 'evt_late', 'project.completed', 'we_1', now())`
@@ -855,16 +850,6 @@ describe('An old day', () => {
     await letTimePass()
     assert.equal(await purgeStrictly(), 1)
   })
-
-  test('is kept by events.publish of an old created_at only in the days of its publishing: such an event goes row by row', async () => {
-    await sql`
-      select business_api.insert_events(${ORGANIZATION}, ${sql.json([
-        { id: 'evt_aged', type: 'project.completed', createdAt: ago(40).toISOString(), body: '{}' },
-      ])})`
-    await sql`delete from business_api.open_deliveries`
-    assert.equal((await purge()).events, 1)
-    assert.deepEqual([...(await sql`select id from business_api.event_ids`)], [])
-  })
 })
 
 test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, and all go on', async () => {
@@ -946,7 +931,7 @@ test('days are dropped while others publish, claim, write results, list and rede
     where not exists (select 1 from business_api.events e where e.organization_id = d.organization_id and e.id = d.event_id)`
   assert.deepEqual([...halves], [], 'open deliveries without an event')
   const [rows] =
-    await sql`select count(*)::int as count from business_api.events where created_at > now() - interval '1 day'`
+    await sql`select count(*)::int as count from business_api.events where delivery_prefix >= ${idPrefixAt('dlv', ago(1).getTime())}`
   assert.equal(rows?.count, published)
   assert.ok(delivered > 50 && recovered.size > 0, `${delivered} delivered, ${recovered.size} recovered`)
   const [left] = await sql`
@@ -954,32 +939,29 @@ test('days are dropped while others publish, claim, write results, list and rede
   assert.ok(left?.count < days.length, 'days were dropped')
 })
 
-/** An event of the log, written behind the store's back: published at one time and created, by a host's clock, at another. */
-async function insertEvent(id: string, publishedAt: Date, createdAt: Date): Promise<void> {
+/** Writes an event of the log behind the store's back. */
+async function insertEvent(id: string, publishedAt: Date): Promise<void> {
   await makeDay(sql, publishedAt)
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    insert into business_api.events (organization_id, id, type, body, delivery_prefix)
     values (
-      ${ORGANIZATION}, ${id}, 'project.completed', ${createdAt}, ${`body of ${id}`},
-      ${`${idPrefixAt('dlv', publishedAt.getTime())}00000000000`}
+      ${ORGANIZATION}, ${id}, 'project.completed', ${`body of ${id}`}, ${`${idPrefixAt('dlv', publishedAt.getTime())}00000000000`}
     )`
 }
 
 describe('The log of events', () => {
-  test('has the order of the created_at over all days, also where a host’s clock was ahead or behind', async () => {
-    const events: readonly [id: string, publishedDaysAgo: number, createdDaysAgo: number][] = [
-      ['ahead', 9, 0.5],
-      ['today', 0.1, 1],
-      ['same-b', 3, 2],
-      ['same-a', 5, 2],
-      ['third', 3, 3.5],
-      ['ninth', 9, 9.5],
-      ['behind', 0.1, 20],
+  test('has the order of publishing over all days', async () => {
+    const events: readonly [id: string, daysAgo: number][] = [
+      ['newest', 0.1],
+      ['second', 1],
+      ['z-third', 2],
+      ['a-fourth', 2.001],
+      ['fifth', 3.5],
+      ['sixth', 9.5],
+      ['oldest', 20],
     ]
     const now = Date.now()
-    for (const [id, published, created] of events) {
-      await insertEvent(id, new Date(now - published * DAY_MS), new Date(now - created * DAY_MS))
-    }
+    for (const [id, daysAgo] of events.toReversed()) await insertEvent(id, new Date(now - daysAgo * DAY_MS))
     const newestFirst = events.map(([id]) => id)
     const at = (daysAgo: number): string => new Date(now - daysAgo * DAY_MS).toISOString()
     const idsOf = (list: readonly { readonly id: string }[]): string[] => list.map(({ id }) => id)
@@ -1001,12 +983,12 @@ describe('The log of events', () => {
       }
     }
     const period = await store.eventLog.list(ORGANIZATION, { since: at(3.5), until: at(1) }, 10, null)
-    assert.deepEqual(idsOf(period.events), ['same-b', 'same-a', 'third'])
-    const rest = await store.eventLog.list(ORGANIZATION, { since: at(3.5), until: at(2) }, 10, 'same-b')
-    assert.deepEqual(idsOf(rest.events), ['third'])
+    assert.deepEqual(idsOf(period.events), ['z-third', 'a-fourth', 'fifth'])
+    const rest = await store.eventLog.list(ORGANIZATION, { since: at(3.5), until: at(2) }, 10, 'a-fourth')
+    assert.deepEqual(idsOf(rest.events), ['fifth'])
     const notes = await store.eventLog.listSince(ORGANIZATION, at(9.5), 10, null)
     assert.deepEqual(idsOf(notes), newestFirst.slice(0, 6).reverse())
-    const later = await store.eventLog.listSince(ORGANIZATION, at(9.5), 10, notes[1] ?? null)
+    const later = await store.eventLog.listSince(ORGANIZATION, at(9.5), 10, notes[1]?.place ?? null)
     assert.deepEqual(idsOf(later), newestFirst.slice(0, 4).reverse())
   })
 
@@ -1016,15 +998,15 @@ describe('The log of events', () => {
     const late = `${idPrefixAt('evt', ago(15).getTime())}0000000000000001`
     const known = `${idPrefixAt('evt', ago(14).getTime())}0000000000000001`
     const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
-    await insertEvent(late, ago(3), ago(3))
-    await insertEvent(known, ago(4), ago(4))
+    await insertEvent(late, ago(3))
+    await insertEvent(known, ago(4))
     await sql`
       insert into business_api.event_ids (organization_id, id, delivery_prefix)
       select organization_id, id, delivery_prefix from business_api.events where id = ${known}`
-    await insertEvent(made, ago(10), ago(10))
+    await insertEvent(made, ago(10))
     // An id from before the days has no row in event_ids, or that of a second publishing, which wrote no event.
-    await insertEvent('before-days', ago(12), ago(12))
-    await insertEvent('twice', ago(12.5), ago(12.5))
+    await insertEvent('before-days', ago(12))
+    await insertEvent('twice', ago(12.5))
     await sql`
       insert into business_api.event_ids (organization_id, id, delivery_prefix)
       values (${ORGANIZATION}, 'twice', ${`${idPrefixAt('dlv', Date.now())}00000000000`})`
@@ -1042,45 +1024,35 @@ describe('The log of events', () => {
   })
 })
 
-describe('Finished deliveries are listed', () => {
-  for (const [order, ages] of [
-    ['newest', [10, 20]],
-    ['oldest', [20, 10]],
+test('Finished deliveries are listed the newest first, of every filter, and of no more days than the page needs', async () => {
+  const days = [(await fillDay(ago(10), 5)).ids, (await fillDay(ago(20), 5)).ids]
+  await sql`update business_api.finished_deliveries set endpoint_id = 'we_2' where id like '%3_____'`
+  await sql`update business_api.finished_deliveries set state = 'skipped' where id like '%4_____'`
+  const newestFirst = (ids: readonly string[]): string[] => ids.toSorted().reverse()
+  for (const [filter, leftOut] of [
+    [{}, ''],
+    [{ states: ['delivered', 'skipped'] }, ''],
+    [{ endpointId: 'we_1' }, '3'],
+    [{ states: ['delivered'], type: 'project.completed' }, '4'],
+    [{ endpointId: 'we_1', type: 'project.completed' }, '3'],
   ] as const) {
-    test(`the ${order} first, of every filter, and of no more days than the page needs`, async () => {
-      const days: (readonly string[])[] = []
-      for (const age of ages) days.push((await fillDay(ago(age), 5)).ids)
-      await sql`update business_api.finished_deliveries set endpoint_id = 'we_2' where id like '%3_____'`
-      await sql`update business_api.finished_deliveries set state = 'skipped' where id like '%4_____'`
-      const all = ['delivered', 'failed', 'skipped', 'cancelled']
-      const inOrder = (ids: readonly string[]): string[] =>
-        order === 'newest' ? ids.toSorted().reverse() : ids.toSorted()
-      for (const [endpointId, states, type, leftOut] of [
-        [null, all, null, ''],
-        [null, ['delivered', 'skipped'], null, ''],
-        ['we_1', all, null, '3'],
-        [null, ['delivered'], 'project.completed', '4'],
-        ['we_1', all, 'project.completed', '3'],
-      ] as const) {
-        const expected = days.map((ids) =>
-          inOrder(ids.filter((id) => leftOut === '' || id.at(-6) !== leftOut)),
-        )
-        const list = async (limit: number): Promise<string[]> => {
-          const rows = await sql<{ id: string }[]>`
-            select id from business_api.${sql.unsafe(`list_${order}_finished`)}(
-              ${ORGANIZATION}, ${endpointId}::text, array(select jsonb_array_elements_text(${sql.json([...states])})), ${type}::text, null, null, '', '~', ${limit}, false
-            )`
-          return inOrder(rows.map(({ id }) => id))
-        }
-        const few = await list(2)
-        assert.deepEqual(few.slice(0, 2), expected[0]?.slice(0, 2))
-        assert.ok(
-          few.every((id) => expected[0]?.includes(id)),
-          'of one day',
-        )
-        assert.deepEqual((await list(7)).slice(0, 7), expected.flat().slice(0, 7))
-      }
-    })
+    const expected = days.map((ids) =>
+      newestFirst(ids.filter((id) => leftOut === '' || id.at(-6) !== leftOut)),
+    )
+    const list = async (limit: number): Promise<string[]> => {
+      const rows = await sql<{ id: string }[]>`
+        select id from business_api.list_finished_deliveries(
+          ${ORGANIZATION}, ${JSON.stringify(filter)}::text::jsonb, '', '~', ${limit}, false
+        )`
+      return newestFirst(rows.map(({ id }) => id))
+    }
+    const few = await list(2)
+    assert.deepEqual(few.slice(0, 2), expected[0]?.slice(0, 2))
+    assert.ok(
+      few.every((id) => expected[0]?.includes(id)),
+      'of one day',
+    )
+    assert.deepEqual((await list(7)).slice(0, 7), expected.flat().slice(0, 7))
   }
 })
 
@@ -1152,7 +1124,7 @@ describe('Days are read one by one', () => {
   test('by the lookup of an event, also the first one of a session, and by its deliveries', async () => {
     const own = await fillDay(ago(20), 5)
     const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
-    await insertEvent(made, ago(10), ago(10))
+    await insertEvent(made, ago(10))
     const { name } = await fillDay(ago(10), 5)
     for (const [id, day] of [
       [`evt_${own.name}_1`, own.name],

@@ -31,18 +31,18 @@ test('a day of a million deliveries is dropped while others publish and read, wh
   const name = await makeDay(sql, at)
   const prefix = idPrefixAt('dlv', at.getTime())
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-    select 'org_' || number % 100, 'evt_' || number, 'project.completed', ${at}, repeat('x', 200),
+    insert into business_api.events (organization_id, id, type, body, delivery_prefix)
+    select 'org_' || number % 100, 'evt_' || number, 'project.completed', repeat('x', 200),
            ${prefix} || lpad(number::text, 11, '0')
     from generate_series(1, ${DELIVERIES}::int) as number`
   await sql`
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts)
-    select organization_id, delivery_prefix || '00001', id, type, 'we_1', 'delivered', created_at, created_at, 1
+    select organization_id, delivery_prefix || '00001', id, type, 'we_1', 'delivered', ${at}, ${at}, 1
     from business_api.events`
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
-    select organization_id, delivery_prefix || '00001', 1, created_at, 1, 'ok' from business_api.events`
+    select organization_id, delivery_prefix || '00001', 1, ${at}, 1, 'ok' from business_api.events`
   await sql.unsafe(`vacuum analyze business_api.events_${name}`)
 
   let isOver = false

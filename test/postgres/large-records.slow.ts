@@ -37,13 +37,13 @@ async function fill(sql: Sql): Promise<void> {
     (values (${ORGANIZATION}::text), (${FREQUENT}::text)) as organization (organization_id),
     generate_series(1, ${SIZE}::int) as i`
   const id = (kind: string) => sql`${kind}::text || lpad(i::text, 12, '0')`
-  for (const table of ['businesses', 'clients', 'leads', 'invoices', 'payments', 'proposals', 'projects']) {
+  for (const table of ['businesses', 'leads', 'invoices', 'payments', 'proposals', 'projects']) {
     await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
   }
-  await sql`insert into business_api.businesses (organization_id, id, name) select organization_id, ${id('biz_')}, 'Atlas' from ${rows}`
   await sql`
-    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-    select organization_id, ${id('cli_')}, ${id('biz_')}, ${rare('inactive', 'active')}, 0, 0, now() from ${rows}`
+    insert into business_api.businesses
+      (organization_id, id, name, client_id, client_status, total_revenue, monthly_revenue, converted_at)
+    select organization_id, ${id('biz_')}, 'Atlas', ${id('cli_')}, ${rare('inactive', 'active')}, 0, 0, now() from ${rows}`
   await sql`
     insert into business_api.leads (organization_id, id, business_id, stage, created_at)
     select

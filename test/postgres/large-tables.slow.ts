@@ -157,7 +157,7 @@ describe('a part of a purge', () => {
 
   test('scans past events that must stay, part by part, and reads each once', async () => {
     for (const { sql } of databases) {
-      const old = sql`(select event.id from business_api.events event order by created_at limit 5000)`
+      const old = sql`(select event.id from business_api.events event order by delivery_prefix limit 5000)`
       await reopenDeliveries(sql, sql`event_id in ${old}`)
       await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
     }
@@ -223,15 +223,13 @@ describe('the delivery log', () => {
   test('reads as much with ten times as many deliveries, for every filter', () =>
     assertViews([...views, ...viewsByType]))
 
-  test('so does a recovery that finds nothing, by a filter or by ids', async () => {
+  test('so does a recovery that finds nothing', async () => {
     const request = { organizationId: ORGANIZATION, limit: 1000, entry: newEntry() }
-    for (const ids of [null, ['dlv_none']]) {
-      const readings = await measureAll(async (database) => {
-        const filter = { states: failed, until: ago(1) }
-        assert.deepEqual(await recoverDeliveries(database, { ...request, ids, filter }), [])
-      })
-      assertAlike(readings, 600)
-    }
+    const readings = await measureAll(async (database) => {
+      const filter = { states: failed, until: ago(1) }
+      assert.deepEqual(await recoverDeliveries(database, { ...request, ids: ['dlv_none'], filter }), [])
+    })
+    assertAlike(readings, 600)
   })
 
   test('the same where all deliveries of another endpoint wait or have failed', async () => {

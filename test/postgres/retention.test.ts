@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ISql, Sql } from 'postgres'
+import { idPrefixAt } from '../../lib/base/ids.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { ageEvents } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 
 // The purge that all processes share: turns, pauses, and the second pass.
@@ -50,17 +52,19 @@ describe('continuePurge() in PostgreSQL', () => {
   const purge = (request: Partial<typeof REQUEST> = {}) =>
     store.deliveries.continuePurge({ ...REQUEST, ...request })
 
-  /** Publishes events of 40 days ago and delivers each. */
+  /** Publishes events, delivers each, and makes them 40 days old, in a day that was found to be retained a moment ago. */
   async function publishOld(count: number): Promise<void> {
     await sql`
       select business_api.insert_events(${ORGANIZATION}, (
         select jsonb_agg(jsonb_build_object(
-          'id', business_api.new_id('evt'), 'hasNewId', true, 'type', 'project.completed', 'body', '{}',
-          'createdAt', now() - interval '40 days'
+          'id', business_api.new_id('evt'), 'hasNewId', true, 'type', 'project.completed', 'body', '{}'
         ))
         from generate_series(1, ${count}::int)
       ))`
     await finishDeliveries(sql, 'delivered')
+    await ageEvents(sql, 40 * DAY_MS)
+    await sql`
+      update business_api.event_days set checked_at = now(), retained_for = '{}' where ends_at < now() - interval '30 days'`
   }
 
   async function countEvents(): Promise<number> {
@@ -104,7 +108,7 @@ describe('continuePurge() in PostgreSQL', () => {
   test('a clock that ran ahead and is right again keeps no event from the purge', async () => {
     await publishOld(2)
     await reopenDeliveries(sql, sql`id = (select min(id) from business_api.finished_deliveries)`)
-    const ahead = { createdAt: new Date(Date.now() + DAY_MS), organizationId: ORGANIZATION, id: 'evt_' }
+    const ahead = { prefix: idPrefixAt('dlv', Date.now() + DAY_MS) }
     await sql`
       update business_api.purge_progress
       set cursor = ${sql.json({ event: ahead } as never)}, second_pass_at = now() - interval '1 minute'`
@@ -128,7 +132,7 @@ describe('continuePurge() in PostgreSQL', () => {
   test('scans past more events that must stay than a part has, in single runs of new processes too', async () => {
     await publishOld(2500)
     await reopenDeliveries(sql)
-    const last = sql`(select id from business_api.events order by created_at desc, organization_id desc, id desc limit 1)`
+    const last = sql`(select id from business_api.events order by delivery_prefix desc limit 1)`
     await finishDeliveries(sql, 'delivered', sql`event_id = ${last}`)
     let purged = 0
     for (let process = 0; process < 4; process++) {

@@ -144,7 +144,7 @@ test('many errors at once read the migrations once', async () => {
     const [row] = await build(sql, sql`'tag'`).values()
     return row as string[]
   })
-  const failure: unknown = await sql`select * from business_api.clients`.catch((error) => error)
+  const failure: unknown = await sql`select * from business_api.businesses`.catch((error) => error)
   const explained = await Promise.all(Array.from({ length: 50 }, () => explain(failure)))
   for (const error of explained) assert.equal((error as BusinessApiError).code, SCHEMA_MISSING)
   assert.equal(statements, 1)

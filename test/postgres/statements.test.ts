@@ -184,7 +184,10 @@ describe('the statements', () => {
     // Behind every statement that still waits for the table.
     await (await holdLock()).release()
     await store.close()
-    assert.equal((await sql`select 1 from business_api.clients where organization_id = 'org_late'`).length, 0)
+    assert.equal(
+      (await sql`select 1 from business_api.businesses where organization_id = 'org_late'`).length,
+      0,
+    )
     assert.equal((await sql`select 1 from business_api.events where organization_id = 'org_late'`).length, 0)
   })
 
@@ -197,7 +200,7 @@ describe('the statements', () => {
     await lock.release()
     await store.apiKeys.list('org_queued')
     assert.equal(
-      (await sql`select 1 from business_api.clients where organization_id = 'org_queued'`).length,
+      (await sql`select 1 from business_api.businesses where organization_id = 'org_queued'`).length,
       0,
     )
     await store.close()
@@ -208,7 +211,7 @@ describe('the statements', () => {
     const { promise: unlocked, resolve: unlock } = deferred()
     const { promise: locked, resolve: haveLocked } = deferred()
     const transaction = sql.begin(async (tx) => {
-      await tx`lock table business_api.clients in access exclusive mode`
+      await tx`lock table business_api.businesses in access exclusive mode`
       haveLocked()
       await unlocked
     })

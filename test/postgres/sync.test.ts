@@ -167,14 +167,10 @@ describe('a sync', () => {
     const mirror = await createMirror(store, org)
     await mirror.sync()
     await sql`
-      with business as (
-        insert into business_api.businesses (organization_id, id, name)
-        select ${org}::text, 'biz_' || lpad(i::text, 26, '0'), 'Imported' from generate_series(1, 1000) i
-        returning organization_id, id
-      )
-      insert into business_api.clients
-        (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-      select organization_id, 'cli_' || substr(id, 5), id, 'active', 0, 0, now() from business`
+      insert into business_api.businesses
+        (organization_id, id, name, client_id, client_status, total_revenue, monthly_revenue, converted_at)
+      select ${org}::text, 'biz_' || lpad(i::text, 26, '0'), 'Imported', 'cli_' || lpad(i::text, 26, '0'), 'active', 0, 0, now()
+      from generate_series(1, 1000) i`
     const read = await mirror.sync(200)
     assert.equal(new Set(read).size, 1000)
     assert.equal(read.length, 1000)
@@ -194,7 +190,7 @@ describe('a sync', () => {
     assert.deepEqual(await other.sync(), [elsewhere])
 
     // As a restore into the same database does.
-    await pool.unsafe('vacuum full business_api.clients')
+    await pool.unsafe('vacuum full business_api.businesses')
     assert.deepEqual(await other.sync(), [elsewhere])
     assert.equal((await other.sync()).length <= 1, true)
     assert.deepEqual(mirror.records.size, 2)
@@ -206,7 +202,7 @@ describe('a sync', () => {
     const org = newOrganization()
     const mirror = await createMirror(restored, org)
     const created = [await create(org, restored), await create(org, restored), await create(org, restored)]
-    await pool`update business_api.clients set changed_xid = '900000000000'`
+    await pool`update business_api.businesses set changed_xid = '900000000000'`
     assert.deepEqual(await mirror.sync(2), created)
     for (let polls = 0; polls < 3; polls++) assert.deepEqual(await mirror.sync(2), [])
     await change(org, created[1] ?? '', 5, restored)
@@ -228,7 +224,7 @@ describe('a sync', () => {
     await updated
     const [client] = await sql`
       select changed_xid::text::bigint > xmin_of.created::text::bigint as is_marked
-      from business_api.clients client,
+      from business_api.businesses client,
         (select min(changed_xid::text::bigint) as created from business_api.leads where organization_id = ${org}) xmin_of
       where client.organization_id = ${org}`
     assert.equal(client?.is_marked, true)

@@ -20,7 +20,8 @@ const REASONS = [
   },
   {
     name: 'a read-only server',
-    message: 'Cannot carry out a statement because the server is read-only: is it a standby?',
+    message:
+      'Cannot carry out a statement because the server is read-only: is it a standby, or is default_transaction_read_only set?',
     async within(work: () => Promise<void>): Promise<void> {
       const name = sql(new URL(database.url).pathname.slice(1))
       await sql`alter database ${name} set default_transaction_read_only = on`

@@ -75,8 +75,7 @@ describe('A delivery loop on PostgreSQL', () => {
   }
 
   async function publish(organizationId: string, id = ids('evt')): Promise<string> {
-    const createdAt = toTimestamp(Date.now())
-    await store.events.publish(organizationId, { id, type: 'project.completed', createdAt, body: '{}' })
+    await store.events.publish(organizationId, { id, type: 'project.completed', body: '{}' })
     return id
   }
 
@@ -171,9 +170,9 @@ describe('A delivery loop on PostgreSQL', () => {
     for (let number = 0; number < ENDPOINTS; number++) await addEndpoint(large)
     await addEndpoint(other)
     await sql`
-      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      insert into business_api.events (organization_id, id, type, body, delivery_prefix)
       select
-        ${large}, 'evt_large_' || number, 'project.completed', now(), repeat('x', 16 * 1024 * 1024),
+        ${large}, 'evt_large_' || number, 'project.completed', repeat('x', 16 * 1024 * 1024),
         left(business_api.new_id('dlv'), -4)
       from generate_series(1, ${EVENTS}::int) as number`
     await sql`

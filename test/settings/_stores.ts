@@ -51,7 +51,7 @@ export async function publish(
   const id = ids('evt')
   const createdAt = new Date().toISOString()
   const body = JSON.stringify({ id, type, createdAt, data: { text } })
-  await store.events.publish(organizationId, { id, type, createdAt, body })
+  await store.events.publish(organizationId, { id, type, body })
   return id
 }
 

@@ -6,10 +6,13 @@ import { INVALID_INPUT, NOT_FOUND, STORE_UNAVAILABLE, storeUnavailable } from '.
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
-import type { EventRecord } from '../../lib/store.ts'
+import type { EventLogStore, EventRecord } from '../../lib/store.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { createSetUp, URL } from './_endpoints.ts'
 import { describeOnEveryStore, newOrganization, publish } from './_stores.ts'
+
+/** The first moment of all. */
+const BEGINNING = '1970-01-01T00:00:00.000Z'
 
 /** Collects what a feed gives, from the moment that it has begun. */
 function collect(feed: AsyncIterable<EventRecord>): {
@@ -148,15 +151,9 @@ describe('events.follow() beside open transactions', () => {
     await database.drop()
   })
 
-  /** Publishes an event, created so many milliseconds ago. */
-  const publishAged = (connection: Sql, org: string, id: string, ageMs: number) => connection`
+  const publishOn = (connection: Sql, org: string, id: string) => connection`
     select business_api.insert_events(${org}, ${JSON.stringify([
-      {
-        id,
-        type: 'client.created',
-        createdAt: new Date(Date.now() - ageMs).toISOString(),
-        body: JSON.stringify({ id }),
-      },
+      { id, type: 'client.created', body: JSON.stringify({ id }) },
     ])}::text::jsonb)`
 
   test('gives an event whose transaction commits minutes after newer events were given', async (t) => {
@@ -164,13 +161,21 @@ describe('events.follow() beside open transactions', () => {
     const settings = createDeveloperSettings(store)
     const stopping = new AbortController()
     t.after(() => stopping.abort())
-    // Makes the clock of the feed go faster: each mark is a minute after the mark before.
-    let minutes = 0
-    const eventLog = {
+    // Makes the clock of the feed go faster: with each mark a minute passes, also for the times of events.
+    const marks: number[] = []
+    const feedTime = (at: number): number => at + marks.filter((mark) => mark <= at).length * 60_000
+    const eventLog: EventLogStore = {
       ...store.eventLog,
-      mark: async (owner: string) => {
+      mark: async (owner) => {
         const mark = await store.eventLog.mark(owner)
-        return { ...mark, at: mark.at + minutes++ * 60_000 }
+        marks.push(mark.at)
+        return { ...mark, at: feedTime(mark.at) }
+      },
+      listSince: async (owner, since, limit, after) => {
+        const notes = await store.eventLog.listSince(owner, BEGINNING, limit, after)
+        return notes
+          .map((note) => ({ ...note, at: new Date(feedTime(Date.parse(note.at))).toISOString() }))
+          .filter(({ at }) => at >= since)
       },
     }
     const followed = collect(
@@ -179,18 +184,18 @@ describe('events.follow() beside open transactions', () => {
         signal: stopping.signal,
       }),
     )
-    await until(() => minutes > 0, 'the feed has begun')
+    await until(() => marks.length > 0, 'the feed has begun')
     const held = await sql.reserve()
     await held`begin`
-    await publishAged(held as unknown as Sql, org, 'held', -minutes * 60_000)
+    await publishOn(held as unknown as Sql, org, 'held')
     const rolledBack = await sql.reserve()
     await rolledBack`begin`
-    await publishAged(rolledBack as unknown as Sql, org, 'rolled-back', -minutes * 60_000)
-    await publishAged(sql, org, 'newer', -minutes * 60_000)
+    await publishOn(rolledBack as unknown as Sql, org, 'rolled-back')
+    await publishOn(sql, org, 'newer')
     await until(() => followed.ids.length === 1, 'the newer event')
-    const seenAt = minutes
-    await until(() => minutes > seenAt + 5, 'five minutes of the feed')
-    await publishAged(sql, org, 'newest', -minutes * 60_000)
+    const seenAt = marks.length
+    await until(() => marks.length > seenAt + 5, 'five minutes of the feed')
+    await publishOn(sql, org, 'newest')
     await until(() => followed.ids.length === 2, 'the newest event')
     assert.equal(followed.ids.includes('held'), false)
     await rolledBack`rollback`
@@ -198,7 +203,7 @@ describe('events.follow() beside open transactions', () => {
     held.release()
     rolledBack.release()
     await until(() => followed.ids.includes('held'), 'the event that was held')
-    await publishAged(sql, org, 'last', -minutes * 60_000)
+    await publishOn(sql, org, 'last')
     await until(() => followed.ids.includes('last'), 'the last event')
     assert.deepEqual(followed.ids, ['newer', 'newest', 'held', 'last'])
     assert.equal((await settings.events.list(org)).data.length, 4)
@@ -224,7 +229,7 @@ describe('events.follow() beside open transactions', () => {
           if (isKept) expected.push(id)
           await sql
             .begin(async (transaction) => {
-              await publishAged(transaction as unknown as Sql, org, id, 0)
+              await publishOn(transaction as unknown as Sql, org, id)
               await sleep(Math.random() * 60)
               if (!isKept) throw new Error('rolled back')
             })
@@ -233,7 +238,7 @@ describe('events.follow() beside open transactions', () => {
       }),
     )
     await until(() => followed.ids.length >= expected.length - 1, 'all events')
-    await publishAged(sql, org, 'last', 0)
+    await publishOn(sql, org, 'last')
     await until(() => followed.ids.includes('last'), 'the last event')
     assert.deepEqual(followed.ids.toSorted(), expected.toSorted())
   })

@@ -1,20 +1,24 @@
 import type { Sql } from 'postgres'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { ageEvents } from '../_days.ts'
 
 // Queries of PostgreSQL behind the store's back.
 
 /** The recorded events of an organization: see `StoreHarness.events`. */
 export async function readEventsOf(sql: Sql, organizationId: string): Promise<readonly EventRecord[]> {
   const rows = await sql<EventRecord[]>`
-    select id, type, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "createdAt", body
+    select id, type, body
     from business_api.events where organization_id = ${organizationId} order by id`
   return [...rows]
 }
 
-/** Takes back everything that the store compares with the database's clock. */
+const DAY_MS = 86_400_000
+
+/** Takes back everything that the store compares with the database's clock: see `StoreHarness.letTimePass`. */
 export async function letTimePass(sql: Sql, organizationId: string, ms: number): Promise<void> {
   const earlier = (column: string) =>
     sql`${sql(column)} = ${sql(column)} - ${ms}::float8 * interval '1 millisecond'`
+  if (ms >= DAY_MS) await ageEvents(sql, ms, sql`event.organization_id = ${organizationId}`)
   await sql`
     update business_api.idempotency_keys set ${earlier('expires_at')}
     where organization_id = ${organizationId}`

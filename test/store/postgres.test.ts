@@ -3,7 +3,7 @@ import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
-import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract on PostgreSQL, on pools of the store's own. Runs of other kinds stand in files of their own, because files run at
@@ -37,5 +37,3 @@ describeStoreContract({
 
 // Every verb of the contract has run by now, with values of all kinds.
 test('PostgreSQL stores the representations that are computed anew', () => assertRepresentations(sql))
-
-test('PostgreSQL gives clients copies of their businesses', () => assertMostCopies(sql))

@@ -3,7 +3,7 @@ import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
-import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract on a host's pools with a stricter default than the statements need: statements are then repeated, not refused.
@@ -41,6 +41,3 @@ describeStoreContract({
 
 test('PostgreSQL, repeatable read by default, stores the representations that are computed anew', () =>
   assertRepresentations(sql))
-
-test('PostgreSQL, repeatable read by default, gives every client a copy of the business', () =>
-  assertMostCopies(sql))

@@ -4,7 +4,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import type { StoreUnderTest } from '../contract/harness.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
-import { assertMostCopies, assertRepresentations } from '../postgres/_representations.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract with every pool under row level security for one organization. The run proves that every statement names the
@@ -37,9 +37,6 @@ describeStoreContract({
 
 test('PostgreSQL under row level security stores the representations that are computed anew', () =>
   assertRepresentations(sql))
-
-test('PostgreSQL under row level security gives every client a copy of the business', () =>
-  assertMostCopies(sql))
 
 interface PolicedStores extends Pick<StoreUnderTest, 'store' | 'secondStore'> {
   end(): Promise<void>

@@ -21,8 +21,8 @@ const listEvents: Command = defineCommand({
   flags: {
     organization,
     type: eventTypeFlag('of this type only'),
-    since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
-    until: parsed('WHEN', 'created before', parsePast),
+    since: parsed('WHEN', 'published since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
+    until: parsed('WHEN', 'published before', parsePast),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -43,7 +43,7 @@ const listEvents: Command = defineCommand({
 const COLUMNS: readonly Column<LoggedEvent>[] = [
   { title: 'ID', value: ({ id }) => id },
   { title: 'TYPE', value: ({ type }) => type },
-  { title: 'CREATED', value: ({ createdAt }) => formatMoment(createdAt) },
+  { title: 'PUBLISHED', value: ({ createdAt }) => formatMoment(createdAt) },
   { title: 'DELIVERIES', value: describeDeliveries },
 ]
 
@@ -83,7 +83,7 @@ function describeEvent(
   const details = [
     ['Event', id],
     ['Type', type],
-    ['Created', formatMoment(createdAt)],
+    ['Published', formatMoment(createdAt)],
     ['Only for', onlyEndpointId && `${onlyEndpointId} (a backfill)`],
   ] as const
   const deliveries =

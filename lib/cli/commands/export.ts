@@ -1,6 +1,6 @@
 import type { BusinessApiStore } from '../../business-store.ts'
-import { RECORD_KINDS, type RecordKind } from '../../postgres/record-reader.ts'
 import { type ReadPage, withSnapshot } from '../../postgres/snapshot.ts'
+import { RECORD_KINDS, type RecordKind } from '../../resources/record-tables.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'

@@ -56,7 +56,7 @@ const forget: Command = defineCommand({
   name: 'forget',
   summary: 'removes the personal values of one business for good',
   about:
-    "The business is then named 'Deleted', without category, city, email and phone, also in stored events and replies. Nothing is published. The work is done in small parts; after an interruption the same command does the rest. The result says what is beyond the command. On a terminal the command asks for the id once more.",
+    "The business is then named 'Deleted', without its other values, also in stored events and replies. Nothing is published. The work is done in small parts; after an interruption the same command does the rest. The result says what is beyond the command. On a terminal the command asks for the id once more.",
   argument: 'BUSINESS',
   flags: {
     organization,

@@ -134,13 +134,11 @@ export function leavesConnectionUsable(error: unknown): boolean {
 }
 
 /**
- * Constraints on records that two statements can both find missing and both write: the client of a business with two leads won
- * at the same moment; a document number given by hand that is also next in the series; a client or a payment of a statement
- * that counted as lost and commits late. A retry of the second statement sees the record of the first.
+ * Constraints on records that two statements can both find missing and both write: a document number given by hand that is also
+ * next in the series; a client or a payment of a statement that counted as lost and commits late. A retry of the second statement sees the record of the first.
  */
 const WRITTEN_BY_ANOTHER = [
-  'clients_organization_id_business_id_key',
-  'clients_pkey',
+  'businesses_organization_id_client_id_idx',
   'payments_pkey',
   'invoices_organization_id_number_key',
   'proposals_organization_id_number_key',

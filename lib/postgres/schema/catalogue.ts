@@ -63,14 +63,14 @@ const SCHEMA = `pg_catalog.to_regnamespace('business_api')`
 function tables(sql: Sql): Fragment {
   return sql`
     select
-      case when relkind in ('v', 'm') then 'view ' when relkind = 'S' then 'sequence ' else 'table ' end || relname as name,
+      case when relkind in ('v', 'm') then 'view ' when relkind = 'S' then 'sequence ' when relkind = 'c' then 'type ' else 'table ' end || relname as name,
       pg_catalog.concat_ws(
         ' ', relkind, relpersistence, relrowsecurity,
         pg_catalog.pg_get_partkeydef(${described(sql, 'pg_class.oid')}),
         case when relkind in ('v', 'm') then pg_catalog.pg_get_viewdef(${described(sql, 'pg_class.oid')}) end
       ) as definition
     from pg_catalog.pg_class
-    where relnamespace = ${sql.unsafe(SCHEMA)} and relkind in ('r', 'p', 'v', 'm', 'f', 'S') and not relispartition`
+    where relnamespace = ${sql.unsafe(SCHEMA)} and relkind in ('r', 'p', 'v', 'm', 'f', 'S', 'c') and not relispartition`
 }
 
 function columns(sql: Sql): Fragment {
@@ -86,7 +86,7 @@ function columns(sql: Sql): Fragment {
     join pg_catalog.pg_class on pg_class.oid = attrelid
     join pg_catalog.pg_type on pg_type.oid = atttypid
     left join pg_catalog.pg_attrdef on adrelid = attrelid and adnum = attnum
-    where relnamespace = ${sql.unsafe(SCHEMA)} and relkind in ('r', 'p') and not relispartition
+    where relnamespace = ${sql.unsafe(SCHEMA)} and relkind in ('r', 'p', 'c') and not relispartition
       and attnum > 0 and not attisdropped`
 }
 

@@ -35,29 +35,21 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column audit_entries.organization_id': '0415511659f8',
     'column audit_entries.subject_id': '0415511659f8',
     'column businesses.category': 'd06b30f1f1ef',
+    'column businesses.changed_xid': 'bff74eb36c92',
     'column businesses.city': 'd06b30f1f1ef',
-    'column businesses.copied': 'd06b30f1f1ef',
+    'column businesses.client_id': '9299932d5f23',
+    'column businesses.client_status': 'd06b30f1f1ef',
+    'column businesses.converted_at': 'b93ebeb571bf',
     'column businesses.email': 'd06b30f1f1ef',
     'column businesses.id': '0415511659f8',
     'column businesses.latest_changes': 'a0d2d8097a42',
+    'column businesses.monthly_revenue': 'aae5c7ee9a79',
     'column businesses.name': 'cafe39a033bf',
     'column businesses.organization_id': '0415511659f8',
     'column businesses.phone': 'd06b30f1f1ef',
-    'column businesses.representation': 'f286b6468718',
-    'column clients.business_copy': 'd06b30f1f1ef',
-    'column clients.business_id': '0415511659f8',
-    'column clients.changed_xid': 'bff74eb36c92',
-    'column clients.converted_at': '60019a7f1daa',
-    'column clients.copy_of': '49a761533c79',
-    'column clients.has_copy': '7c242aeafde2',
-    'column clients.id': '0415511659f8',
-    'column clients.latest_changes': 'a0d2d8097a42',
-    'column clients.monthly_revenue': '9707b7b7a003',
-    'column clients.organization_id': '0415511659f8',
-    'column clients.representation': '6906bad179db',
-    'column clients.status': 'cafe39a033bf',
-    'column clients.total_revenue': '9707b7b7a003',
-    'column clients.updated_at': '1b279d7afa79',
+    'column businesses.representation': 'ce098a659d3e',
+    'column businesses.total_revenue': 'aae5c7ee9a79',
+    'column businesses.updated_at': '1b279d7afa79',
     'column delivery_attempts.body_excerpt': 'cafe39a033bf',
     'column delivery_attempts.connect_ms': '5d2bfca20d4d',
     'column delivery_attempts.delivery_id': '0415511659f8',
@@ -70,6 +62,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.started_at': '60019a7f1daa',
     'column delivery_attempts.status': 'bec111850cf2',
     'column delivery_attempts.tls_ms': '5d2bfca20d4d',
+    'column delivery_filter.endpointId': 'd06b30f1f1ef',
+    'column delivery_filter.eventId': 'd06b30f1f1ef',
+    'column delivery_filter.since': 'b93ebeb571bf',
+    'column delivery_filter.states': '5d0f33744be9',
+    'column delivery_filter.type': 'd06b30f1f1ef',
+    'column delivery_filter.until': 'b93ebeb571bf',
     'column event_days.begins': '0415511659f8',
     'column event_days.begins_at': '60019a7f1daa',
     'column event_days.checked_at': 'b93ebeb571bf',
@@ -85,7 +83,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column event_limits.max_body_bytes': '3f9165f799b9',
     'column event_limits.organization_id': '338b0c07aa42',
     'column events.body': 'cafe39a033bf',
-    'column events.created_at': '60019a7f1daa',
     'column events.delivery_prefix': '0415511659f8',
     'column events.id': '0415511659f8',
     'column events.only_endpoint_id': '9299932d5f23',
@@ -235,12 +232,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint api_keys.api_keys_digest_key': '5f622af8cc9e',
     'constraint api_keys.api_keys_pkey': '1a29056265b9',
     'constraint audit_entries.audit_entries_pkey': '1a29056265b9',
+    'constraint businesses.businesses_client_id_check': '4c362f2ae951',
+    'constraint businesses.businesses_monthly_revenue_check': 'e012db835d7a',
     'constraint businesses.businesses_pkey': '1a29056265b9',
-    'constraint clients.clients_monthly_revenue_check': 'e012db835d7a',
-    'constraint clients.clients_organization_id_business_id_fkey': 'c35fbae6a5be',
-    'constraint clients.clients_organization_id_business_id_key': '031fb6aeb5f1',
-    'constraint clients.clients_pkey': '1a29056265b9',
-    'constraint clients.clients_total_revenue_check': 'c8fa25807dc9',
+    'constraint businesses.businesses_total_revenue_check': 'c8fa25807dc9',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
     'constraint event_days.event_days_organization_id_check': '6f34b39d604d',
     'constraint event_days.event_days_pkey': '787472166460',
@@ -287,29 +282,25 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
-    'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      'e24c92155a77',
-    'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      '052928400ac3',
+    'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
+      '07c60120c256',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       '75d446a3ade7',
-    'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      '4297de468f75',
+    'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
+      '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      'a069a1368134',
-    'function copy_key(organization_id text, business_id text)': '2f64b721f426',
-    'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
+      'b8c8226aadd5',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
-    'function day_bound(at_time timestamp with time zone)': '75225027607a',
+    'function day_bound(at_time timestamp with time zone)': '1bfad28c4432',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      'c1d767db45e5',
+      '34df54d93d75',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
@@ -325,43 +316,39 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
-    'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
-    'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      'f83938a5e0d4',
+    'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
+    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
+      'fff8e8888fb4',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '1a1328fc7c20',
+    'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
-    'function insert_converted_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      'd02182f9cb2b',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '3f008f87fa90',
+    'function insert_events(organization_id text, events jsonb)': '482d69950cef',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
-    'function is_outdated(representation text, copied text)': '33d064d9c2e6',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
+    'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
+      'b74d0272b2c5',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
-    'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
-      '02d28a46b2ec',
-    'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
-      '00a79033d41c',
-    'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '87719f3bb67d',
-    'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '15aed406fd29',
-    'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_sending boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      'e370865a7df3',
+    'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer)':
+      '5796f49cc9ee',
+    'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
+    'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '73666dd53c9c',
+    'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
+      'fd137f16c494',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
@@ -378,13 +365,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '270b79618e7e',
+      '2476717f21ce',
+    'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '1899a2fc2851',
+      '578cf0dd74b0',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       'fec4a6a9843f',
-    'function purge_lag(retention_ms double precision, cursor jsonb)': '0d67567c78bd',
+    'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'f7fa8a2d6540',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '34577d808ed4',
@@ -399,9 +387,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function release_deliveries(claims jsonb)': '584d9df861da',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
-    'function renew_copy(organization_id text, business_id text)': 'ee115dedb728',
-    'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
-      '3f0ce45cdd87',
+    'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
+      'ea78510579dc',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -415,7 +402,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '3f06e56c959b',
-    'function unlisted_days()': '5b36ba3efc0d',
+    'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       'f62b3be0a4bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
@@ -423,14 +410,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index audit_entries_actor_idx': '403a6783493a',
     'index audit_entries_subject_idx': 'd09f32470406',
     'index audit_entries_tests_idx': '170061cb8ebe',
-    'index businesses_organization_id_idx': '01dc292a3b4d',
-    'index clients_organization_id_changed_xid_id_idx': 'c81c0cafda95',
-    'index clients_organization_id_copy_of_idx': 'b13a6c82da80',
-    'index clients_organization_id_status_id_idx': 'e1bc5ac64963',
-    'index clients_organization_id_updated_at_id_idx': 'c670bfab749b',
+    'index businesses_organization_id_changed_xid_client_id_idx': '3d2a19b6d4b5',
+    'index businesses_organization_id_client_id_idx': '1f2cdbac9945',
+    'index businesses_organization_id_client_status_client_id_idx': 'b28aa9e88c1a',
+    'index businesses_organization_id_updated_at_client_id_idx': '8d3746eb3038',
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
-    'index events_created_at_idx': '21a08bbab759',
-    'index events_log_idx': '48586fcd9527',
+    'index events_delivery_prefix_idx': '46fb898dcf06',
+    'index events_log_idx': '3013c37ee64d',
     'index finished_deliveries_recoverable_idx': '9cbae24c292d',
     'index finished_deliveries_state_idx': '1644f97113b2',
     'index finished_deliveries_type_idx': 'f1df1cdd996d',
@@ -461,7 +447,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table api_keys': 'e7dde70d4645',
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
-    'table clients': 'e7dde70d4645',
     'table delivery_attempts': 'e8eb39553230',
     'table event_days': 'e7dde70d4645',
     'table event_ids': 'e7dde70d4645',
@@ -483,5 +468,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table settings_turns': 'e7dde70d4645',
     'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
+    'type delivery_filter': '85747f9d68bc',
   },
 }

@@ -19,14 +19,27 @@ export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   ]
 }
 
-function grantsOf({ tables, functions }: Privileges, role: string): readonly string[] {
+function grantsOf({ tables, functions = [] }: Privileges, role: string): readonly string[] {
   return [
     `grant usage on schema business_api to ${role}`,
     ...Object.entries(tables).map(([table, privileges]) => {
       return `grant ${listOf(privileges)} on business_api.${table} to ${role}`
     }),
-    `grant execute on function ${functions.map((name) => `business_api.${name}`).join(', ')} to ${role}`,
+    grantFunctions(role),
+    ...functions.map((name) => `grant execute on function business_api.${name} to ${role}`),
   ]
+}
+
+/** Grants every function that runs with the privileges of its caller: the privileges on tables decide what the function does. */
+function grantFunctions(role: string): string {
+  const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
+  const body = `declare name regprocedure; begin
+  for name in select oid from pg_catalog.pg_proc
+    where pronamespace = 'business_api'::pg_catalog.regnamespace and not prosecdef loop
+    execute pg_catalog.format(${literal(`grant execute on function %s to ${role.replaceAll('%', '%%')}`)}, name);
+  end loop;
+end`
+  return `do ${literal(body)}`
 }
 
 function listOf(privileges: TablePrivileges): string {

@@ -1,3 +1,4 @@
+import type { Fragment, ISql as Sql } from 'postgres'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
@@ -250,8 +251,8 @@ export function createInspector(url: string): Inspector {
                 count(*) filter (where state = 'failed') as failed
               from ${deliveriesOf(sql, 'event')} as delivery
             ) as delivered
-            where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
-            order by event.created_at, event.organization_id, event.id
+            where event.delivery_prefix < ${purgeBound(sql, eventsAfterMs)}
+            order by event.delivery_prefix
             limit ${max}::int
           ) as judged`,
       ),
@@ -262,7 +263,7 @@ export function createInspector(url: string): Inspector {
           select count(*)::text, ${mark} from (
             (
               select 1 from business_api.events
-              where created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+              where delivery_prefix < ${purgeBound(sql, eventsAfterMs)}
               limit ${COUNTED_MAX}::int
             )
             union all
@@ -272,6 +273,11 @@ export function createInspector(url: string): Inspector {
 
     close: async () => void (await Promise.all([database.close(), quick.close()])),
   }
+}
+
+/** Builds the text with which the prefixes of events of an age begin: see sql/50-retention.sql. */
+function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
+  return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
 /** Number of readings of the clock. The reading with the fastest answer counts; the first reading also opens the connection. */

@@ -17,7 +17,7 @@ export interface Blocker {
 export interface LockWait {
   /** Process id of the waiting session. */
   readonly pid: number
-  /** The table or index of the awaited lock, `business_api.clients`; null for any other lock. */
+  /** The table or index of the awaited lock, `business_api.leads`; null for any other lock. */
   readonly relation: string | null
   /** Empty when the session does not wait. */
   readonly blockers: readonly Blocker[]

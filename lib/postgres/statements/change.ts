@@ -1,3 +1,4 @@
+import type { ColumnType } from '../../resources/columns.ts'
 import type { Change, ChangeOutcome } from '../../writes/change.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import {
@@ -45,13 +46,10 @@ export interface ChangeParts {
   readonly set: string
   /** SQL condition: the row already has the target values. Default: this change was applied before. */
   readonly isDone?: string
-  /** False for a table without a list of changes. Default true. */
-  readonly isSynced?: boolean
-  /**
-   * A further step that writes. Events are published only if the step has a row: so a step that calls a function is read, because
-   * PostgreSQL runs only the selects that are read. Default none.
-   */
-  readonly alongside?: { readonly name: string; readonly step: string }
+  /** The column with the id of the record. Default `id`. */
+  readonly id?: string
+  /** A further step that writes. Default none. */
+  readonly alongside?: string
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
   readonly events?: string
   /** The values of placeholders besides the representation, as `json`. */
@@ -69,7 +67,7 @@ export function defineChange<Values = unknown>({
   from = 'after',
   set,
   isDone = 'before.is_repeat',
-  isSynced = true,
+  id = 'id',
   alongside,
   events = '@events::text::jsonb',
   facts = "'{}'::json",
@@ -84,7 +82,7 @@ export function defineChange<Values = unknown>({
     steps: [
       `before as (
         select *, @writeId::text = any (latest_changes) as is_repeat from ${table}
-        where organization_id = @organizationId::text and id = @recordId::text
+        where organization_id = @organizationId::text and ${id} = @recordId::text
         for update
       )`,
       ...after,
@@ -92,16 +90,12 @@ export function defineChange<Values = unknown>({
       reserve(reservation),
       `written as (
         update ${table} record
-           set ${set}, ${isSynced ? `${CHANGED_NOW}, ` : ''}${WITH_THIS_CHANGE}
+           set ${set}, ${CHANGED_NOW}, ${WITH_THIS_CHANGE}
           from before, after, reserved
-         where record.organization_id = @organizationId::text and record.id = after.id and not ${isDone}
+         where record.organization_id = @organizationId::text and record.id = before.id and not ${isDone}
       )`,
-      ...(alongside ? [`${alongside.name} as (${alongside.step})`] : []),
-      published(
-        `${['reserved, represented, before, after', ...(alongside ? [alongside.name] : [])].join(', ')}
-          where not before.is_repeat`,
-        filled,
-      ),
+      ...(alongside ? [`alongside as (${alongside})`] : []),
+      published('reserved, represented, before, after where not before.is_repeat', filled),
     ],
     answer: {
       representation: '(select representation from represented)',
@@ -111,8 +105,8 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/** The assignments by which clients that sync learn of a change: every update of a listed record makes them. */
-const CHANGED_NOW = 'changed_xid = default, updated_at = default'
+/** The assignments by which clients that sync learn of a change: every update of a record makes them. */
+export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
 /** Maximum number of changes of one record between an attempt and the next attempt of the same change. */
 const LATEST_CHANGES = 10
@@ -132,11 +126,7 @@ export function isAllowed(state: string): string {
  *
  * @param field of the values that are given, as JSON of texts: `@set`
  */
-export function orBefore(
-  column: string,
-  field: string = column,
-  type: 'text' | 'integer' | 'numeric(15, 3)' | 'timestamptz' = 'text',
-): string {
+export function orBefore(column: string, field: string = column, type: ColumnType = 'text'): string {
   return `
     case
       when before.is_repeat or not pg_catalog.jsonb_exists(@set::text::jsonb, '${field}') then before.${column}

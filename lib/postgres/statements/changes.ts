@@ -40,30 +40,20 @@ export interface ChangesStatements {
   readonly times: AdmissionStatements<TimesValues>
 }
 
-/** The representation in a list of a row of the table, named `record`. */
-export interface ShownRecord {
-  /** The columns of the table that the representation reads, without the id. */
-  readonly columns: readonly string[]
-  /** JSON text. With a splice, the text is JSON only after the replacement. */
-  readonly representation: string
-  /** A text that stands in each representation between two stored texts, and nowhere else, and the text that belongs there. */
-  readonly splice?: { readonly text: string; readonly replacement: string }
-}
+/** The representations of the rows named `record`, joined to the JSON text of an array. */
+export const JOINED = `'[' || coalesce(pg_catalog.string_agg(record.representation, ','), '') || ']'`
 
-/** Joins the representations of the rows of a query to the JSON text of an array. */
-export function joinRepresentations({ splice }: ShownRecord, representation: string): string {
-  const joined = `pg_catalog.string_agg(${representation}, ',')`
-  const whole = splice ? `pg_catalog.replace(${joined}, '${splice.text}', '${splice.replacement}')` : joined
-  return `'[' || coalesce(${whole}, '') || ']'`
-}
-
-/** Builds the statements of a list of changes. */
-export function defineChanges(table: string, shown: ShownRecord): ChangesStatements {
+/**
+ * Builds the statements of a list of changes.
+ *
+ * @param rows the records with the columns of every table of records
+ */
+export function defineChanges(table: string, rows: string): ChangesStatements {
   return {
     changes: defineAdmission((isAdmitted) =>
       pageOf({
         table,
-        shown,
+        rows,
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor,
           coalesce((select @ceiling::text::xid8), pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())) as ceiling`,
@@ -81,7 +71,7 @@ export function defineChanges(table: string, shown: ShownRecord): ChangesStateme
     times: defineAdmission((isAdmitted) =>
       pageOf({
         table,
-        shown,
+        rows,
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor`,
         isSameTable: '(@tableIdentity::text is null or snapshot.table_identity = @tableIdentity::text)',
@@ -100,7 +90,7 @@ export function defineChanges(table: string, shown: ShownRecord): ChangesStateme
 
 interface PageParts {
   readonly table: string
-  readonly shown: ShownRecord
+  readonly rows: string
   /** Further columns of the row `snapshot`. */
   readonly snapshot: string
   /** A condition: the position is of this table. */
@@ -117,13 +107,13 @@ interface PageParts {
 }
 
 function pageOf(parts: PageParts): string {
-  const { table, shown, snapshot, isSameTable, key, after, below, continued, isAdmitted } = parts
+  const { table, rows, snapshot, isSameTable, key, after, below, continued, isAdmitted } = parts
   return `
     select
       joined.page,
       case
         when joined.count = (select @limit::int) and (
-          select further.id from ${table} further
+          select further.id from ${rows} further
           where further.organization_id = @organizationId::text
             and (further.${key}, further.id) > (joined.last_key, joined.last_id) and ${below('further.')}
           order by further.${key}, further.id
@@ -134,21 +124,19 @@ function pageOf(parts: PageParts): string {
     from (select business_api.table_identity('${table}') as table_identity, ${snapshot}) as snapshot
     cross join lateral (
       select
-        ${joinRepresentations(shown, 'changed.representation')} as page,
-        pg_catalog.count(*) as count,
-        (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
-        (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
+        ${JOINED} as page, pg_catalog.count(*) as count,
+        (pg_catalog.array_agg(record.${key}))[pg_catalog.count(*)::int] as last_key,
+        (pg_catalog.array_agg(record.id))[pg_catalog.count(*)::int] as last_id
       from (
-        select ${shown.representation} as representation, record.${key} as key, record.id
-        from (
-          select id, ${key}, ${shown.columns.join(', ')} from ${table}
+        select * from (
+          select id, ${key}, representation from ${rows} all_records
           where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
             and ${below('')} and ${isSameTable} and ${isAdmitted}
           order by ${key}, id
           limit 200
-        ) as record
-        order by record.${key}, record.id
+        ) as longest
+        order by longest.${key}, longest.id
         limit (select @limit::int)
-      ) as changed
+      ) as record
     ) as joined`
 }

@@ -1,7 +1,9 @@
 import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
+import { columnsOf, type RecordTable } from '../../resources/columns.ts'
 import type { NewNumber } from '../../resources/document-numbers.ts'
 import type { Creation, NumberedOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
+import { type ColumnValues, insertInto } from './columns.ts'
 import {
   type CreationValues,
   creationValues,
@@ -9,11 +11,7 @@ import {
   published,
   type WriteStatements,
 } from './key-reservation.ts'
-import type { Value } from './statement.ts'
 import { defineEntry, type EntryStatement, write } from './write.ts'
-
-/** The tables of records that have a number each. */
-type Table = 'business_api.invoices' | 'business_api.proposals'
 
 type NumberedCreation = Creation<{ readonly id: string; readonly number: NewNumber }>
 
@@ -27,22 +25,14 @@ interface NumberedValues extends CreationValues {
 type NumberedColumn = 'number' | 'isTaken'
 
 /** The statements of a creation that has a number. */
-export interface NumberedStatements<Values> {
-  readonly create: WriteStatements<NumberedValues & Values, NumberedColumn>
+export interface NumberedStatements {
+  readonly create: WriteStatements<NumberedValues & ColumnValues, NumberedColumn>
   readonly entry: EntryStatement
 }
 
-/**
- * Builds the statements of a creation that has a number.
- *
- * @param step the name of the step that writes the record
- * @param insert that step, from the row `numbered`: returns the number; no row for a record that was there before
- */
-export function defineNumbered<Values>(
-  table: Table,
-  step: string,
-  insert: string,
-): NumberedStatements<Values> {
+/** Builds the statements of a creation that has a number. */
+export function defineNumbered(recordTable: RecordTable): NumberedStatements {
+  const table = `business_api.${recordTable.table}`
   return {
     create: defineWrite((reserve) => ({
       steps: [
@@ -60,11 +50,11 @@ export function defineNumbered<Values>(
           end as number
           from reserved
         )`,
-        insert,
+        `record as (${insertInto(recordTable.table, columnsOf(recordTable), 'numbered', { number: 'numbered.number' })})`,
         published(
-          step,
+          'record, numbered',
           `business_api.render_events(
-            @events::text::jsonb, pg_catalog.json_build_object('number', ${step}.number)
+            @events::text::jsonb, pg_catalog.json_build_object('number', numbered.number)
           )`,
         ),
       ],
@@ -82,31 +72,25 @@ export function defineNumbered<Values>(
   }
 }
 
-/** Sends the statement of a creation that has a number. */
-export function createNumbered<Values>(
+/** Sends the statement of a creation that has a number. @param values those of the record's columns */
+export function createNumbered(
   database: RecordDatabase,
   creation: NumberedCreation,
-  { create, entry }: NumberedStatements<Values>,
-  values: Values & Readonly<Record<keyof Values, Value>>,
+  { create, entry }: NumberedStatements,
+  values: ColumnValues,
 ): Promise<NumberedOutcome> {
   const { id, number } = creation.record
-  const common: NumberedValues = {
+  const all: NumberedValues & ColumnValues = {
+    ...values,
     ...creationValues(creation, id),
     number: typeof number === 'string' ? number : null,
     series: typeof number === 'string' ? null : number.series,
   }
-  type All = NumberedValues & Values
-  return write<All, NumberedColumn, NumberedOutcome, never>(
-    database,
-    creation,
-    create,
-    { ...common, ...values } as All & Record<keyof All, Value>,
-    {
-      done: ({ number: given }) => ({ outcome: 'created', number: given ?? '' }),
-      refused: refuseTaken,
-      entry,
-    },
-  )
+  return write<typeof all, NumberedColumn, NumberedOutcome, never>(database, creation, create, all, {
+    done: ({ number: given }) => ({ outcome: 'created', number: given ?? '' }),
+    refused: refuseTaken,
+    entry,
+  })
 }
 
 function refuseTaken({ isTaken }: { readonly isTaken: string | null }): undefined {

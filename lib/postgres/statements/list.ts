@@ -1,5 +1,5 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
-import { type ChangesStatements, defineChanges, joinRepresentations, type ShownRecord } from './changes.ts'
+import { type ChangesStatements, defineChanges, JOINED } from './changes.ts'
 
 /** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
 export interface ListStatements extends ChangesStatements {
@@ -9,20 +9,21 @@ export interface ListStatements extends ChangesStatements {
   readonly older: AdmissionStatements<{ readonly limit: number; readonly before: string }>
 }
 
-/** Builds the statements of a list. */
-export function defineList(table: string, shown: ShownRecord = STORED): ListStatements {
+/**
+ * Builds the statements of a list.
+ *
+ * @param rows the records with the columns of every table of records, if they are not the rows of the table
+ */
+export function defineList(table: string, rows: string = table): ListStatements {
   return {
-    newest: defineAdmission(pageOf(table, shown)),
+    newest: defineAdmission(pageOf(rows)),
     // In a subquery, because the id must not change the estimate either.
-    older: defineAdmission(pageOf(table, shown, 'id < (select @before::text)')),
-    ...defineChanges(table, shown),
+    older: defineAdmission(pageOf(rows, 'id < (select @before::text)')),
+    ...defineChanges(table, rows),
   }
 }
 
-const STORED: ShownRecord = { columns: ['representation'], representation: 'record.representation' }
-
-function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: string) => string {
-  const { columns, representation } = shown
+function pageOf(rows: string, where = 'true'): (condition: string) => string {
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
   // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
@@ -34,7 +35,7 @@ function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: 
   return (isAdmitted) => `
     select joined.page, null::text as position, case
       when joined.count = @limit::int and (
-        select further.id from ${table} further
+        select further.id from ${rows} further
         where further.organization_id = @organizationId::text and further.id < joined.last_id
         order by further.id desc
         limit 1
@@ -42,20 +43,16 @@ function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: 
     end as next
     from (
       select
-        ${joinRepresentations(shown, 'newest.representation')} as page,
-        pg_catalog.count(*) as count, pg_catalog.min(newest.id) as last_id
+        ${JOINED} as page, pg_catalog.count(*) as count, pg_catalog.min(record.id) as last_id
       from (
-        select ${representation} as representation, record.id
-        from (
-          select * from (
-            select id, ${columns.join(', ')} from ${table}
-            where organization_id = @organizationId::text and ${where} and ${isAdmitted}
-            order by id desc
-            limit 200
-          ) as longest
-          order by longest.id desc
-          limit (select @limit::int)
-        ) as record
-      ) as newest
+        select * from (
+          select id, representation from ${rows} all_records
+          where organization_id = @organizationId::text and ${where} and ${isAdmitted}
+          order by id desc
+          limit 200
+        ) as longest
+        order by longest.id desc
+        limit (select @limit::int)
+      ) as record
     ) as joined`
 }

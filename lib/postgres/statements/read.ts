@@ -1,15 +1,67 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
+import type { RecordReads } from '../../resources/record-reads.ts'
+import type { Admissions } from '../admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
+import type { ListStatements } from './list.ts'
 
 // Reads of records on behalf of the host's own code. Every list is a scan of one index, or of one range of an index for each
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
 
 /** A kind of records. */
-export interface RecordTable {
-  readonly table: string
-  /** JSON text, made of a row of the table named `record`. `@organizationId` stands for the organization. */
+export interface RecordRows {
+  /** A table, or a subquery with the columns of a table of records. */
+  readonly rows: string
+  /** JSON text, made of a row named `record`. */
   readonly representation: string
+}
+
+/** What a filter wants. */
+export interface Wanted {
+  /** The column of the record's state, and the states; absent values: all. */
+  readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }
+  /** A value of a unique index: at most one record. */
+  readonly unique?: { readonly column: Unique['column']; readonly value: string | undefined }
+  /** The business of the records. */
+  readonly businessId?: string | undefined
+}
+
+/** Creates the verbs of a slice that read. */
+export function readSlice<Stored, Filter>(
+  database: RecordDatabase,
+  admissions: Admissions,
+  {
+    list,
+    record,
+    wants,
+  }: { readonly list: ListStatements; readonly record: RecordRows; wants(filter: Filter): Wanted },
+): RecordReads<Stored, Filter> & {
+  admitAndList<Shown>(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
+} {
+  return {
+    admitAndList: (request, asked) => admissions.admitToPage(request, list, asked),
+    list: (organizationId, filter, limit, before) =>
+      listRecords(database, record, organizationId, (sql) => ({
+        limit,
+        before,
+        ...selectionOf(sql, wants(filter)),
+      })),
+    get: (organizationId, id) => getRecord(database, record, organizationId, id),
+  }
+}
+
+function selectionOf(
+  sql: Sql,
+  { states, unique, businessId }: Wanted,
+): Pick<Selection, 'ranges' | 'unique' | 'conditions'> {
+  const { column, values } = states
+  const conditions = isOneOf(sql, column, values)
+  if (unique?.value !== undefined) {
+    return { unique: { column: unique.column, value: unique.value }, conditions }
+  }
+  if (businessId !== undefined) return { ranges: { column: 'business_id', values: [businessId] }, conditions }
+  return { ranges: values && { column, values } }
 }
 
 /** A list of records, newest first. */
@@ -50,7 +102,7 @@ export function withUpdatedAt(representation: string): string {
 /** Reads a record as JSON text; null if the organization has none of that id. */
 export async function getRecord<Stored>(
   database: RecordDatabase,
-  { table, representation }: RecordTable,
+  { rows, representation }: RecordRows,
   organizationId: string,
   id: string,
 ): Promise<Stored | null> {
@@ -59,7 +111,7 @@ export async function getRecord<Stored>(
     (sql, answerTag) => sql`
       select
         (
-          select ${show(sql, representation, organizationId)} from ${sql.unsafe(table)} record
+          select ${sql.unsafe(representation)} from ${sql.unsafe(rows)} record
           where record.organization_id = ${organizationId}::text and record.id = ${id}::text
         ),
         ${answerTag}`,
@@ -70,7 +122,7 @@ export async function getRecord<Stored>(
 /** Lists records. */
 export function listRecords<Stored>(
   database: RecordDatabase,
-  kind: RecordTable,
+  kind: RecordRows,
   organizationId: string,
   select: (sql: Sql) => Omit<Selection, 'organizationId'>,
 ): Promise<readonly Stored[]> {
@@ -87,7 +139,7 @@ export function listRecords<Stored>(
  */
 export async function listRows<Stored>(
   database: RecordDatabase,
-  { representation }: Pick<RecordTable, 'representation'>,
+  { representation }: Pick<RecordRows, 'representation'>,
   organizationId: string,
   select: (sql: Sql) => { readonly rows: Fragment; readonly order: Fragment; readonly limit: number },
 ): Promise<readonly Stored[]> {
@@ -96,7 +148,7 @@ export async function listRows<Stored>(
     return sql`
       select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']', ${answerTag}
       from (
-        select ${show(sql, representation, organizationId)} as representation
+        select ${sql.unsafe(representation)} as representation
         from (${rows}) as record
         order by ${order}
         limit (select ${limit}::int)
@@ -105,35 +157,29 @@ export async function listRows<Stored>(
   return JSON.parse(list ?? '[]') as Stored[]
 }
 
-/** Builds a representation of the kind's records. */
-export function show(sql: Sql, representation: string, organizationId: string): Fragment {
-  const [first = '', ...more] = representation.split('@organizationId')
-  return more.reduce((all, part) => sql`${all}${organizationId}${sql.unsafe(part)}`, sql.unsafe(first))
-}
-
 /** Joins the queries of several ranges. */
 export function unionAll(
   sql: Sql,
-  { table }: RecordTable,
+  { rows }: RecordRows,
   organizationId: string,
   parts: readonly Fragment[],
 ): Fragment {
   const [first, ...more] = parts
   if (first === undefined) {
-    return sql`select * from ${sql.unsafe(table)} where organization_id = ${organizationId}::text and false`
+    return sql`select * from ${sql.unsafe(rows)} record where organization_id = ${organizationId}::text and false`
   }
   return more.reduce((all, part) => sql`${all} union all (${part})`, sql`(${first})`)
 }
 
-function selectRows(sql: Sql, kind: RecordTable, selection: Selection): Fragment {
+function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment {
   const { organizationId, limit, before, ranges, unique, conditions = sql`` } = selection
-  const table = sql.unsafe(kind.table)
+  const rows = sql.unsafe(kind.rows)
   if (ranges !== undefined) {
     const { column, values } = ranges
     const range = sql.unsafe(`record.${column}`)
     const parts = [...new Set(values)].map(
       (value) => sql`
-        select record.* from ${table} record
+        select record.* from ${rows} record
         where record.organization_id = ${organizationId}::text ${atValue(sql, range, value)} ${conditions}
           ${before === null ? sql`` : sql`and (${range}, record.id) < (${value}::text, ${before}::text)`}
         order by ${range} desc, record.id desc
@@ -145,13 +191,13 @@ function selectRows(sql: Sql, kind: RecordTable, selection: Selection): Fragment
   if (unique !== undefined) {
     // The offset hides the order: without statistics PostgreSQL would scan the primary key for the value.
     return sql`
-      select record.* from ${table} record
+      select record.* from ${rows} record
       where record.organization_id = ${organizationId}::text
         and ${sql.unsafe(`record.${unique.column}`)} = ${unique.value}::text ${conditions} ${afterPage}
       offset 0`
   }
   return sql`
-    select record.* from ${table} record
+    select record.* from ${rows} record
     where record.organization_id = ${organizationId}::text ${conditions} ${afterPage}
     order by record.id desc
     limit ${literalLimit(sql, limit)}`

@@ -52,7 +52,7 @@ async function publish(count: number): Promise<void> {
     await sql`
       select business_api.insert_events(${`org_${index}`}, (
         select jsonb_agg(jsonb_build_object(
-          'id', business_api.new_id('evt'), 'hasNewId', true, 'type', 'project.completed', 'createdAt', now(), 'body', repeat('x', 400)
+          'id', business_api.new_id('evt'), 'hasNewId', true, 'type', 'project.completed', 'body', repeat('x', 400)
         ))
         from generate_series(1, ${count / ENDPOINTS}::int)
       ))`

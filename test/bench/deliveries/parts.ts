@@ -79,7 +79,7 @@ export function newEvent(): EventRecord & { readonly hasNewId: true } {
   const createdAt = toTimestamp(Date.now())
   const data = { projectId: 'proj_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC', name: 'x'.repeat(300) }
   const body = JSON.stringify({ id, type: 'project.completed', createdAt, data })
-  return { id, hasNewId: true, type: 'project.completed', createdAt, body }
+  return { id, hasNewId: true, type: 'project.completed', body }
 }
 
 /** Publishes an event; returns the time at which the publisher saw the commit. */
