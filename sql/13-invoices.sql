@@ -51,7 +51,7 @@ create table business_api.invoices (
   constraint invoices_minor_units_check check (minor_units between 0 and 4),
   constraint invoices_total_check check (total >= 0 and total < 1e15 and total = round(total, minor_units)),
   constraint invoices_amount_paid_check
-    check (amount_paid between 0 and total and amount_paid = round(amount_paid, minor_units))
+    check (amount_paid >= 0 and amount_paid <= total and amount_paid = round(amount_paid, minor_units))
 );
 
 -- The records that changed since a transaction, and since a time.

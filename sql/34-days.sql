@@ -125,8 +125,8 @@ begin
 end
 $$;
 
--- Finds the days with an attached table whose row in event_days is missing, or has other bounds: somebody has changed the rows. The
--- bounds of the table count, because the width of new days may have changed since.
+-- Finds attached tables of days whose row in event_days is missing or has other bounds, after a change by hand. The bounds of the table
+-- count, because the width of new days may have changed since.
 create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -159,7 +159,7 @@ begin
 end
 $$;
 
--- Makes a day, or what is missing of a day: somebody may have dropped or detached a table, or deleted the day's row. Functions of the
+-- Makes a day, or the parts that are missing after a table was dropped or detached, or the day's row deleted. Functions of the
 -- catalogue tell what is there, because a host's transaction that is repeatable read does not see the rows of a day that another
 -- transaction has made since.
 create function business_api.make_day(name text, begins_at timestamptz, ends_at timestamptz) returns void
@@ -203,9 +203,9 @@ end
 $$;
 
 -- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
--- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock keeps other makers and vacuums
--- of the parents out, and nobody else. A new table is empty, so that attaching reads nothing. Days whose rows somebody has deleted or
--- changed are made whole first, so that no new day overlaps a table.
+-- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock conflicts only
+-- with other makers of days and with vacuums of the parents. A new table is empty, so attaching reads nothing. Days whose rows were
+-- deleted or changed are repaired first; otherwise a new day could overlap a table.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

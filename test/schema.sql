@@ -170,7 +170,7 @@ create table business_api.invoices (
   representation text generated always as (business_api.invoice_representation(id, number, status, currency, (minor_units)::integer, issue_date, due_date, total, amount_paid)) stored not null,
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
-  constraint invoices_amount_paid_check CHECK ((((amount_paid >= (0)::numeric) AND (amount_paid <= total)) AND (amount_paid = round(amount_paid, (minor_units)::integer)))),
+  constraint invoices_amount_paid_check CHECK (((amount_paid >= (0)::numeric) AND (amount_paid <= total) AND (amount_paid = round(amount_paid, (minor_units)::integer)))),
   constraint invoices_minor_units_check CHECK (((minor_units >= 0) AND (minor_units <= 4))),
   constraint invoices_total_check CHECK (((total >= (0)::numeric) AND (total < '1000000000000000'::numeric) AND (total = round(total, (minor_units)::integer))))
 );

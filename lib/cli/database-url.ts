@@ -1,7 +1,6 @@
+import { CONNECTION_FORM } from '../postgres/connection/connection-string.ts'
 import { connectionStringFault } from '../postgres/connection/source.ts'
 import { UsageError } from './failure.ts'
-
-const FORM = 'postgres://user:password@host:5432/database'
 
 /**
  * A connection string that can be used. No error repeats the connection string, because the string holds a password. Errors do
@@ -11,7 +10,10 @@ const FORM = 'postgres://user:password@host:5432/database'
  * @throws `UsageError`
  */
 export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'): string {
-  if (!url) throw new UsageError(`Set DATABASE_URL to a PostgreSQL database, or pass --database-url ${FORM}`)
+  if (!url)
+    throw new UsageError(
+      `Set DATABASE_URL to a PostgreSQL database, or pass --database-url ${CONNECTION_FORM}`,
+    )
   const fault = connectionStringFault(url)
   if (fault !== null) throw new UsageError(`Cannot use ${source} because ${fault}`)
   return url

@@ -1,3 +1,4 @@
+import { CONNECTION_FORM } from '../postgres/connection/connection-string.ts'
 import type { Command, Example, Group } from './command.ts'
 import type { Flag, Flags } from './flags.ts'
 import { dashed } from './names.ts'
@@ -33,7 +34,7 @@ ${formatExamples(PROGRAM_EXAMPLES, width)}`
 }
 
 const VARIABLES: readonly Row[] = [
-  ['DATABASE_URL', 'the database: postgres://user:password@host:5432/database'],
+  ['DATABASE_URL', `the database: ${CONNECTION_FORM}`],
   ['DATABASE_URLS', 'instead, several databases that are shards: a=postgres://…,b=postgres://…'],
   [
     'BUSINESS_API_SECRET_KEYS',

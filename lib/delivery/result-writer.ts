@@ -1,4 +1,4 @@
-import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
+import { isStoreUnavailable } from '../base/errors.ts'
 import { sleep, withDeadline } from '../base/time.ts'
 import type {
   AttemptResult,
@@ -79,8 +79,6 @@ export function createResultWriter(
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
   let isSuspended = false
-  const resultTries = createTries()
-  const releaseTries = createTries()
 
   async function writeAll(): Promise<void> {
     while (ended.length + released.length > 0 && !isSuspended) {
@@ -103,17 +101,8 @@ export function createResultWriter(
   async function writeReleased(): Promise<void> {
     const batch = released.slice(0, BATCH_MAX)
     if (batch.length === 0) return
-    const unreleased = (await store.release(batch)) ?? []
+    await store.release(batch)
     released.splice(0, batch.length)
-    released.push(...unreleased)
-    if (unreleased.length > 0) {
-      listener.onError(
-        storeUnavailable('Cannot give claims back because a part of the store cannot be reached'),
-      )
-    }
-    const isPauseDue = releaseTries.note(batch.length, unreleased.length, released.length)
-    // Results do not wait for claims.
-    if (isPauseDue && ended.length === 0) await sleep(RETRY_MS)
   }
 
   async function writeEnded(): Promise<void> {
@@ -121,20 +110,11 @@ export function createResultWriter(
     if (batch.length === 0) return
     const report = await writeOrShrink(batch)
     if (report === null) return
-    const unwritten = new Set(report.unwritten?.map(nameOf))
-    const isWritten = ({ result }: Ended): boolean => unwritten.size === 0 || !unwritten.has(nameOf(result))
     ended.splice(0, batch.length)
-    // Behind all others, because their part of the store may stay away for long.
-    ended.push(...batch.filter((one) => !isWritten(one)))
     batchSize = Math.min(BATCH_MAX, batchSize * 2)
-    const results = batch.filter(isWritten).map(({ result }) => result)
+    const results = batch.map(({ result }) => result)
     count(results, report)
     listener.onWritten(results, report)
-    if (unwritten.size > 0) {
-      listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
-    }
-    const isPauseDue = resultTries.note(batch.length, batch.length - results.length, ended.length)
-    if (isPauseDue) await sleep(RETRY_MS)
   }
 
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {
@@ -194,32 +174,6 @@ export function createResultWriter(
     async settle(ms) {
       await withDeadline(Promise.resolve(writing), ms, () => {})
       isSuspended = true
-    },
-  }
-}
-
-/** Decides when a writer pauses, because the store took nothing of all that waits. */
-interface WriteTries {
-  /**
-   * Notes a batch.
-   *
-   * @param tried entries of the batch
-   * @param left entries that the store did not take
-   * @param waiting all entries that wait now, with these
-   * @returns true if a pause is due
-   */
-  note(tried: number, left: number, waiting: number): boolean
-}
-
-function createTries(): WriteTries {
-  /** Entries of the last batches of which the store took nothing. */
-  let triedInVain = 0
-  return {
-    note(tried, left, waiting) {
-      triedInVain = left === tried ? triedInVain + tried : 0
-      const isPauseDue = left > 0 && (waiting <= left || triedInVain >= waiting)
-      if (isPauseDue) triedInVain = 0
-      return isPauseDue
     },
   }
 }

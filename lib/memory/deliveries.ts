@@ -31,7 +31,6 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async release(claims) {
       release(memory, claims)
-      return []
     },
 
     async count(organizationId, filter, max) {

@@ -61,7 +61,6 @@ export function createDeliveryStore(database: Database): DeliveryStore {
           select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
       )
       if (released !== '0') database.wakeUp.signal()
-      return []
     },
 
     count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max, false),

@@ -32,7 +32,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
           : sql`
               select
                 business_api.forget_business_part(
-                  ${organizationId}::text, ${businessId}::text, ${JSON.stringify(forgotten(businessTable))}::text::jsonb,
+                  ${organizationId}::text, ${businessId}::text, ${FORGOTTEN_BUSINESS}::text::jsonb,
                   ${limit}::int, ${after}::text::jsonb
                 )::text,
                 ${answerTag}`,
@@ -95,6 +95,7 @@ function forgetting(table: RecordTable): Forgetting {
   }
 }
 
+const FORGOTTEN_BUSINESS = JSON.stringify(forgotten(businessTable))
 const FORGET_BUSINESS = forgetting(businessTable)
 const FORGET_PROPOSAL = forgetting(proposalTable)
 

@@ -125,15 +125,16 @@ export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
+/** In the order of the schema, which is that of the stored representation. */
+const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[]
+
 /** Builds a business from validated input, with the event `business.created`. */
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
 ): { record: Business; representation: Business; events: readonly EventRecord[] } {
-  // In the order of the schema, which is that of the stored representation.
   const given: Partial<Business> = { ...input, id: context.ids('biz') }
-  const fields = Object.keys(BusinessSchema.entries) as (keyof Business)[]
-  const business = Object.fromEntries(fields.map((field) => [field, given[field] ?? null])) as Business
+  const business = Object.fromEntries(FIELDS.map((field) => [field, given[field] ?? null])) as Business
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)
   return { record: business, representation: business, events: [event] }
 }

@@ -113,7 +113,7 @@ export async function loadConnections(
         if (error) return callback(error, null)
         stream = opened
         dialled?.meterAnswers(opened)
-        keepKnownHeaders(opened, () => readNames(headers))
+        keepKnownHeaders(opened, () => headers)
         // The types ask for a Socket; undici needs no more than a Duplex has.
         callback(null, opened as Socket)
       })
@@ -172,11 +172,6 @@ function readTarget(
   }
 }
 
-/** Reads the names of a list of names and values. */
-function readNames(headers: readonly string[]): ReadonlySet<string> {
-  return new Set(headers.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
-}
-
 /**
  * Returns whether the other side closed an idle connection at the moment of the write. Neither side has failed, and the
  * next attempt would be 30 seconds later, so the exchange is made again at once. A request that was read nevertheless
@@ -204,9 +199,13 @@ function receive(
   const chunks: Uint8Array[] = []
   let size = 0
 
-  function finish(error: SendError): void {
+  function succeed(): boolean {
     if (head) resolve({ ...head, chunks })
-    else reject(error)
+    return head !== undefined
+  }
+
+  function fail(error: SendError): void {
+    if (!succeed()) reject(error)
   }
 
   const handler: Dispatcher.DispatchHandler = {
@@ -232,11 +231,11 @@ function receive(
     },
     onResponseEnd() {
       meter()?.end()
-      finish(new SendError(INVALID_RESPONSE, 'a body without a head'))
+      succeed()
     },
     onResponseError(_controller, error) {
-      finish(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
+      fail(toSendError(meter()?.fault ?? error, CONNECTION_FAILED))
     },
   }
-  return { handler, fail: finish }
+  return { handler, fail }
 }

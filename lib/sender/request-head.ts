@@ -9,23 +9,31 @@ const WRITTEN_BY_UNDICI = ['host', 'connection', 'content-length']
  * head is filtered where it is written: undici writes it as one string.
  *
  * @param stream the stream that undici writes requests to
- * @param readNames returns the names of the present request's headers, in lower case
+ * @param readHeaders returns the names and values of the present request, in turn
  */
-export function keepKnownHeaders(stream: Duplex, readNames: () => ReadonlySet<string>): void {
+export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly string[]): void {
   const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
-  stream.write = (...given: unknown[]): boolean => {
-    const [head, ...rest] = given
-    if (typeof head !== 'string' || !head.startsWith('POST ')) return write(...given)
-    return write(filterHead(head, readNames()), ...rest)
+  stream.write = (chunk: unknown, ...rest: unknown[]): boolean => {
+    const isHead = typeof chunk === 'string' && chunk.startsWith('POST ')
+    return write(isHead ? filterHead(chunk, readHeaders()) : chunk, ...rest)
   }
 }
 
-function filterHead(head: string, names: ReadonlySet<string>): string {
+function filterHead(head: string, headers: readonly string[]): string {
+  // Each line ends with a line feed: the request line, the headers, and the blank line.
+  if (countLineFeeds(head) === 2 + WRITTEN_BY_UNDICI.length + headers.length / 2) return head
   const [requestLine, ...lines] = head.split('\r\n')
-  const unwritten = new Set([...WRITTEN_BY_UNDICI, ...names])
+  const unwritten = new Set(WRITTEN_BY_UNDICI)
+  for (let place = 0; place < headers.length; place += 2) unwritten.add(String(headers[place]).toLowerCase())
   // Each name once: a header that an agent writes beside the endpoint's own of the same name comes later.
   const known = lines.filter((line) => line === '' || unwritten.delete(readName(line)))
-  return known.length === lines.length ? head : [requestLine, ...known].join('\r\n')
+  return [requestLine, ...known].join('\r\n')
+}
+
+function countLineFeeds(text: string): number {
+  let count = 0
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1
+  return count
 }
 
 function readName(line: string): string {

@@ -30,8 +30,8 @@ const LINE_FEED = 10
 
 /**
  * Creates the reader of a connection. The head alone decides whether an attempt succeeded, so a fault in the framing of the body does
- * not hide the status: such a body is read until the connection closes. Interim responses are skipped, also a `100 Continue` that
- * was not asked for (RFC 9110, section 15.2).
+ * not hide the status: such a body is read until the connection closes. Interim responses are skipped, also an unsolicited
+ * `100 Continue` (RFC 9110, section 15.2).
  *
  * @param advance called after each interim response
  */
@@ -41,8 +41,8 @@ export function createHeadReader(advance: () => void): HeadReader {
   /** The pieces of an incomplete head. The caller bounds the bytes. */
   let pieces: Buffer[] = []
 
-  function readHead(given: string): Buffer {
-    let text = given
+  function readHead(bytes: Buffer): Buffer {
+    let text = bytes.toString('latin1')
     for (;;) {
       text = text.replace(BLANK_LINES, '')
       const head = HEAD.exec(text)?.[0]
@@ -52,7 +52,10 @@ export function createHeadReader(advance: () => void): HeadReader {
       }
       if (!isInterim(head)) {
         isInBody = true
-        return Buffer.from(rewriteHead(head) + text.slice(head.length), 'latin1')
+        const readable = rewriteHead(head)
+        // Nearly always.
+        if (readable === head && text.length === bytes.length) return bytes
+        return Buffer.from(readable + text.slice(head.length), 'latin1')
       }
       interimResponses += 1
       if (interimResponses > INTERIM_RESPONSES_MAX)
@@ -67,12 +70,14 @@ export function createHeadReader(advance: () => void): HeadReader {
       // Another protocol may send no line feed: undici rejects it at once.
       isInBody ||= pieces.length === 0 && !/^[\r\nH]/.test(piece.toString('latin1', 0, 1))
       if (isInBody) return piece
-      pieces.push(piece)
       // A head ends with a line feed: without one, nothing is read again from the beginning.
-      if (!piece.includes(LINE_FEED)) return NO_BYTES
-      const text = Buffer.concat(pieces).toString('latin1')
+      if (!piece.includes(LINE_FEED)) {
+        pieces.push(piece)
+        return NO_BYTES
+      }
+      const bytes = pieces.length === 0 ? piece : Buffer.concat([...pieces, piece])
       pieces = []
-      return readHead(text)
+      return readHead(bytes)
     },
     end() {
       isInBody = false
@@ -82,7 +87,7 @@ export function createHeadReader(advance: () => void): HeadReader {
   }
 }
 
-/** A switch of protocols is no interim response: nobody asked for it, and undici rejects it. */
+/** Returns whether a head is an interim response. 101 is not: undici rejects a switch of protocols. */
 function isInterim(head: string): boolean {
   const status = STATUS_LINE.exec(head)?.[2]
   return status?.startsWith('1') === true && status !== '101'

@@ -10,7 +10,7 @@ import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 /** Options of `createWebhookSender`. Each is read once. */
 export interface WebhookSenderOptions extends DestinationOptions {
   /**
-   * Milliseconds that an attempt takes at most, from the name lookup to the last byte. Default and maximum: 10,000.
+   * Maximum duration of an attempt in milliseconds, from the name lookup to the last byte read. Default and maximum: 10,000.
    */
   timeoutMs?: number | undefined
   /**

@@ -23,8 +23,8 @@ import { readSenderOptions, type WebhookSenderOptions } from './sender-options.t
  * the first attempt or `prepare` loads undici. Closing waits for the attempts in flight, by default as long as an attempt may
  * take, and ends a second after that time at the latest, also when the network is silent.
  *
- * The `error` of an answer is a {@link SendErrorCode}. A 2xx counts although the body is longer than the part that is
- * kept; a body that neither ends nor reaches that length in time is a `timeout`.
+ * The `error` of a result is a {@link SendErrorCode}. The head of a response decides: once it has arrived, the result has its status,
+ * also when the body is longer than the part that is kept, breaks off or does not end in time.
  *
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */

@@ -239,11 +239,6 @@ export interface ResultReport {
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
   readonly failed: readonly FailedDelivery[]
-  /**
-   * Results that could not be written because the part of the store with their organization cannot be reached now: to be written
-   * again. Absent: none, as in every store that is reached as a whole.
-   */
-  readonly unwritten?: readonly ClaimRef[]
 }
 
 /** The audit entry of a purge by hand, written for each organization that loses events. */
@@ -377,11 +372,8 @@ export interface DeliveryStore {
   /**
    * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
    * ignored.
-   *
-   * @returns the claims that could not be given back because the part of the store with their organization cannot be reached now: to
-   *   be given back again. Empty in every store that is reached as a whole
    */
-  release(claims: readonly ClaimRef[]): Promise<readonly ClaimRef[]>
+  release(claims: readonly ClaimRef[]): Promise<void>
 
   /**
    * Lists the newest deliveries that the filter selects.

@@ -12,7 +12,7 @@ export interface WebhookRequest {
 
 /** The result of an attempt. */
 export interface WebhookAnswer {
-  /** The HTTP status; null when no complete answer came. */
+  /** The HTTP status; null when the head of no response arrived. */
   readonly status: number | null
   /** Why no answer came: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
   readonly error: string | null

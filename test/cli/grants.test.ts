@@ -31,8 +31,7 @@ const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`
 function urlOf(part: string): string {
   const url = new URL(database.url)
   url.searchParams.set('role', role(part))
-  // libpq takes a plus for itself, not for a space.
-  return url.href.replaceAll('+', '%20')
+  return url.href
 }
 
 before(async () => {

@@ -170,7 +170,7 @@ function testFences(harness: StoreHarness): void {
     const current = await claimOne(tenant)
     const before = await onlyDelivery(tenant)
     const notInForce = [refOf(late), { ...refOf(current), deliveryId: ids('dlv') }]
-    assert.deepEqual(await tenant.store.deliveries.release(notInForce), [])
+    await tenant.store.deliveries.release(notInForce)
     assert.deepEqual(await onlyDelivery(tenant), before)
 
     await writeResults(tenant, [success(current)])
@@ -199,7 +199,7 @@ function testFences(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    assert.deepEqual(await tenant.store.deliveries.release([refOf(delivery)]), [])
+    await tenant.store.deliveries.release([refOf(delivery)])
     const before = await onlyDelivery(tenant)
     assert.deepEqual(await writeResults(tenant, [failure(delivery)]), [])
     await tenant.store.deliveries.release([refOf(delivery)])

@@ -66,16 +66,10 @@ describe('createResultWriter()', () => {
   /** The work of the store before an answer. */
   let beforeWrite: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
   let beforeRelease: () => Promise<void> | void = () => {}
-  /** Results that the store leaves unwritten. */
-  let unwritten: readonly ClaimRef[] = []
-  /** Claims that the store does not take back. */
-  let unreleased: readonly ClaimRef[] = []
   let store: Pick<DeliveryStore, 'writeResults' | 'release'>
   let writer: ResultWriter
 
   beforeEach(() => {
-    unwritten = []
-    unreleased = []
     mock.timers.enable({ apis: ['setTimeout'] })
     batches = []
     released = []
@@ -89,12 +83,11 @@ describe('createResultWriter()', () => {
         assert.equal(limit, LIMIT)
         await beforeWrite(results)
         batches.push(results)
-        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], failed: [], unwritten }
+        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], failed: [] }
       },
       async release(claims) {
         await beforeRelease()
         released.push(claims)
-        return unreleased
       },
     }
     writer = createResultWriter(store, LIMIT)
@@ -127,109 +120,6 @@ describe('createResultWriter()', () => {
     writer.release(claimOf(4))
     await writer.settle(1000)
     assert.deepEqual([numbersOf(batches), numbersOf(released)], [[[1, 2]], [[3, 4]]])
-    assert.deepEqual([writer.pending, errors], [0, []])
-  })
-
-  test('writes results again, behind all others, whose part of the store cannot be reached', async () => {
-    unwritten = [claimOf(1), claimOf(2)]
-    write(1, 2, 3)
-    await settleDown()
-    assert.deepEqual([numbersOf(batches), told, writer.pending], [[[1, 2, 3]], ['dlv_3'], 2])
-    assert.equal(errors.length, 1)
-    write(4)
-    unwritten = [claimOf(1)]
-    mock.timers.tick(RETRY_MS)
-    await settleDown()
-    assert.deepEqual(numbersOf(batches), [
-      [1, 2, 3],
-      [1, 2, 4],
-    ])
-    unwritten = []
-    mock.timers.tick(RETRY_MS)
-    await settleDown()
-    assert.deepEqual(told, ['dlv_3', 'dlv_2', 'dlv_4', 'dlv_1'])
-    assert.equal(writer.pending, 0)
-    assert.equal(writer.counts.delivered, 4)
-  })
-
-  test('gives claims back again whose part of the store cannot be reached, and writes results meanwhile', async () => {
-    unreleased = [claimOf(1)]
-    writer.release(claimOf(1))
-    writer.release(claimOf(2))
-    await settleDown()
-    assert.deepEqual([numbersOf(released), writer.pending, errors.length], [[[1, 2]], 1, 1])
-    write(3)
-    unreleased = []
-    mock.timers.tick(RETRY_MS)
-    await settleDown()
-    assert.deepEqual(
-      [numbersOf(released), numbersOf(batches), writer.pending, errors.length],
-      [[[1, 2], [1]], [[3]], 0, 1],
-    )
-  })
-
-  describe('pauses when all that waits was tried in vain', () => {
-    /** The numbers of results and claims that the store takes. */
-    let taken: readonly number[]
-
-    beforeEach(() => {
-      taken = []
-      const isLeft = ({ deliveryId }: ClaimRef): boolean =>
-        !taken.includes(Number(deliveryId.replace('dlv_', '')))
-      store.writeResults = async (results) => {
-        batches.push(results)
-        return { lost: [], endpoints: [], failed: [], unwritten: results.filter(isLeft) }
-      }
-      store.release = async (claims) => {
-        released.push(claims)
-        return claims.filter(isLeft)
-      }
-    })
-
-    async function passPause(): Promise<void> {
-      mock.timers.tick(RETRY_MS)
-      await settleDown()
-    }
-
-    test('results of more than a batch', async () => {
-      write(...upTo(450))
-      await settleDown()
-      assert.equal(batches.length, 3)
-      await passPause()
-      assert.equal(batches.length, 6)
-      // The store takes one of the second batch: everything else is tried once more before the next pause.
-      taken = [Number(numbersOf(batches)[1]?.[0])]
-      await passPause()
-      assert.equal(batches.length, 6 + 5)
-      taken = upTo(450)
-      await passPause()
-      assert.equal(writer.pending, 0)
-    })
-
-    test('claims of more than a batch', async () => {
-      for (const claim of upTo(450).map(claimOf)) writer.release(claim)
-      await settleDown()
-      assert.equal(released.length, 3)
-      await passPause()
-      assert.equal(released.length, 6)
-      taken = upTo(450)
-      await passPause()
-      assert.equal(writer.pending, 0)
-    })
-
-    test('but results do not wait for claims', async () => {
-      taken = upTo(450)
-      writer.release(claimOf(451))
-      write(...upTo(450))
-      await settleDown()
-      assert.deepEqual([batches.length, writer.pending], [3, 1])
-    })
-  })
-
-  test('takes a store that returns nothing for one that has taken all claims back', async () => {
-    store.release = async () => undefined as never
-    writer.release(claimOf(1))
-    await settleDown()
     assert.deepEqual([writer.pending, errors], [0, []])
   })
 

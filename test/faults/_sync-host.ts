@@ -65,11 +65,12 @@ function isExpected(error: unknown): boolean {
 }
 
 /** Ids of records that may be changed; records that were rolled back are refused with `not_found`. */
-async function idsOf(table: string): Promise<string[]> {
+async function idsOf(table: string, column = 'id'): Promise<string[]> {
   for (;;) {
     try {
       const { rows } = await pool.query<{ id: string }>(
-        `select id from business_api.${table} where organization_id = $1 order by id desc limit 20000`,
+        `select ${column} as id from business_api.${table}
+         where organization_id = $1 and ${column} is not null order by ${column} desc limit 20000`,
         [org],
       )
       return rows.map(({ id }) => id)
@@ -80,7 +81,7 @@ async function idsOf(table: string): Promise<string[]> {
 }
 
 const businesses = await idsOf('businesses')
-const clients = await idsOf('clients')
+const clients = await idsOf('businesses', 'client_id')
 const leads = await idsOf('leads')
 const oneOf = (ids: readonly string[]): string => ids[random(ids.length)] ?? ''
 

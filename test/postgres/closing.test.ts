@@ -71,12 +71,12 @@ test('close() of an idle store, and of a store without use, ends at once; so doe
 
 test('close() leaves no connection behind in the server', async () => {
   const url = new URL(database.url)
-  url.searchParams.set('application_name', 'closing-test')
+  url.searchParams.set('application_name', 'closing test')
   const store = createPostgresStore(url.href)
   await Promise.all(Array.from({ length: 20 }, () => store.apiKeys.list('org_closing')))
   const count = async (): Promise<number> => {
     const [row] = await sql`
-      select count(*)::int as count from pg_stat_activity where application_name = 'closing-test'`
+      select count(*)::int as count from pg_stat_activity where application_name = 'closing test'`
     return row?.count
   }
   assert.ok((await count()) > 1)

@@ -27,12 +27,12 @@ describe('migrate()', () => {
 
   test('opens a new connection for a connection string, and closes that connection', async () => {
     const url = new URL(database.url)
-    url.searchParams.set('application_name', 'migrating-alone')
+    url.searchParams.set('application_name', 'migrating alone')
     const { current } = await migrate(url.href)
     const [row] = await sql`select max(id) as current from business_api.migrations`
     assert.equal(row?.current, current)
     const sessions = (): Promise<readonly unknown[]> =>
-      sql`select from pg_stat_activity where application_name = 'migrating-alone'`
+      sql`select from pg_stat_activity where application_name = 'migrating alone'`
     await until('the server has ended the session', async () => (await sessions()).length === 0, 30_000)
   })
 

@@ -101,7 +101,7 @@ export async function withLoops(store: ShardedStore, organizationId: string): Pr
       }
     },
     read: async (claims) => (await callEach(claims, (loop, each) => loop.read(each))).flat(),
-    release: async (claims) => (await callEach(claims, (loop, each) => loop.release(each))).flat(),
+    release: async (claims) => void (await callEach(claims, (loop, each) => loop.release(each))),
     async writeResults(results, limit) {
       const reports = await callEach(results, (loop, each) => loop.writeResults(each, limit))
       return {

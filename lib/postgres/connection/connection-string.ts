@@ -13,15 +13,17 @@ export interface ConnectionString {
   readonly parameters: ReadonlyMap<string, string>
 }
 
-const FORM = 'postgres://user:password@host:5432/database'
-const WRONG_FORM = `it must be like ${FORM}`
+/** The form of a connection string, for messages. */
+export const CONNECTION_FORM = 'postgres://user:password@host:5432/database'
+
+const WRONG_FORM = `it must be like ${CONNECTION_FORM}`
 const UNENCODED = 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
 
 /** Scheme, user and password, hosts, database, parameters. */
 const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
 
 /**
- * Parses a connection string, as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
+ * Parses a connection string as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
  * `port`, `user`, `password` and `dbname` as parameters too.
  *
  * @returns the parts, or the reason why there are none, to follow "because" in a message. A reason repeats no part of the string: a
@@ -70,7 +72,12 @@ function findUnencoded(url: string): string {
 
 function readParameter(text: string): [name: string, value: string] {
   const [name, value = ''] = splitOnce(text, '=')
-  return [decodeURIComponent(name), decodeURIComponent(value)]
+  return [decodeParameter(name), decodeParameter(value)]
+}
+
+/** Decodes a plus sign as a space, which libpq does not: Node's `URL` writes spaces so, and a host builds its connection string with `URL`. */
+function decodeParameter(text: string): string {
+  return decodeURIComponent(text.replaceAll('+', ' '))
 }
 
 function splitOnce(text: string, separator: string): [string, string | undefined] {

@@ -32,7 +32,6 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   keepalives_count: 'ignored',
   keepalives_interval: 'ignored',
   krbsrvname: 'ignored',
-  sslcertmode: 'ignored',
   sslcompression: 'ignored',
   sslsni: 'ignored',
   tcp_user_timeout: 'ignored',
@@ -49,6 +48,7 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   requirepeer: { remedy: 'sslmode=verify-full' },
   service: { remedy: 'the parts of the service in the connection string' },
   servicefile: { remedy: 'the parts of the service in the connection string' },
+  sslcertmode: { remedy: 'sslcert and sslkey, or neither', harmless: ['allow'] },
   sslcrl: { remedy: 'an authority of its own for the server, in sslrootcert' },
   sslcrldir: { remedy: 'an authority of its own for the server, in sslrootcert' },
   // postgres.js and node-postgres

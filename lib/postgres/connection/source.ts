@@ -1,5 +1,5 @@
 import postgres, { type Sql } from 'postgres'
-import { type ConnectionString, parseConnectionString } from './connection-string.ts'
+import { CONNECTION_FORM, type ConnectionString, parseConnectionString } from './connection-string.ts'
 import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
 import { resolveTls } from './tls.ts'
 
@@ -42,9 +42,7 @@ const DEFAULT_PORT = 5432
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
   if (typeof source !== 'function' || !('options' in source))
-    throw unusable(
-      `it must be like postgres://user:password@host:5432/database, or a postgres.js pool${unsetHint(source)}`,
-    )
+    throw unusable(`it must be like ${CONNECTION_FORM}, or a postgres.js pool${unsetHint(source)}`)
   const { options } = source
   return {
     maxConnections: Number(options.max),

@@ -247,7 +247,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint finished_deliveries.finished_deliveries_pkey': '1a29056265b9',
     'constraint finished_deliveries.finished_deliveries_state_check': 'c8d54f2ee8e0',
     'constraint idempotency_keys.idempotency_keys_pkey': '07c4cc6e2982',
-    'constraint invoices.invoices_amount_paid_check': 'a800d67eddb2',
+    'constraint invoices.invoices_amount_paid_check': '8188b4f8fe2e',
     'constraint invoices.invoices_minor_units_check': 'f853e6dc51e4',
     'constraint invoices.invoices_organization_id_number_key': '23c217fe807b',
     'constraint invoices.invoices_pkey': '1a29056265b9',
