@@ -13,3 +13,19 @@ create table business_api.shard_places (
   constraint shard_places_organization_id_check check (organization_id = ''),
   constraint shard_places_slots_check check (cardinality(slots) = 1024 and array_position(slots, null) is null)
 );
+
+-- Returns the place: the stored one, else `first`, which is stored then; null for neither.
+create function business_api.shard_place(first jsonb) returns jsonb
+  language plpgsql volatile
+  set search_path = ''
+as $$
+begin
+  if first ->> 'name' is not null and not exists (select from business_api.shard_places) then
+    insert into business_api.shard_places (name, version, slots)
+    select first ->> 'name', (first -> 'version')::bigint, array(select jsonb_array_elements_text(first -> 'slots'))
+    on conflict (organization_id) do nothing;
+  end if;
+  return (select jsonb_build_object('name', p.name, 'version', p.version, 'slots', p.slots)
+            from business_api.shard_places p);
+end
+$$;

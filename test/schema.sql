@@ -511,6 +511,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- ce3705749f96 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
+-- ae69c9a8f1a5 business_api.shard_place(jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)

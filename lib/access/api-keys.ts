@@ -171,8 +171,6 @@ export interface ApiKeyStore {
    * @returns organization ids by digest, of the keys in force by the store's clock
    */
   identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
-  /** The parts of a store that are reached apart: a part that does not answer delays no key of the others. Absent: one part. */
-  readonly parts?: readonly Pick<ApiKeyStore, 'identify'>[]
 
   /** Judges a request by the key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>

@@ -1,4 +1,5 @@
-import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import type { BusinessApiStore } from '../business-store.ts'
 import { type Refusal, refusals } from '../http/refusal.ts'
 import { createKeyLookups, type KeyLookups } from './key-lookups.ts'
 
@@ -48,17 +49,19 @@ export interface Authentication {
   refuse(keyDigest: string): Refusal
 }
 
-/** Authenticates by the keys of a store. */
-export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
-  const parts = (apiKeys.parts ?? [apiKeys]).map(createKeyLookups)
+/** Authenticates by the keys of a store. Shards are looked up apart: a silent shard delays no key of the others. */
+export function createAuthentication(store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>): Authentication {
+  const parts = (store.shards ?? [{ store }]).map((part) => createKeyLookups(part.store.apiKeys))
   return {
     read(authorization) {
       const text = readKey(authorization)
       if (typeof text !== 'string') return text
       const keyDigest = digestApiKey(text)
-      const organizationHint = remembered(parts, keyDigest)
-      if (organizationHint === undefined) return { kind: 'unknown', text, keyDigest }
-      return { kind: 'known', key: { keyDigest, organizationHint } }
+      for (const lookups of parts) {
+        const organizationHint = lookups.remembered(keyDigest)
+        if (organizationHint !== undefined) return { kind: 'known', key: { keyDigest, organizationHint } }
+      }
+      return { kind: 'unknown', text, keyDigest }
     },
     async find({ text, keyDigest }, peer) {
       const organizationHint = isWellFormedApiKey(text) ? await find(parts, keyDigest, peer()) : null
@@ -72,26 +75,17 @@ export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
   }
 }
 
-function remembered(parts: readonly KeyLookups[], digest: string): string | undefined {
-  for (const lookups of parts) {
-    const organizationId = lookups.remembered(digest)
-    if (organizationId !== undefined) return organizationId
-  }
-  return undefined
-}
-
 /** Waits for the first part that has a key. Without one, every part must answer, because a silent part may have it. */
 function find(parts: readonly KeyLookups[], digest: string, peer: string): Promise<string | null> {
-  const [only, ...others] = parts
-  if (only && others.length === 0) return only.find(digest, peer)
   return new Promise((resolve, reject) => {
-    let failure: unknown
     const looking = parts.map(async (lookups) => {
       const organizationId = await lookups.find(digest, peer)
       if (organizationId !== null) resolve(organizationId)
     })
-    for (const each of looking) each.catch((error) => (failure = error))
-    void Promise.allSettled(looking).then(() => (failure === undefined ? resolve(null) : reject(failure)))
+    // A promise is settled once: neither has an effect after the key was found.
+    Promise.allSettled(looking)
+      .then(() => Promise.all(looking))
+      .then(() => resolve(null), reject)
   })
 }
 

@@ -124,6 +124,6 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
 }
 
 /** Returns true if a value thrown by a store means that the store cannot be reached now; false for a bug. */
-export function isStoreUnavailable(error: unknown): boolean {
+export function isStoreUnavailable(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
 }

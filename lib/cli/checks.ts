@@ -9,12 +9,9 @@ import {
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
 import { findServerFault } from '../postgres/schema/server-fault.ts'
-import { checkPlace } from '../postgres/shards/fleet.ts'
-import type { ShardPlace } from '../postgres/shards/shard-place.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
-import { describeFailure } from './failure.ts'
 import { formatBounded, formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing.ts'
 
@@ -39,25 +36,6 @@ export function checkVersion(server: ServerState): Check {
   return fault === null
     ? { name: 'version', level: 'ok', message: `PostgreSQL ${server.version}` }
     : { name: 'version', level: 'fail', ...fault }
-}
-
-/** Compares the place of the database with the shard under which DATABASE_URLS names it. */
-export function checkShard(
-  place: ShardPlace | null,
-  { name, names }: { readonly name: string; readonly names: readonly string[] },
-): Check {
-  if (place === null)
-    return {
-      name: 'shard',
-      level: 'ok',
-      message: 'not used yet: the first process makes the map of the shards',
-    }
-  try {
-    checkPlace(place, name, names)
-    return { name: 'shard', level: 'ok', message: `shard ${name} of ${names.length}` }
-  } catch (error) {
-    return { name: 'shard', level: 'fail', message: describeFailure(error).line }
-  }
 }
 
 const CLOCK_WARN_MS = 2000

@@ -74,11 +74,11 @@ export function defineCommand<F extends Flags>(
       const common = readFlags(COMMON_FLAGS, typed, terminal.env)
       const shards = typed.has('databaseUrl') ? [] : readDatabaseUrls(terminal.env.DATABASE_URLS)
       const values = readFlags(own, typed, terminal.env)
-      const { organization } = values as { readonly organization?: unknown }
+      const { organization }: { readonly organization?: unknown } = values
       let session = createSession(terminal, common, argument, shards)
       try {
         if (shards.length > 0 && onShards) {
-          return await runOnEach(session, shards, onShards === 'parallel', (each) => run(values, each))
+          return await runOnEach(session, onShards === 'parallel', (each) => run(values, each))
         }
         if (shards.length > 0 && typeof organization === 'string') {
           const databaseUrl = await findDatabase(shards, organization)

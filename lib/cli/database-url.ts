@@ -35,13 +35,13 @@ const NEXT_NAME = /,\s*(?=[^,=/]*=[^,=/]*:\/\/)/
  * @throws `UsageError`
  */
 export function readDatabaseUrls(text: string | undefined): readonly NamedDatabase[] {
-  if (!text) return []
-  const named = text.split(NEXT_NAME).map((part) => {
-    const [, name = '', url = ''] = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(.*)$/s.exec(part) ?? []
-    return { name, url: url.trim() }
+  const named = (text || null)?.split(NEXT_NAME).map((part) => {
+    const [, name = '', url = ''] = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(\S*)\s*$/.exec(part) ?? []
+    return { name, url }
   })
-  const isUnusable = named.some(({ name, url }) => name === '' || url.split('://').length > 2)
-  if (isUnusable || new Set(named.map(({ name }) => name)).size < named.length) {
+  if (!named) return []
+  const names = new Set(named.map(({ name }) => name))
+  if (names.size < named.length || named.some(({ name, url }) => !name || /:\/\/.*:\/\//.test(url))) {
     throw new UsageError(
       'Cannot use DATABASE_URLS because it must be a=postgres://…,b=postgres://…, each shard once, under a name of lower-case letters, digits, - and _',
     )

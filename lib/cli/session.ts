@@ -16,8 +16,6 @@ export interface Session {
    * @param isWide true for the infinite width on a terminal too
    */
   width(isWide?: boolean): number
-  /** The shard whose database this is, and the names of all shards; absent without DATABASE_URLS, and for a command on all at once. */
-  readonly shard?: { readonly name: string; readonly names: readonly string[] }
   /** The shards of DATABASE_URLS; empty without. */
   readonly shards: readonly NamedDatabase[]
   /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */

@@ -1,23 +1,28 @@
-import { createShardedStore } from '../postgres/shards/sharded-store.ts'
+import type { DatabaseOptions } from '../postgres/connection/database.ts'
+import { createShardedStore, type ShardedStore } from '../postgres/shards/sharded-store.ts'
 import { createPostgresStore } from '../postgres/store.ts'
 import type { NamedDatabase } from './database-url.ts'
-import { describeFailure, Failure, type FailureReport, nameTarget, UsageError } from './failure.ts'
+import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
 import type { Session } from './session.ts'
 
 // DATABASE_URLS names the shards of an installation. A command on an organization goes to its shard; a command on a database is carried
 // out on every shard, and a shard that is away does not stop the others.
 
+/** Opens the store over shards. */
+export function openShards(databases: readonly NamedDatabase[], options: DatabaseOptions): ShardedStore {
+  const stores = databases.map(({ name, url }) => [name, createPostgresStore(url, options)])
+  return createShardedStore({ shards: Object.fromEntries(stores) })
+}
+
 /** Finds the database of an organization. */
 export async function findDatabase(
   databases: readonly NamedDatabase[],
   organizationId: string,
-): Promise<string> {
-  const options = { prepare: false, sessions: false, maxConnections: 1 }
-  const stores = databases.map(({ name, url }) => [name, createPostgresStore(url, options)] as const)
-  const store = createShardedStore({ shards: Object.fromEntries(stores) })
+): Promise<string | undefined> {
+  const store = openShards(databases, { prepare: false, sessions: false, maxConnections: 1 })
   try {
     const { name } = await store.shardOf(organizationId)
-    return databases.find((database) => database.name === name)?.url ?? ''
+    return databases.find((database) => database.name === name)?.url
   } finally {
     await store.close({ timeoutMs: 0 })
   }
@@ -31,45 +36,32 @@ export async function findDatabase(
  * @throws {@link Failure} with the failures of all shards; `UsageError` if none could understand the command line
  */
 export async function runOnEach(
-  session: Session,
-  databases: readonly NamedDatabase[],
+  { shards, ...session }: Session,
   isParallel: boolean,
   run: (session: Session) => Promise<void>,
 ): Promise<void> {
-  const results: Record<string, { value: object; text: string }> = {}
-  const failures: (FailureReport & { readonly name: string })[] = []
+  const results = new Map<string, { value: object; text: string }>()
+  const failures: { line: string; exitCode: number }[] = []
 
   async function runOn({ name, url }: NamedDatabase): Promise<void> {
-    const ofShard: Session = {
-      ...session,
-      shard: { name, names: databases.map((database) => database.name).sort() },
-      databaseUrl: () => url,
-      explain: (error) => nameTarget(error, url),
-      async print(value, toText) {
-        results[name] = { value, text: toText() }
-        return true
-      },
-      note: (line) => session.note(`${name}: ${line}`),
-    }
-    try {
-      await run(ofShard)
-    } catch (error) {
-      const failure = describeFailure(ofShard.explain(error))
-      failures.push({ name, ...failure })
-      results[name] ??= { value: { error: failure.line }, text: `${failure.line}\n` }
-    }
+    const explain = (error: unknown): unknown => nameTarget(error, url)
+    const print: Session['print'] = async (value, toText) =>
+      Boolean(results.set(name, { value, text: toText() }))
+    const note = (line: string): void => session.note(`${name}: ${line}`)
+    await run({ ...session, shards, databaseUrl: () => url, explain, print, note }).catch((error) => {
+      const { line, exitCode } = describeFailure(explain(error))
+      failures.push({ line: `shard ${name}: ${line}`, exitCode })
+      if (!results.has(name)) results.set(name, { value: { error: line }, text: `${line}\n` })
+    })
   }
 
-  if (isParallel) await Promise.all(databases.map(runOn))
-  else for (const database of databases) await runOn(database)
-  const shown = databases.flatMap(({ name }) => (results[name] ? [[name, results[name]] as const] : []))
-  if (shown.length > 0) {
-    const shards = Object.fromEntries(shown.map(([name, { value }]) => [name, value]))
-    await session.print({ shards }, () =>
-      shown.map(([name, { text }]) => `Shard ${name}\n${text}`).join('\n'),
-    )
-  }
+  if (isParallel) await Promise.all(shards.map(runOn))
+  else for (const shard of shards) await runOn(shard)
+  const shown = shards.flatMap(({ name }) => ({ name, ...results.get(name) }))
+  await session.print({ shards: Object.fromEntries(shown.map(({ name, value }) => [name, value])) }, () =>
+    shown.map(({ name, text = '' }) => `Shard ${name}\n${text}`).join('\n'),
+  )
   if (failures.length === 0) return
-  const text = failures.map(({ name, line }) => `shard ${name}: ${line}`).join('; ')
+  const text = failures.map(({ line }) => line).join('; ')
   throw failures.every(({ exitCode }) => exitCode === 2) ? new UsageError(text) : new Failure(text)
 }

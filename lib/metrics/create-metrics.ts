@@ -4,7 +4,7 @@ import { type AnswerTrace, channels, type LoopStep } from '../base/tracing.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { QueueCounts, QueueTarget } from '../webhooks/queue-counts.ts'
 import { createDeliveryMetrics } from './delivery-metrics.ts'
-import { type Health, joinHealth, judgeHealth, readLoop } from './health.ts'
+import { type Health, judgeHealth, readLoop } from './health.ts'
 import type { Numbers } from './instruments.ts'
 import type { Meter, ObserveCallback } from './meter.ts'
 import { type MetricsOptions, type MetricsStore, resolveMetricsOptions } from './metrics-options.ts'
@@ -45,13 +45,15 @@ const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
   const resolved = resolveMetricsOptions(options)
-  const { loopOf, meter, countQueue } = resolved
+  const { loops, meter, countQueue } = resolved
   const requests = createRequestMetrics(meter)
   const delivering = createDeliveryMetrics(meter)
-  const shards = (store.shards ?? [{ name: undefined, store }]).map(({ name, store: own }) => {
-    const labels = name === undefined ? {} : { shard: name }
-    return { labels, store: own, loop: loopOf(name), readQueue: createQueueWatch(own, resolved) }
-  })
+  const shards = (store.shards ?? [{ name: undefined, store }]).map(({ name, store: own }, index) => ({
+    labels: name === undefined ? {} : { shard: name },
+    store: own,
+    loop: loops[index],
+    readQueue: createQueueWatch(own, resolved),
+  }))
   const counted = [...requests.metrics, ...delivering.metrics]
 
   function readStates(): Promise<readonly State[]> {
@@ -84,10 +86,7 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
       requests.refresh()
       return writePrometheusText([...counted, ...numbersOf(states)])
     },
-    async health() {
-      const parts = shards.map(async ({ loop, readQueue }) => judgeHealth(await readQueue(), loop, resolved))
-      return joinHealth(await Promise.all(parts))
-    },
+    health: async () => judgeHealth(await Promise.all(shards.map((shard) => shard.readQueue())), resolved),
     queueOf: async (target) =>
       store.deliveries.countQueue(read(TargetSchema, target, 'Cannot count the queue')),
     close() {

@@ -20,21 +20,14 @@ export interface Health {
 
 /** Judges the parts of a process. Never throws. */
 export function judgeHealth(
-  reading: QueueReading,
-  loop: { health(): LoopHealth } | undefined,
-  { maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'maxClaimAgeMs'>,
+  readings: readonly QueueReading[],
+  { loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loops' | 'maxClaimAgeMs'>,
 ): Health {
-  const checks = [checkStore(reading), ...(loop ? [checkLoop(readLoop(loop), maxClaimAgeMs)] : [])]
-  return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
-}
-
-/** Joins the judgements of shards: a process with one lost shard still serves the others, so each check is the best of all shards. */
-export function joinHealth(shards: readonly Health[]): Health {
-  const all = shards.flatMap(({ checks }) => checks)
-  const checks = (['store', 'loop'] as const).flatMap((name) => {
-    const own = all.filter((check) => check.name === name)
-    return own.find(({ isHealthy }) => isHealthy) ?? own[0] ?? []
-  })
+  const ofLoops = loops.map((loop) => checkLoop(readLoop(loop), maxClaimAgeMs))
+  // A process with a lost shard still serves the others: a check is the best of all shards.
+  const checks = [readings.map(checkStore), ofLoops].flatMap(
+    (ofShards) => ofShards.find(({ isHealthy }) => isHealthy) ?? ofShards.slice(0, 1),
+  )
   return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
 }
 

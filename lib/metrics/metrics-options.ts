@@ -13,13 +13,18 @@ export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
   readonly shards?: readonly { readonly name: string; readonly store: Omit<MetricsStore, 'shards'> }[]
 }
 
+/** The part of a delivery loop that metrics use. */
+export interface ObservedLoop {
+  health(): LoopHealth
+}
+
 /** Options of `createMetrics`. Each is read once. */
 export interface MetricsOptions {
   /**
-   * The delivery loop of this process, whose claims belong to `health()`; of a store over shards, the loops by the name of the shard.
-   * Default none: a process without a loop.
+   * The delivery loop of this process, whose claims belong to `health()`; of a store over shards, a loop for each, in their order. Default
+   * none: a process without a loop.
    */
-  loop?: { health(): LoopHealth } | Readonly<Record<string, { health(): LoopHealth }>> | undefined
+  loop?: ObservedLoop | readonly ObservedLoop[] | undefined
   /** An OpenTelemetry meter, which gets every metric: `metrics.getMeter('business-api-kit')`. Default none. */
   meter?: Meter | undefined
   /**
@@ -37,8 +42,7 @@ export interface MetricsOptions {
 
 /** The options after defaults and checks. */
 export interface ResolvedMetricsOptions {
-  /** Finds the loop of a shard; without a name, that of a store without shards. */
-  readonly loopOf: (shard: string | undefined) => { health(): LoopHealth } | undefined
+  readonly loops: readonly ObservedLoop[]
   readonly meter: Meter | undefined
   readonly countQueue: boolean
   readonly maxAgeMs: number
@@ -52,20 +56,18 @@ export interface ResolvedMetricsOptions {
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
-  const { loop, meter, countQueue = true } = options
+  const { loop = [], meter, countQueue = true } = options
+  const loops = [loop].flat()
   if (typeof countQueue !== 'boolean') {
     throw new TypeError("Cannot use option 'countQueue' because it must be true or false")
   }
-  const isLoop = (given: unknown): given is { health(): LoopHealth } =>
-    typeof Object(given).health === 'function'
-  const loops = isLoop(loop) ? [] : Object.entries(loop ?? {})
-  if (loop !== undefined && !isLoop(loop) && !(loops.length > 0 && loops.every(([, each]) => isLoop(each)))) {
+  if (!loops.every((each) => typeof each.health === 'function')) {
     throw new TypeError(
       "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
     )
   }
   return {
-    loopOf: (shard) => (isLoop(loop) ? loop : loops.find(([name]) => name === shard)?.[1]),
+    loops,
     meter,
     countQueue,
     maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),

@@ -28,7 +28,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
-import { createShardPlaces, type ShardPlaces } from './shards/shard-place.ts'
+import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -50,8 +50,17 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
    *   half a second after that time at the latest, also on a silent network
    */
   close(options?: CloseOptions): Promise<void>
-  /** The place of the database among shards: for `createShardedStore`. */
-  readonly shardPlaces: ShardPlaces
+  /**
+   * Reads the place of the database among shards: for `createShardedStore`.
+   *
+   * @param first the place that a database without one gets; null: none
+   * @param transaction the transaction of the host whose database is asked. Default: the store's own connections
+   * @returns null for a database without a place
+   */
+  shardPlace(
+    first?: ShardPlace | null,
+    transaction?: PostgresTransaction | SqlTransaction,
+  ): Promise<ShardPlace | null>
 }
 
 /**
@@ -101,7 +110,7 @@ export function createStoreOn(database: Database): PostgresStore {
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
-    shardPlaces: createShardPlaces(database, inTransaction),
+    shardPlace: (first, given) => readShardPlace(given ? inTransaction(given) : database, first),
     close,
     [Symbol.asyncDispose]: () => close(),
   }

@@ -398,16 +398,9 @@ describe('metrics of a store over shards', () => {
       },
       { name: 'b', store: { ...b, deliveries: { ...b.deliveries, countQueue } } },
     ]
-    const loops = {
-      a: { health: () => ({ state: 'running' as const, lastClaimAgoMs: 5, failedClaims: 0 }) },
-      b: {
-        health: () => ({
-          state: 'running' as const,
-          lastClaimAgoMs: isAway ? 3_600_000 : 5,
-          failedClaims: 0,
-        }),
-      },
-    }
+    const loops = [() => 5, () => (isAway ? 3_600_000 : 5)].map((lastClaimAgoMs) => ({
+      health: () => ({ state: 'running' as const, lastClaimAgoMs: lastClaimAgoMs(), failedClaims: 0 }),
+    }))
     const metrics = createMetrics({ ...a, shards }, { maxAgeMs: 0, loop: loops })
     t.after(() => metrics.close())
     return { metrics, lose: () => (isAway = true) }

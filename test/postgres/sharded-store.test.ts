@@ -76,7 +76,7 @@ test('a store over shards writes each organization on its shard only', async () 
 test('the first start writes the same map on all shards, each with its own name', async () => {
   await store.shardOf(ofA)
   await Promise.all(store.shards.map(({ store: own }) => own.apiKeys.list(ofA).catch(() => {})))
-  const places = await Promise.all(store.shards.map(({ store: own }) => own.shardPlaces.read()))
+  const places = await Promise.all(store.shards.map(({ store: own }) => own.shardPlace()))
   assert.deepEqual(
     places.map((place) => place?.name),
     ['a', 'b', 'c'],
@@ -139,7 +139,7 @@ test('shards under other names than the stored ones are rejected with what to do
   }
   const untouched = createPostgresStore(spare.url)
   t.after(() => untouched.close())
-  assert.equal(await untouched.shardPlaces.read(), null)
+  assert.equal(await untouched.shardPlace(), null)
 })
 
 test('databases under each other’s names are rejected', async (t) => {
@@ -240,13 +240,10 @@ test('admit() without a hint finds the shard of the key', async () => {
 })
 
 test('the verbs of a delivery loop belong to one shard', async () => {
-  await assert.rejects(
-    store.deliveries.release([]),
-    /create a delivery loop for each of the store's 'shards'/,
-  )
+  await assert.rejects(store.deliveries.release([]), /create a loop for each of the store's 'shards'/)
   await assert.rejects(
     store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
-    /create a delivery loop for each/,
+    /create a loop for each/,
   )
 })
 

@@ -4,6 +4,7 @@ import { type AttemptTrace, channels } from '../../base/tracing.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
 import { createDeliverySlots } from '../../delivery/slots.ts'
+import { sumOf } from '../../postgres/shards/routes.ts'
 import { createPostgresStore } from '../../postgres/store.ts'
 import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
@@ -11,12 +12,13 @@ import { type Command, defineCommand } from '../command.ts'
 import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
-import { describeFailure, Failure, inFlags, nameTarget } from '../failure.ts'
+import { describeFailure, inFlags, nameTarget } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 import { judgeSecrets, readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
+import { openShards } from '../shards.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
 import { visible } from '../text.ts'
@@ -58,34 +60,31 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
   async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
     const { shards } = session
-    const urls = shards.length > 0 ? shards.map(({ url }) => url) : [session.databaseUrl()]
+    const isSharded = shards.length > 0
+    const urls = isSharded ? shards.map(({ url }) => url) : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)
-    await Promise.all(
-      urls.map(async (url) => {
-        try {
-          await requireSchema(url)
-          await warnOfSecrets(url, secretKeys, logger)
-        } catch (error) {
-          if (urls.length === 1 || !isStoreUnavailable(error)) throw nameTarget(error, url)
-          // The loop of the shard goes on asking, and the other loops deliver meanwhile.
-          logger.warn({}, describeFailure(nameTarget(error, url)).line)
-        }
+    const check = async (url: string): Promise<void> => {
+      await requireSchema(url)
+      await warnOfSecrets(url, secretKeys, logger)
+    }
+    const checks = urls.map((url) =>
+      check(url).catch((error) => {
+        if (!isSharded || !isStoreUnavailable(error)) throw nameTarget(error, url)
+        // The loop of the shard goes on asking, and the other loops deliver meanwhile.
+        logger.warn({}, describeFailure(nameTarget(error, url)).line)
       }),
     )
+    await Promise.all(checks)
 
-    const stores = urls.map((url) => createPostgresStore(url, { prepare: !pooler, sessions: !pooler }))
+    const connecting = { prepare: !pooler, sessions: !pooler }
+    const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(options)
     const slots = createDeliverySlots(concurrency)
-    const loops = stores.map((store) =>
-      createDeliveryLoop(store, sender, {
-        ...options,
-        concurrency: slots,
-        retentionMs: retention,
-        secretKeys,
-        logger,
-      }),
+    const looping = { ...options, concurrency: slots, retentionMs: retention, secretKeys, logger }
+    const loops = (store.shards ?? [{ store }]).map((shard) =>
+      createDeliveryLoop(shard.store, sender, looping),
     )
     const isWatched = stdout.isTTY && !session.isJson && !quiet
     const endLines = isWatched ? writeAttempts(stdout) : () => {}
@@ -100,7 +99,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     } finally {
       endLines()
       await sender.close()
-      await Promise.all(stores.map((store) => store.close()))
+      await store.close()
     }
   },
 })
@@ -117,7 +116,8 @@ async function deliverUntilStopped(
     for (const loop of loops) loop.start()
     await signals.first
     await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
-    return await countsOf(loops)
+    // Null where the database, the source of the other statistics, can no longer be reached.
+    return await addCounts(loops.map(async (loop) => (await loop.stats()).attempts)).catch(() => null)
   } finally {
     signals.end()
   }
@@ -131,14 +131,7 @@ async function deliverOnce(
   const signals = listenForSignals(session.terminal)
   void signals.first.then(() => loops.map((loop) => loop.stop({ timeoutMs })))
   try {
-    const runs = await Promise.allSettled(loops.map((loop) => loop.runOnce()))
-    const counts = runs.map((run, index) => {
-      if (run.status === 'fulfilled') return run.value
-      const { name, url } = session.shards[index] ?? {}
-      const { line } = describeFailure(url === undefined ? run.reason : nameTarget(run.reason, url))
-      throw name === undefined ? run.reason : new Failure(`shard ${name}: ${line}; the other shards are done`)
-    })
-    return addCounts(counts)
+    return await addCounts(loops.map((loop) => loop.runOnce()))
   } finally {
     signals.end()
   }
@@ -148,16 +141,10 @@ function describeCounts({ delivered, retried, failed }: DeliveryCounts): string 
   return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(failed)} failed`
 }
 
-/** Null where the database, the source of the other statistics, can no longer be reached. */
-async function countsOf(loops: readonly DeliveryLoop[]): Promise<DeliveryCounts | null> {
-  const stats = await Promise.allSettled(loops.map((loop) => loop.stats()))
-  const counts = stats.flatMap((each) => (each.status === 'fulfilled' ? [each.value.attempts] : []))
-  return counts.length === 0 ? null : addCounts(counts)
-}
-
-function addCounts(all: readonly DeliveryCounts[]): DeliveryCounts {
-  const add = (name: keyof DeliveryCounts): number => all.reduce((sum, counts) => sum + counts[name], 0)
-  return { delivered: add('delivered'), retried: add('retried'), failed: add('failed') }
+/** Adds the counts of all loops. Throws the error of a shard that is away once the loops of the others have ended. */
+async function addCounts(counts: readonly Promise<DeliveryCounts>[]): Promise<DeliveryCounts> {
+  await Promise.allSettled(counts)
+  return sumOf(await Promise.all(counts))
 }
 
 /** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */

@@ -9,7 +9,6 @@ import {
   checkRetention,
   checkSchema,
   checkSecrets,
-  checkShard,
   checkVersion,
 } from '../checks.ts'
 import { type Command, defineCommand } from '../command.ts'
@@ -51,7 +50,7 @@ export const doctor: Command = defineCommand({
 async function runChecks(
   inspector: Inspector,
   secretKeys: readonly string[],
-  { explain, shard }: Session,
+  { explain }: Session,
 ): Promise<readonly Check[]> {
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
     attemptCheck(name, check, explain)
@@ -68,10 +67,6 @@ async function runChecks(
   checks.push(migrations)
   if (migrations.level === 'fail' || !isReadable(await inspector.schema())) return checks
 
-  if (shard) {
-    const check = checkShard(await inspector.place(), shard)
-    checks.push(check)
-  }
   return [
     ...checks,
     await attempt('schema', async () => checkSchema(await inspector.drift())),

@@ -298,7 +298,7 @@ function mixedUp(): Error {
 const UNLIMITED = Number.POSITIVE_INFINITY
 
 /** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
-export const CLOSE_MS = 4000
+const CLOSE_MS = 4000
 
 /** Greatest pause after a conflict, in milliseconds. Pauses are random, so that statements in conflict do not meet again. */
 const CONFLICT_PAUSE_MAX_MS = 20

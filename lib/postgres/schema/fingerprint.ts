@@ -396,6 +396,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       '81720abbe55e',
+    'function shard_place(first jsonb)': '756c4d6dd4ad',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',

@@ -4,7 +4,6 @@ import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { countQueue } from '../queue-counts.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
-import { createShardPlaces, type ShardPlace } from '../shards/shard-place.ts'
 import { deliveriesOf } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
@@ -70,8 +69,6 @@ export interface DaysState {
 
 /** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
 export interface Inspector {
-  /** Reads the place among shards; null for a database without one. */
-  place(): Promise<ShardPlace | null>
   /** Reads the state of the migrations, also in a database without the schema. */
   schema(): Promise<SchemaState>
   server(): Promise<ServerState>
@@ -120,7 +117,6 @@ export function createInspector(url: string): Inspector {
 
   return {
     schema: () => readSchemaState(quick.row),
-    place: () => createShardPlaces(quick, () => quick).read(),
     server: () => readServerState(quick),
     catalogue: () => readCatalogue(database),
 

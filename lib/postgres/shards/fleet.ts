@@ -13,12 +13,15 @@ export interface Shard {
   readonly store: PostgresStore
 }
 
-/** The answers of several shards. */
+/** The answers of all shards. */
 export interface Answers<Answer> {
-  readonly answers: readonly { readonly shard: Shard; readonly answer: Answer }[]
+  readonly answers: readonly Answer[]
   /** Why the answers are not complete: the error of a shard that could not be reached. Undefined: all have answered. */
   readonly away: unknown
 }
+
+/** Makes a call on all shards at once. Throws an error that is not `store_unavailable`, and with that code if no shard answers. */
+export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) => Promise<Answers<Answer>>
 
 /** The shards of a process, and the map. */
 export interface Fleet {
@@ -30,105 +33,116 @@ export interface Fleet {
    * Finds the shard of an organization.
    *
    * @throws `BusinessApiError` with code `wrong_shard` for databases that are not the shards of their names; with code
-   *   `store_unavailable` when the shard cannot be reached
+   *   `store_unavailable` when the shard cannot be reached before its first call
    */
   locate(organizationId: string): Promise<Shard>
   /** Makes a call on one shard. An error that the shard cannot be reached names the shard. */
   ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
-  /** Makes a call on the shard of an organization. */
-  askOwner<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
-  /** Makes a call on all shards at once. Throws an error that is not `store_unavailable`, and with that code if no shard answers. */
-  askAll<Answer>(call: (store: PostgresStore, shard: Shard) => Promise<Answer>): Promise<Answers<Answer>>
+  readonly askAll: AskAll
 }
 
 /** Creates the fleet of named stores. Opens nothing. */
 export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fleet {
   const shards = readShards(stores)
-  const byName = new Map(shards.map((shard) => [shard.name, shard]))
-  const names = [...byName.keys()]
-  const checks = new Map<Shard, Promise<void>>()
-  const checked = new Set<Shard>()
+  const names = shards.map(({ name }) => name)
+  const entries = new Map<Shard, Promise<void>>()
+  const known = new Set<Shard>()
   let slots: readonly string[] | undefined
 
-  /** Checks the place of a shard, once for all callers. A failed check is made again by the next caller. */
-  function check(shard: Shard): Promise<void> {
-    const underWay = checks.get(shard) ?? checkNow(shard).finally(() => checks.delete(shard))
-    checks.set(shard, underWay)
-    return underWay
+  /** Checks the place of a shard, once for all callers. After a failure, the next caller checks again. */
+  function enter(shard: Shard): Promise<void> {
+    const entry = entries.get(shard) ?? enterNow(shard).finally(() => entries.delete(shard))
+    entries.set(shard, entry)
+    return entry
   }
 
-  async function checkNow(shard: Shard): Promise<void> {
-    if (checked.has(shard)) return
-    const place = (await readPlace(shard)) ?? (await begin(shard))
-    checkPlace(place, shard.name, names)
+  async function enterNow(shard: Shard): Promise<void> {
+    if (known.has(shard)) return
+    const place = check(shard, await readPlace(shard)) ?? (await begin())
     slots ??= place.slots
-    checked.add(shard)
+    known.add(shard)
   }
 
-  /** Gives a shard a place: the first start of an installation, which writes the map on all shards. */
-  async function begin(shard: Shard): Promise<ShardPlace> {
-    // One of the others may have a map, of an earlier start that was cut off or of other names.
-    const places = await Promise.all(shards.map(readPlace))
-    for (const [index, place] of places.entries()) if (place) checkPlace(place, names[index] ?? '', names)
-    const known = places.find((place) => place !== null) ?? { version: 1, slots: spread(names) }
+  /** The first start of an installation, which writes the map on all shards. */
+  async function begin(): Promise<ShardPlace> {
+    // One of the shards may have a map, of a first start that was cut off or of other names.
+    const places = await Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
+    const place = places.find((each) => each !== null) ?? { version: 1, slots: spread(names), name: '' }
     // In the order of the names: of two first starts with other names, the second fails at the first shard.
-    for (const one of shards) {
-      await one.store.shardPlaces.write({ ...known, name: one.name })
-      const place = await readPlace(one)
-      if (place) checkPlace(place, one.name, names)
-    }
-    return { ...known, name: shard.name }
+    for (const shard of shards) check(shard, await readPlace(shard, { ...place, name: shard.name }))
+    return place
   }
+
+  function check({ name }: Shard, place: ShardPlace | null): ShardPlace | null {
+    const stored = [...new Set(place?.slots ?? names)].sort()
+    const isOwn = place === null || place.name === name
+    if (isOwn && stored.join() === names.join()) return place
+    throw new BusinessApiError(
+      WRONG_SHARD,
+      stored.join() === names.join()
+        ? `Cannot use shard '${name}' because its database is shard '${place?.name}': give each connection string under the name of its shard`
+        : `Cannot use the shards '${names.join("', '")}' because the databases belong to an installation with the shards ` +
+            `'${stored.join("', '")}': give every shard of the installation under its own name, and no other`,
+    )
+  }
+
+  const shardOf = (organizationId: string): Shard | undefined =>
+    shards.find(({ name }) => name === slots?.[slotOf(organizationId)])
 
   function find(organizationId: string): Shard | undefined {
-    const shard = byName.get(slots?.[slotOf(organizationId)] ?? '')
-    return shard && checked.has(shard) ? shard : undefined
-  }
-
-  async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
-    try {
-      if (!checked.has(shard)) await check(shard)
-      return await call(shard.store)
-    } catch (error) {
-      throw isStoreUnavailable(error) ? nameShard(error, shard) : error
-    }
-  }
-
-  async function askAll<Answer>(
-    call: (store: PostgresStore, shard: Shard) => Promise<Answer>,
-  ): Promise<Answers<Answer>> {
-    const settled = await Promise.allSettled(
-      shards.map((shard) => ask(shard, async (store) => ({ shard, answer: await call(store, shard) }))),
-    )
-    const errors = settled.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-    const bug = errors.find((error) => !isStoreUnavailable(error))
-    if (bug !== undefined || errors.length === shards.length) throw bug ?? errors[0]
-    const answers = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
-    return { answers, away: errors[0] }
-  }
-
-  async function locate(organizationId: string): Promise<Shard> {
-    // The map is the same on every shard: the first answer will do.
-    if (slots === undefined) await Promise.any(shards.map((shard) => ask(shard, noCall))).catch(throwFirst)
-    const shard = byName.get(slots?.[slotOf(organizationId)] ?? '') as Shard
-    await ask(shard, noCall)
-    return shard
+    const shard = shardOf(organizationId)
+    return shard && known.has(shard) ? shard : undefined
   }
 
   return {
     shards,
     find,
-    locate,
+
+    async locate(organizationId) {
+      const shard = find(organizationId)
+      if (shard) return shard
+      // The map is the same on every shard: the first answer will do.
+      if (slots === undefined) {
+        await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
+      }
+      const owner = shardOf(organizationId) as Shard
+      await enter(owner)
+      return owner
+    },
+
     ask,
-    askOwner: async (organizationId, call) =>
-      ask(find(organizationId) ?? (await locate(organizationId)), call),
-    askAll,
+
+    async askAll(call) {
+      const settled = await Promise.allSettled(shards.map((shard) => ask(shard, call)))
+      const errors = settled.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []))
+      if (errors.length === shards.length || !errors.every(isStoreUnavailable)) throwFirst(errors)
+      const answers = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+      return { answers, away: errors[0] }
+    },
+  }
+
+  async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
+    if (!known.has(shard)) await enter(shard)
+    return named(shard, call(shard.store))
   }
 }
 
-const noCall = async (): Promise<void> => {}
+function readPlace(shard: Shard, first?: ShardPlace): Promise<ShardPlace | null> {
+  return named(shard, shard.store.shardPlace(first))
+}
 
-function throwFirst({ errors }: AggregateError): never {
+/** Names the shard in an error that it cannot be reached. */
+async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!isStoreUnavailable(error)) throw error
+    throw storeUnavailable(`Shard '${name}': ${error.message}`, error.cause)
+  }
+}
+
+/** Throws the first error that an operator has to mend, else the first. */
+function throwFirst(errors: readonly unknown[]): never {
   throw errors.find((error) => !isStoreUnavailable(error)) ?? errors[0]
 }
 
@@ -136,54 +150,17 @@ function throwFirst({ errors }: AggregateError): never {
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
-  const names = Object.keys(stores).sort()
-  const unusable = names.find((name) => !NAME.test(name))
-  if (names.length === 0 || names.length > SLOTS || unusable !== undefined) {
-    throw new TypeError(
-      `Cannot use option 'shards' because it must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
-        `current names are '${names.join("', '")}'`,
-    )
+  const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
+  if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
+    return shards.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
-  return names.map((name) => ({ name, store: stores[name] as PostgresStore }))
+  throw new TypeError(
+    `Cannot use option 'shards' because it must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
+      `current names are '${Object.keys(stores).join("', '")}'`,
+  )
 }
 
 /** Gives every shard as many slots as every other. */
 function spread(names: readonly string[]): readonly string[] {
   return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
-}
-
-/**
- * Checks that a database is a shard of an installation.
- *
- * @param name the name under which the database is given
- * @param names of all shards, in order
- * @throws `BusinessApiError` with code `wrong_shard`
- */
-export function checkPlace(place: ShardPlace, name: string, names: readonly string[]): void {
-  const stored = [...new Set(place.slots)].sort()
-  if (stored.join() !== names.join()) {
-    throw new BusinessApiError(
-      WRONG_SHARD,
-      `Cannot use the shards '${names.join("', '")}' because the databases belong to an installation with the shards ` +
-        `'${stored.join("', '")}': give every shard of the installation under its own name, and no other`,
-    )
-  }
-  if (place.name === name) return
-  throw new BusinessApiError(
-    WRONG_SHARD,
-    `Cannot use shard '${name}' because its database is shard '${place.name}': give each connection string under the name of its shard`,
-  )
-}
-
-function readPlace(shard: Shard): Promise<ShardPlace | null> {
-  return shard.store.shardPlaces.read().catch((error) => {
-    throw isStoreUnavailable(error) ? nameShard(error, shard) : error
-  })
-}
-
-function nameShard(error: unknown, { name }: Shard): BusinessApiError {
-  const message = error instanceof Error ? error.message : ''
-  // The first start of one shard fails because of another.
-  if (/^Shard '/.test(message) && error instanceof BusinessApiError) return error
-  return storeUnavailable(`Shard '${name}': ${message}`, error instanceof Error ? error.cause : undefined)
 }

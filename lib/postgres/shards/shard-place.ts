@@ -1,6 +1,4 @@
 import type { RecordDatabase } from '../connection/database.ts'
-import type { PostgresTransaction } from '../connection/transaction.ts'
-import type { SqlTransaction } from '../drivers/sql-transaction.ts'
 
 /** The place of a database among the shards of an installation. */
 export interface ShardPlace {
@@ -12,52 +10,20 @@ export interface ShardPlace {
   readonly slots: readonly string[]
 }
 
-/** Reads and writes the place of a database. */
-export interface ShardPlaces {
-  /**
-   * Reads the place.
-   *
-   * @param transaction the transaction of the host whose database is asked. Default: the store's own connections
-   * @returns null for a database without a place
-   */
-  read(transaction?: PostgresTransaction | SqlTransaction): Promise<ShardPlace | null>
-  /** Writes the place, unless the database has one. */
-  write(place: ShardPlace): Promise<void>
-}
-
-/** Creates the reading and writing of the place, the row of business_api.shard_places. */
-export function createShardPlaces(
+/**
+ * Reads the place of a database.
+ *
+ * @param first the place that a database without one gets. Default null: it gets none
+ * @returns null for a database without a place
+ */
+export async function readShardPlace(
   database: RecordDatabase,
-  inTransaction: (transaction: PostgresTransaction | SqlTransaction) => RecordDatabase,
-): ShardPlaces {
-  return {
-    async read(transaction) {
-      const [place] = await (transaction ? inTransaction(transaction) : database).rowFor(
-        null,
-        (sql, answerTag) => sql`
-          select
-            (select pg_catalog.json_build_object('name', name, 'version', version, 'slots', slots)
-               from business_api.shard_places)::text,
-            ${answerTag}`,
-      )
-      return JSON.parse(place ?? 'null')
-    },
-
-    async write({ name, version, slots }) {
-      await database.rowFor(
-        null,
-        (sql, answerTag) => sql`
-          with written as (
-            insert into business_api.shard_places (name, version, slots)
-            select ${name}::text, ${version}::bigint, array(
-              select slot from pg_catalog.jsonb_array_elements_text(${JSON.stringify(slots)}::text::jsonb)
-                with ordinality as given (slot, number) order by number
-            )
-            on conflict (organization_id) do nothing
-            returning 1
-          )
-          select (select count(*) from written)::text, ${answerTag}`,
-      )
-    },
-  }
+  first: ShardPlace | null = null,
+): Promise<ShardPlace | null> {
+  const [place] = await database.rowFor(
+    null,
+    (sql, answerTag) =>
+      sql`select business_api.shard_place(${JSON.stringify(first)}::text::jsonb)::text, ${answerTag}`,
+  )
+  return JSON.parse(place ?? 'null')
 }

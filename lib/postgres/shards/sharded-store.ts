@@ -1,14 +1,11 @@
 import type { AdmissionRequest } from '../../access/admission.ts'
-import type { ApiKeyStore } from '../../access/api-keys.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
-import type { BusinessApiStore, RecordStore } from '../../business-store.ts'
-import type { Creation } from '../../writes/creation.ts'
-import { type ApiCreationOutcome, declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
-import { CLOSE_MS, type CloseOptions } from '../connection/database.ts'
-import { createDrain } from '../connection/drain.ts'
+import type { BusinessApiStore } from '../../business-store.ts'
+import { declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
+import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
-import { ROUTES, type Slices, sumOf } from './routes.ts'
+import { LOOP, OWN, routeVerbs, type Slices, sumOf } from './routes.ts'
 
 /** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
 export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
@@ -44,152 +41,99 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
  * const api = createBusinessApi(store)
  * ```
  */
-export function createShardedStore({
-  shards,
-}: {
+export function createShardedStore(options: {
   readonly shards: Readonly<Record<string, PostgresStore>>
 }): ShardedStore {
-  const fleet = createFleet(shards)
-  const guarded = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
-  const drain = createDrain()
-  const slices = routeSlices(Object.keys(ROUTES), fleet.askOwner, (whole) =>
-    whole(fleet),
-  ) as unknown as Slices
-  declareRoutedStep(fleet, slices, ({ clients }) => clients.create)
-  declareRoutedStep(fleet, slices, ({ leads }) => leads.create)
+  const fleet = createFleet(options.shards)
+  const stores = fleet.shards.map(({ store }) => store)
+  const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
 
-  async function close({ timeoutMs = CLOSE_MS }: CloseOptions = {}): Promise<void> {
-    const endsAt = performance.now() + timeoutMs
-    await drain.finish(timeoutMs)
-    const leftMs = Math.max(0, Math.round(endsAt - performance.now()))
-    await Promise.all(fleet.shards.map(({ store }) => store.close({ timeoutMs: leftMs })))
+  const slices: Slices = routeVerbs(stores[0] as Slices, async (way, args, call) => {
+    if (way === LOOP) {
+      throw new TypeError(
+        "Cannot do the work of a delivery loop for all shards: create a loop for each of the store's 'shards'",
+      )
+    }
+    if (typeof way === 'function') return way(fleet.askAll)(...args)
+    const owner = ownerOf(args)
+    if (owner === undefined && way !== OWN)
+      return (way.orWhole(fleet.askAll) as typeof call)(...(args as [never]))
+    return fleet.ask(await fleet.locate(owner ?? (await ownerOfKey(args[0] as AdmissionRequest))), call)
+  })
+
+  /** The organization of the key of a request without a hint. Every shard rejects a key that none has. */
+  async function ownerOfKey({ keyDigest }: AdmissionRequest): Promise<string> {
+    return (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
+  }
+
+  // The API judges a request and creates a record in one step of the shard.
+  for (const slice of ['clients', 'leads'] as const) {
+    const stepOf = ({ organizationHint = '' }: AdmissionRequest): OneStep<never> | undefined => {
+      const store = fleet.find(organizationHint)?.store
+      return store && oneStepOf<never>(store.apiKeys.admit, store[slice].create as Create)
+    }
+    const isReady = (request: AdmissionRequest): boolean => stepOf(request)?.isReady(request) === true
+    declareOneStep<never>(
+      { admit: slices.apiKeys.admit, isReady },
+      slices[slice].create,
+      async (request, creation) => stepOf(request)?.admitAndCreate(request, creation) ?? null,
+    )
+  }
+
+  async function close(closing?: CloseOptions): Promise<void> {
+    await Promise.all(stores.map((store) => store.close(closing)))
+  }
+
+  function all(call: (store: PostgresStore) => (() => void) | undefined): () => void {
+    const ends = stores.map(call)
+    return () => {
+      for (const end of ends) end?.()
+    }
   }
 
   return {
     ...slices,
-    apiKeys: { ...slices.apiKeys, parts: fleet.shards.map((shard) => partOf(fleet, shard)) },
-    shards: guarded,
+    deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
+    shards,
     async shardOf(organizationId) {
       const { name } = await fleet.locate(organizationId)
-      return guarded.find((shard) => shard.name === name) as Shard
+      return shards.find((shard) => shard.name === name) as Shard
     },
-    beginRequest: drain.beginRequest,
-    connectionUse: () => sumOf(fleet.shards.flatMap(({ store }) => store.connectionUse?.() ?? [])),
+    beginRequest: () => all((store) => store.beginRequest?.()),
+    connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
     close,
     [Symbol.asyncDispose]: () => close(),
   }
 }
 
-/** The keys of a shard, which are looked up apart. */
-function partOf(fleet: Fleet, shard: Shard): Pick<ApiKeyStore, 'identify'> {
-  return { identify: (digests) => fleet.ask(shard, ({ apiKeys }) => apiKeys.identify(digests)) }
-}
-
-// --- Routing ---
-
-type Verb = (...args: unknown[]) => unknown
-/** Makes a call on the store of an organization. */
-type Send = (owner: string, call: (store: object) => Promise<unknown>) => Promise<unknown>
-
-/**
- * Makes the verbs of slices.
- *
- * @param send makes the calls for an organization
- * @param toVerb makes the verb for calls without an organization
- */
-function routeSlices(
-  names: readonly string[],
-  send: Send,
-  toVerb: (whole: (fleet: Fleet) => Verb, slice: string, verb: string) => Verb,
-): Readonly<Record<string, Readonly<Record<string, Verb>>>> {
-  const route = (
-    slice: string,
-    verb: string,
-    way: ((fleet: Fleet) => Verb) | { orWhole: () => Verb },
-  ): Verb => {
-    if (typeof way === 'function') return toVerb(way, slice, verb)
-    const whole = way.orWhole && toVerb(way.orWhole, slice, verb)
-    return (...args) => {
-      const owner = ownerOf(args[0])
-      if (owner === null && whole) return whole(...args)
-      return send(owner ?? '', (store) => verbOf(store, slice, verb)(...args) as Promise<unknown>)
-    }
-  }
-  const routeAll = (slice: string): Readonly<Record<string, Verb>> => {
-    const ways = Object.entries(Reflect.get(ROUTES, slice) as Parameters<typeof route>[2][])
-    return Object.fromEntries(ways.map(([verb, way]) => [verb, route(slice, verb, way)]))
-  }
-  return Object.fromEntries(names.map((slice) => [slice, routeAll(slice)]))
-}
-
-function verbOf(store: object, slice: string, verb: string): Verb {
-  const found: object = Reflect.get(store, slice)
-  return (...args) => Reflect.apply(Reflect.get(found, verb), found, args)
-}
-
-/** The organization that a verb's first argument is or names; null for none. */
-function ownerOf(first: unknown): string | null {
+/** The organization that a verb's first argument is or names; undefined for none. */
+function ownerOf([first]: readonly unknown[]): string | undefined {
   if (typeof first === 'string') return first
   const { organizationId, organizationHint } = Object(first)
-  return organizationId ?? organizationHint ?? null
+  return organizationId ?? organizationHint ?? undefined
 }
 
-/**
- * Lets the API judge a request and create a record in one step of the shard: see `declareOneStep`.
- *
- * @param createOf finds the verb that creates, of the store over shards and of a shard
- */
-function declareRoutedStep<NewRecord>(
-  fleet: Fleet,
-  slices: Slices,
-  createOf: (slices: Slices) => Create<NewRecord>,
-): void {
-  const find = ({ organizationHint = '' }: AdmissionRequest): Shard | undefined =>
-    fleet.find(organizationHint)
-  const stepOf = (shard: Shard | undefined): OneStep<NewRecord> | undefined =>
-    shard && oneStepOf(shard.store.apiKeys.admit, createOf(shard.store))
-  declareOneStep(
-    {
-      admit: slices.apiKeys.admit,
-      isReady: (request) => stepOf(find(request))?.isReady(request) === true,
-    },
-    createOf(slices),
-    async (request, creation) => {
-      const shard = find(request)
-      const step = stepOf(shard)
-      return shard && step ? fleet.ask(shard, () => step.admitAndCreate(request, creation)) : null
-    },
-  )
-}
-
-type Create<NewRecord> = (creation: Creation<NewRecord>) => Promise<ApiCreationOutcome>
-
-// --- The store of a shard ---
-
-/** The slices of the host's own transaction. */
-const RECORD_SLICES: readonly (keyof RecordStore)[] = [
-  'businesses',
-  'clients',
-  'leads',
-  'invoices',
-  'proposals',
-  'projects',
-  'events',
-  'imports',
-]
-
-/** Gives the store of a shard, which rejects organizations of other shards. */
+/** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {
   const { name, store } = shard
 
-  async function checkOwner(organizationId: string): Promise<void> {
-    const owner = await fleet.locate(organizationId)
-    if (owner.name === name) return
-    throw wrongShard(`organization ${organizationId} belongs to shard '${owner.name}'`)
+  /** Routes the verbs of the store, or of a transaction, by `send`. */
+  function guarded<Target extends object>(
+    target: Target,
+    send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
+  ): Pick<Target, keyof Target & keyof Slices> {
+    return routeVerbs(target, async (way, args, call) => {
+      const owner = way === LOOP || typeof way === 'function' ? undefined : ownerOf(args)
+      if (owner !== undefined) {
+        const actual = await fleet.locate(owner)
+        if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)
+      }
+      return send(call)
+    })
   }
 
   async function checkTransaction(transaction: Transaction): Promise<void> {
-    const place = await store.shardPlaces.read(transaction)
+    const place = await store.shardPlace(null, transaction)
     if (place?.name === name) return
     throw wrongShard(
       `the transaction is on ${place ? `shard '${place.name}'` : 'a database that is no shard'}`,
@@ -203,33 +147,20 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
     )
   }
 
-  const slices = routeSlices(
-    Object.keys(ROUTES),
-    async (owner, call) => {
-      await checkOwner(owner)
-      return fleet.ask(shard, call)
-    },
-    (_, slice, verb) => verbOf(store, slice, verb),
-  ) as unknown as Slices
-
   return {
     ...store,
-    ...slices,
+    ...guarded(store, (call) => fleet.ask(shard, call)),
     using(transaction) {
       const records = store.using(transaction)
       let checked: Promise<void> | undefined
-      return routeSlices(
-        RECORD_SLICES,
-        async (owner, call) => {
-          await checkOwner(owner)
-          checked ??= checkTransaction(transaction)
-          await checked
-          return call(records)
-        },
-        (_, slice, verb) => verbOf(records, slice, verb),
-      ) as unknown as RecordStore
+      return guarded(records, async (call) => {
+        checked ??= checkTransaction(transaction)
+        await checked
+        return call(records)
+      })
     },
   }
 }
 
+type Create = Parameters<typeof oneStepOf<never>>[1]
 type Transaction = Parameters<PostgresStore['using']>[0]

@@ -13,11 +13,16 @@ function authenticateByParts() {
   const held = new Promise<Map<string, string>>((resolve, reject) => {
     release = (error) => (error ? reject(error) : resolve(new Map([[digestApiKey(THEIRS), 'org_b']])))
   })
-  const parts: ApiKeyStore['parts'] = [
-    { identify: async () => new Map([[digestApiKey(OURS), 'org_a']]) },
-    { identify: () => held },
+  const store = createMemoryStore()
+  const withKeys = (identify: ApiKeyStore['identify']) => ({
+    ...store,
+    apiKeys: { ...store.apiKeys, identify },
+  })
+  const shards = [
+    { name: 'a', store: withKeys(async () => new Map([[digestApiKey(OURS), 'org_a']])) },
+    { name: 'b', store: withKeys(() => held) },
   ]
-  return { authentication: createAuthentication({ ...createMemoryStore().apiKeys, parts }), release }
+  return { authentication: createAuthentication({ ...store, shards }), release }
 }
 
 /** Finds the organization of a key that the process does not know. */
