@@ -72,17 +72,17 @@ export function defineCommand<F extends Flags>(
       const { typed, positionals } = parseCommandLine(args, flags)
       const argument = readArgument(positionals, placeholder)
       const common = readFlags(COMMON_FLAGS, typed, terminal.env)
-      const shards = typed.has('databaseUrl') ? [] : readDatabaseUrls(terminal.env.DATABASE_URLS)
+      const shards = readDatabaseUrls(typed.has('databaseUrl') ? '' : terminal.env.DATABASE_URLS)
       const values = readFlags(own, typed, terminal.env)
       const { organization }: { readonly organization?: unknown } = values
       let session = createSession(terminal, common, argument, shards)
       try {
-        if (shards.length > 0 && onShards) {
+        if (shards.size > 0 && onShards) {
           return await runOnEach(session, onShards === 'parallel', (each) => run(values, each))
         }
-        if (shards.length > 0 && typeof organization === 'string') {
+        if (shards.size > 0 && typeof organization === 'string') {
           const databaseUrl = await findDatabase(shards, organization)
-          session = createSession(terminal, { ...common, databaseUrl }, argument)
+          session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
         }
         await run(values, session)
       } catch (error) {

@@ -19,32 +19,24 @@ export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'
   return url
 }
 
-/** The connection string of a shard. */
-export interface NamedDatabase {
-  readonly name: string
-  readonly url: string
-}
-
 /** Splits before a name, because a connection string may have several hosts with commas between them. */
 const NEXT_NAME = /,\s*(?=[^,=/]*=[^,=/]*:\/\/)/
+const SHARD = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(?!.*:\/\/.*:\/\/)(\S*)\s*$/
 
 /**
  * Reads `a=postgres://…,b=postgres://…`. No error repeats a part, because of the passwords.
  *
- * @returns in the order of the text; empty for a missing text
+ * @returns the connection strings by the names of the shards; empty for a missing text
  * @throws `UsageError`
  */
-export function readDatabaseUrls(text: string | undefined): readonly NamedDatabase[] {
-  const named = (text || null)?.split(NEXT_NAME).map((part) => {
-    const [, name = '', url = ''] = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(\S*)\s*$/.exec(part) ?? []
-    return { name, url }
-  })
-  if (!named) return []
-  const names = new Set(named.map(({ name }) => name))
-  if (names.size < named.length || named.some(({ name, url }) => !name || /:\/\/.*:\/\//.test(url))) {
+export function readDatabaseUrls(text: string | undefined): ReadonlyMap<string, string> {
+  const parts = text ? text.split(NEXT_NAME).map((part) => SHARD.exec(part) ?? []) : []
+  const urls = new Map(parts.map(([, name = '', url = '']) => [name, url]))
+  if (urls.size < parts.length || urls.has('')) {
     throw new UsageError(
       'Cannot use DATABASE_URLS because it must be a=postgres://…,b=postgres://…, each shard once, under a name of lower-case letters, digits, - and _',
     )
   }
-  return named.map(({ name, url }) => ({ name, url: readDatabaseUrl(url, `DATABASE_URLS (${name})`) }))
+  for (const [name, url] of urls) readDatabaseUrl(url, `DATABASE_URLS (${name})`)
+  return urls
 }

@@ -1,4 +1,4 @@
-import { type NamedDatabase, readDatabaseUrl } from './database-url.ts'
+import { readDatabaseUrl } from './database-url.ts'
 import { nameTarget } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
@@ -16,8 +16,8 @@ export interface Session {
    * @param isWide true for the infinite width on a terminal too
    */
   width(isWide?: boolean): number
-  /** The shards of DATABASE_URLS; empty without. */
-  readonly shards: readonly NamedDatabase[]
+  /** The connection strings of DATABASE_URLS by the names of the shards; empty without. */
+  readonly shards: ReadonlyMap<string, string>
   /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */
   databaseUrl(): string
   /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
@@ -47,7 +47,7 @@ export function createSession(
   terminal: Terminal,
   common: { readonly databaseUrl: string | undefined; readonly json: boolean },
   argument: string,
-  shards: readonly NamedDatabase[] = [],
+  shards: ReadonlyMap<string, string>,
 ): Session {
   const { stdout, stderr } = terminal
   const { json: isJson, databaseUrl: url } = common

@@ -1,7 +1,6 @@
 import type { DatabaseOptions } from '../postgres/connection/database.ts'
 import { createShardedStore, type ShardedStore } from '../postgres/shards/sharded-store.ts'
 import { createPostgresStore } from '../postgres/store.ts'
-import type { NamedDatabase } from './database-url.ts'
 import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
 import type { Session } from './session.ts'
 
@@ -9,20 +8,19 @@ import type { Session } from './session.ts'
 // out on every shard, and a shard that is away does not stop the others.
 
 /** Opens the store over shards. */
-export function openShards(databases: readonly NamedDatabase[], options: DatabaseOptions): ShardedStore {
-  const stores = databases.map(({ name, url }) => [name, createPostgresStore(url, options)])
+export function openShards(databases: ReadonlyMap<string, string>, options: DatabaseOptions): ShardedStore {
+  const stores = [...databases].map(([name, url]) => [name, createPostgresStore(url, options)])
   return createShardedStore({ shards: Object.fromEntries(stores) })
 }
 
 /** Finds the database of an organization. */
 export async function findDatabase(
-  databases: readonly NamedDatabase[],
+  databases: ReadonlyMap<string, string>,
   organizationId: string,
 ): Promise<string | undefined> {
   const store = openShards(databases, { prepare: false, sessions: false, maxConnections: 1 })
   try {
-    const { name } = await store.shardOf(organizationId)
-    return databases.find((database) => database.name === name)?.url
+    return databases.get((await store.shardOf(organizationId)).name)
   } finally {
     await store.close({ timeoutMs: 0 })
   }
@@ -43,7 +41,7 @@ export async function runOnEach(
   const results = new Map<string, { value: object; text: string }>()
   const failures: { line: string; exitCode: number }[] = []
 
-  async function runOn({ name, url }: NamedDatabase): Promise<void> {
+  async function runOn([name, url]: readonly [string, string]): Promise<void> {
     const explain = (error: unknown): unknown => nameTarget(error, url)
     const print: Session['print'] = async (value, toText) =>
       Boolean(results.set(name, { value, text: toText() }))
@@ -55,9 +53,9 @@ export async function runOnEach(
     })
   }
 
-  if (isParallel) await Promise.all(shards.map(runOn))
+  if (isParallel) await Promise.all([...shards].map(runOn))
   else for (const shard of shards) await runOn(shard)
-  const shown = shards.flatMap(({ name }) => ({ name, ...results.get(name) }))
+  const shown = [...shards.keys()].map((name) => ({ name, ...results.get(name) }))
   await session.print({ shards: Object.fromEntries(shown.map(({ name, value }) => [name, value])) }, () =>
     shown.map(({ name, text = '' }) => `Shard ${name}\n${text}`).join('\n'),
   )

@@ -256,12 +256,12 @@ test('countQueue(null) and listSealed() ask all shards', async () => {
   }
   const { due, isPartial } = await store.deliveries.countQueue(null)
   assert.deepEqual([due, isPartial], [6, undefined])
-  const sealed = await store.endpoints.listSealed(null, 10)
+  const sealed = await store.endpoints.listSealed(10, null)
   assert.deepEqual(
     sealed.map(({ organizationId }) => organizationId),
     organizations.toSorted(),
   )
-  assert.equal((await store.endpoints.listSealed(null, 2)).length, 2)
+  assert.equal((await store.endpoints.listSealed(2, null)).length, 2)
 })
 
 test('a shard that is away fails only the calls that need it, under its name', async (t) => {
@@ -273,7 +273,7 @@ test('a shard that is away fails only the calls that need it, under its name', a
   assert.ok(Array.isArray(await partial.apiKeys.list(ofB)))
   await assert.rejects(partial.apiKeys.list(ofC), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
   assert.equal((await partial.deliveries.countQueue(null)).isPartial, true)
-  await assert.rejects(partial.endpoints.listSealed(null, 10), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
+  await assert.rejects(partial.endpoints.listSealed(10, null), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
   await assert.rejects(
     partial.apiKeys.identify([UNKNOWN_KEY.digest]),
     isCode(STORE_UNAVAILABLE, /^Shard 'c': /),

@@ -60,8 +60,8 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
   async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
     const { shards } = session
-    const isSharded = shards.length > 0
-    const urls = isSharded ? shards.map(({ url }) => url) : [session.databaseUrl()]
+    const isSharded = shards.size > 0
+    const urls = isSharded ? [...shards.values()] : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)

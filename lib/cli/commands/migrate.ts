@@ -46,7 +46,7 @@ export const migrateCommand: Command = defineCommand({
   ],
   async run({ dryRun, print, maxEventBytes, timeout }, session) {
     if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
-    if (print && session.shards.length > 0)
+    if (print && session.shards.size > 0)
       throw new UsageError('Name one database for --print with --database-url')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)

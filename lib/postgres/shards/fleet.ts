@@ -27,7 +27,7 @@ export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) =
 export interface Fleet {
   /** In the order of the names. */
   readonly shards: readonly Shard[]
-  /** Finds the shard of an organization; undefined before the first call of that shard. */
+  /** Finds the shard of an organization; undefined before the first call. */
   find(organizationId: string): Shard | undefined
   /**
    * Finds the shard of an organization.
@@ -46,21 +46,23 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   const shards = readShards(stores)
   const names = shards.map(({ name }) => name)
   const entries = new Map<Shard, Promise<void>>()
-  const known = new Set<Shard>()
   let slots: readonly string[] | undefined
 
   /** Checks the place of a shard, once for all callers. After a failure, the next caller checks again. */
   function enter(shard: Shard): Promise<void> {
-    const entry = entries.get(shard) ?? enterNow(shard).finally(() => entries.delete(shard))
+    const entry = entries.get(shard) ?? checkPlace(shard)
     entries.set(shard, entry)
     return entry
   }
 
-  async function enterNow(shard: Shard): Promise<void> {
-    if (known.has(shard)) return
-    const place = check(shard, await readPlace(shard)) ?? (await begin())
-    slots ??= place.slots
-    known.add(shard)
+  async function checkPlace(shard: Shard): Promise<void> {
+    try {
+      const place = check(shard, await readPlace(shard)) ?? (await begin())
+      slots ??= place.slots
+    } catch (error) {
+      entries.delete(shard)
+      throw error
+    }
   }
 
   /** The first start of an installation, which writes the map on all shards. */
@@ -86,31 +88,29 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     )
   }
 
-  const shardOf = (organizationId: string): Shard | undefined =>
-    shards.find(({ name }) => name === slots?.[slotOf(organizationId)])
-
   function find(organizationId: string): Shard | undefined {
-    const shard = shardOf(organizationId)
-    return shard && known.has(shard) ? shard : undefined
+    const owner = slots?.[slotOf(organizationId)]
+    return shards.find(({ name }) => name === owner)
+  }
+
+  async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
+    await enter(shard)
+    return named(shard, call(shard.store))
   }
 
   return {
     shards,
     find,
+    ask,
 
     async locate(organizationId) {
-      const shard = find(organizationId)
-      if (shard) return shard
       // The map is the same on every shard: the first answer will do.
-      if (slots === undefined) {
+      if (!slots)
         await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
-      }
-      const owner = shardOf(organizationId) as Shard
-      await enter(owner)
-      return owner
+      const shard = find(organizationId) as Shard
+      await enter(shard)
+      return shard
     },
-
-    ask,
 
     async askAll(call) {
       const settled = await Promise.allSettled(shards.map((shard) => ask(shard, call)))
@@ -119,11 +119,6 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
       const answers = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
       return { answers, away: errors[0] }
     },
-  }
-
-  async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
-    if (!known.has(shard)) await enter(shard)
-    return named(shard, call(shard.store))
   }
 }
 

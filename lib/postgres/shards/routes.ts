@@ -3,51 +3,38 @@ import type { EndpointRef } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
-// The way of each verb of a store over shards. The types ask for a way for every verb of every slice, so that a verb that is added
-// later and has none does not compile. SHARDS.md has the verbs that go another way than to their organization in a table.
+// The way of each verb of a store over shards. A verb goes to the shard of the organization or API key that is its first argument, or
+// that the first argument names: a text is the id of an organization, as in every slice. A verb that may name none has a way in WAYS,
+// and does not compile without one. SHARDS.md has these verbs in a table.
 
 /** The slices of a store. */
 export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | 'shards'>
 
-/** The verb goes to the shard of the organization, or of the API key, that is the first argument or that the first argument names. */
-export const OWN = 'own'
-/** The verb belongs to a delivery loop, and a loop to a shard. */
-export const LOOP = 'loop'
-/** The verb is made of the answers of all shards. */
-type Whole<Verb> = (askAll: AskAll) => Verb
-/** As {@link OWN} if the first argument names an organization; otherwise of the answers of all shards. */
-type OwnOr<Verb> = { readonly orWhole: Whole<Verb> }
-
-type AnyVerb = (...args: never[]) => Promise<unknown>
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-type Way<Verb> = Verb extends AnyVerb
-  ? Whole<Verb> | OwnOr<Verb> | typeof LOOP | (Parameters<Verb>[0] extends Named ? typeof OWN : never)
-  : never
+/** The verbs of a slice that may name none. `watch` is no call on the database. */
+type Unnamed<Slice> = {
+  [Verb in Exclude<keyof Slice, 'watch'>]-?: NonNullable<Slice[Verb]> extends (
+    first: infer First,
+    ...rest: never[]
+  ) => unknown
+    ? First extends Named
+      ? never
+      : Verb
+    : Verb
+}[Exclude<keyof Slice, 'watch'>]
 
-type Routes = {
-  readonly [Name in keyof Slices]: {
-    // `watch` is no call on the database: see createShardedStore.
-    readonly [Verb in Exclude<keyof Slices[Name], 'watch'>]-?: Way<NonNullable<Slices[Name][Verb]>>
+/** Makes the verbs, for calls that name no organization, of the answers of all shards. */
+type Ways = {
+  readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]: {
+    readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => Slices[Name][Verb]
   }
 }
 
-const ROUTES: Routes = {
-  businesses: own('list', 'get', 'create', 'change'),
-  clients: own('admitAndList', 'list', 'get', 'create', 'change'),
-  leads: own('admitAndList', 'list', 'get', 'create', 'change', 'convert'),
-  proposals: own('admitAndList', 'list', 'get', 'create', 'change'),
-  projects: own('admitAndList', 'list', 'get', 'create', 'change'),
+const WAYS: Ways = {
   invoices: {
-    ...own('admitAndList', 'list', 'get', 'create', 'change', 'pay', 'listPayments'),
-    markOverdue: {
-      orWhole: (askAll) => (request) => join(askAll(({ invoices }) => invoices.markOverdue(request))),
-    },
+    markOverdue: (askAll) => (request) => join(askAll(({ invoices }) => invoices.markOverdue(request))),
   },
-  events: own('publish'),
-  imports: own('write'),
   apiKeys: {
-    ...own('admit', 'markUsed', 'insert', 'get', 'list', 'update', 'revoke', 'rotate'),
-    ...own('limitOrganization', 'getOrganizationLimit'),
     identify: (askAll) => async (digests) => {
       const { answers, away } = await askAll(({ apiKeys }) => apiKeys.identify(digests))
       const found = new Map(answers.flatMap((each) => [...each]))
@@ -57,43 +44,37 @@ const ROUTES: Routes = {
     },
   },
   endpoints: {
-    ...own('insert', 'get', 'list', 'listRemoved', 'getTarget', 'update', 'setState', 'remove'),
-    ...own('rotateSecret', 'exchangeSealed'),
-    listSealed: (askAll) => async (after, limit) => {
-      const all = await join(askAll(({ endpoints }) => endpoints.listSealed(after, limit)))
+    listSealed: (askAll) => async (limit, after) => {
+      const all = await join(askAll(({ endpoints }) => endpoints.listSealed(limit, after)))
       return [...all].sort((one, other) => Buffer.compare(placeOf(one), placeOf(other))).slice(0, limit)
     },
   },
   deliveries: {
-    ...own('list', 'count', 'countRecoverable', 'get', 'listAttempts', 'recover', 'cancel'),
-    ...ofLoop('claim', 'read', 'writeResults', 'release', 'purge', 'continuePurge'),
-    countQueue: {
-      orWhole: (askAll) => async (target) => {
-        const { answers, away } = await askAll(({ deliveries }) => deliveries.countQueue(target))
-        const oldestDueMs = Math.max(...answers.map((each) => each.oldestDueMs))
-        const partial = away === undefined ? {} : { isPartial: true }
-        return { ...sumOf(answers, QUEUE_COUNT_MAX + 1), oldestDueMs, ...partial }
-      },
+    claim: ofLoop,
+    read: ofLoop,
+    writeResults: ofLoop,
+    release: ofLoop,
+    purge: ofLoop,
+    continuePurge: ofLoop,
+    countQueue: (askAll) => async (target) => {
+      const { answers, away } = await askAll(({ deliveries }) => deliveries.countQueue(target))
+      const oldestDueMs = Math.max(...answers.map((each) => each.oldestDueMs))
+      const partial = away === undefined ? {} : { isPartial: true }
+      return { ...sumOf(answers, QUEUE_COUNT_MAX + 1), oldestDueMs, ...partial }
     },
   },
   notices: {
     claimExpiring: (askAll) => (request) => join(askAll(({ notices }) => notices.claimExpiring(request))),
   },
-  audit: own('list', 'recordTest'),
-  overview: own('read'),
-  organizations: own('deletePart', 'forgetPart'),
-  backfills: own('backfill', 'count'),
-  eventLog: own('list', 'get', 'listSince', 'read', 'mark'),
 }
 
-type Ways<Name extends string, Way> = { readonly [Verb in Name]: Way }
-
-function own<Name extends string>(...verbs: readonly Name[]): Ways<Name, typeof OWN> {
-  return Object.fromEntries(verbs.map((verb) => [verb, OWN])) as Ways<Name, typeof OWN>
-}
-
-function ofLoop<Name extends string>(...verbs: readonly Name[]): Ways<Name, typeof LOOP> {
-  return Object.fromEntries(verbs.map((verb) => [verb, LOOP])) as Ways<Name, typeof LOOP>
+/** A loop belongs to a shard. */
+function ofLoop(): () => Promise<never> {
+  return async () => {
+    throw new TypeError(
+      "Cannot do the work of a delivery loop for all shards: create a loop for each of the store's 'shards'",
+    )
+  }
 }
 
 /** Joins the lists of all shards. Throws the error of a shard that could not be reached once the others have done their part. */
@@ -118,33 +99,41 @@ export function sumOf<Numbers extends object>(
   return Object.fromEntries(sums) as Numbers
 }
 
-// --- Routing ---
-
-/** The way of a verb, as far as a router has to know. */
-type RoutedWay = typeof OWN | typeof LOOP | Whole<(...args: unknown[]) => Promise<unknown>> | OwnOr<never>
-
 /**
  * Puts a router in front of every verb of a store, or of the slices of a transaction.
  *
- * @param route makes the call: on a store of its choice by `call`
+ * @param route makes a call: `on` a store, or of the `whole` installation. Gets the organization that the call names, if any
  * @returns the slices of the store
  */
 export function routeVerbs<Store extends object>(
   store: Store,
   route: (
-    way: RoutedWay,
-    args: readonly unknown[],
-    call: (store: object) => Promise<unknown>,
+    owner: string | undefined,
+    on: (store: object) => Promise<unknown>,
+    whole: (askAll: AskAll) => Promise<unknown>,
+    first: unknown,
   ) => Promise<unknown>,
 ): Pick<Store, keyof Store & keyof Slices> {
-  const slices = Object.entries(ROUTES).filter(([slice]) => slice in store)
-  const routed = slices.map(([slice, ways]: [string, object]) => {
-    const verbs = Object.entries(ways).map(([verb, way]: [string, RoutedWay]) => [
-      verb,
-      (...args: unknown[]) =>
-        route(way, args, (chosen) => Reflect.get(Reflect.get(chosen, slice), verb)(...args)),
-    ])
-    return [slice, { ...Reflect.get(store, slice), ...Object.fromEntries(verbs) }]
+  const slices = Object.entries(store).filter(([, slice]) => typeof slice === 'object')
+  const routeVerb =
+    (slice: string, verb: string) =>
+    (...args: unknown[]) =>
+      route(
+        ownerOf(args[0]),
+        (chosen) => Reflect.get(Reflect.get(chosen, slice), verb)(...args),
+        (askAll) => Reflect.get(Reflect.get(WAYS, slice), verb)(askAll)(...args),
+        args[0],
+      )
+  const routed = slices.map(([name, slice]) => {
+    const verbs = Object.keys(slice).filter((verb) => verb !== 'watch')
+    return [name, { ...slice, ...Object.fromEntries(verbs.map((verb) => [verb, routeVerb(name, verb)])) }]
   })
   return Object.fromEntries(routed)
+}
+
+/** The organization that a verb's first argument is or names; undefined for none. */
+function ownerOf(first: unknown): string | undefined {
+  if (typeof first === 'string') return first
+  const { organizationId, organizationHint } = Object(first)
+  return organizationId ?? organizationHint ?? undefined
 }

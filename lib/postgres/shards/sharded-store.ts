@@ -5,7 +5,7 @@ import { declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.t
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
-import { LOOP, OWN, routeVerbs, type Slices, sumOf } from './routes.ts'
+import { routeVerbs, type Slices, sumOf } from './routes.ts'
 
 /** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
 export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
@@ -48,23 +48,13 @@ export function createShardedStore(options: {
   const stores = fleet.shards.map(({ store }) => store)
   const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
 
-  const slices: Slices = routeVerbs(stores[0] as Slices, async (way, args, call) => {
-    if (way === LOOP) {
-      throw new TypeError(
-        "Cannot do the work of a delivery loop for all shards: create a loop for each of the store's 'shards'",
-      )
-    }
-    if (typeof way === 'function') return way(fleet.askAll)(...args)
-    const owner = ownerOf(args)
-    if (owner === undefined && way !== OWN)
-      return (way.orWhole(fleet.askAll) as typeof call)(...(args as [never]))
-    return fleet.ask(await fleet.locate(owner ?? (await ownerOfKey(args[0] as AdmissionRequest))), call)
+  const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
+    const { keyDigest } = Object(first)
+    if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
+    // Without a hint, the key is looked up first. Every shard rejects a key that none has.
+    const found = owner ?? (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
+    return fleet.ask(await fleet.locate(found), on)
   })
-
-  /** The organization of the key of a request without a hint. Every shard rejects a key that none has. */
-  async function ownerOfKey({ keyDigest }: AdmissionRequest): Promise<string> {
-    return (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
-  }
 
   // The API judges a request and creates a record in one step of the shard.
   for (const slice of ['clients', 'leads'] as const) {
@@ -106,13 +96,6 @@ export function createShardedStore(options: {
   }
 }
 
-/** The organization that a verb's first argument is or names; undefined for none. */
-function ownerOf([first]: readonly unknown[]): string | undefined {
-  if (typeof first === 'string') return first
-  const { organizationId, organizationHint } = Object(first)
-  return organizationId ?? organizationHint ?? undefined
-}
-
 /** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {
   const { name, store } = shard
@@ -122,13 +105,10 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
     target: Target,
     send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
   ): Pick<Target, keyof Target & keyof Slices> {
-    return routeVerbs(target, async (way, args, call) => {
-      const owner = way === LOOP || typeof way === 'function' ? undefined : ownerOf(args)
-      if (owner !== undefined) {
-        const actual = await fleet.locate(owner)
-        if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)
-      }
-      return send(call)
+    return routeVerbs(target, async (owner, on) => {
+      const actual = owner === undefined ? shard : await fleet.locate(owner)
+      if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)
+      return send(on)
     })
   }
 
