@@ -280,6 +280,32 @@ test('a shard that is away fails only the calls that need it, under its name', a
   )
 })
 
+test('a shard with a newer release’s migration is served beside the others', async (t) => {
+  const sql = shards.sqlOf(ofB)
+  await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', false)`
+  t.after(() => sql`delete from business_api.migrations where id = 9999`)
+  const opened = shards.open()
+  t.after(() => opened.close())
+  const platform = createPlatform(opened)
+  for (const organization of [ofA, ofB, ofC]) {
+    const { id } = await platform.clients.create(organization, { name: 'Mixed' })
+    assert.equal((await platform.clients.list(organization)).data[0]?.id, id)
+  }
+  assert.equal((await opened.deliveries.countQueue(null)).isPartial, undefined)
+})
+
+test('listSealed() orders organizations as PostgreSQL does, so a walk over parts misses none', async () => {
+  const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
+  // UTF-16 orders these the other way round.
+  const organizations = ['zz_\ufb00', 'zz_\u{10400}']
+  for (const organization of organizations) {
+    await settings.endpoints.register(organization, { url: 'https://127.0.0.1:8443/' })
+  }
+  const [first] = await store.endpoints.listSealed(1, { organizationId: 'zz_', endpointId: '' })
+  const [second] = await store.endpoints.listSealed(1, first ?? null)
+  assert.deepEqual([first?.organizationId, second?.organizationId], organizations)
+})
+
 test('a new installation does not begin while a shard is away', async (t) => {
   const fresh = await createTestShards()
   t.after(() => fresh.drop())

@@ -66,7 +66,10 @@ export function createShardedStore(options: {
     declareOneStep<never>(
       { admit: slices.apiKeys.admit, isReady },
       slices[slice].create,
-      async (request, creation) => stepOf(request)?.admitAndCreate(request, creation) ?? null,
+      async (request, creation) => {
+        await fleet.locate(request.organizationHint ?? '')
+        return stepOf(request)?.admitAndCreate(request, creation) ?? null
+      },
     )
   }
 
