@@ -99,8 +99,7 @@ const DAY_MS = 24 * HOUR_MS
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOptions {
   const { retentionMs = 30 * DAY_MS, concurrency } = options
-  const slots =
-    typeof concurrency === 'object' && concurrency !== null ? concurrency : createDeliverySlots(concurrency)
+  const slots = concurrency instanceof Object ? concurrency : createDeliverySlots(concurrency)
   return {
     concurrency: slots.concurrency,
     slots,

@@ -31,9 +31,8 @@ export function createDeliverySlots(concurrency?: number): DeliverySlots {
     join(used) {
       loops.push(used)
       return () => {
-        const kept = loops.length === 1 ? 0 : Math.floor((total / loops.length) * KEPT_SHARE)
-        const taken = loops.map((each) => (each === used ? used() : Math.max(each(), kept)))
-        return taken.reduce((free, count) => free - count, total)
+        const kept = Math.floor((total / loops.length) * KEPT_SHARE)
+        return loops.reduce((free, each) => free - Math.max(each(), each === used ? 0 : kept), total)
       }
     },
   }

@@ -12,7 +12,7 @@ export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | '
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
 /** The verbs of a slice that may name none. `watch` is no call on the database. */
-type Unnamed<Slice> = {
+export type Unnamed<Slice> = {
   [Verb in Exclude<keyof Slice, 'watch'>]-?: NonNullable<Slice[Verb]> extends (
     first: infer First,
     ...rest: never[]

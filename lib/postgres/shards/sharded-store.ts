@@ -117,17 +117,13 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
 
   async function checkTransaction(transaction: Transaction): Promise<void> {
     const place = await store.shardPlace(null, transaction)
-    if (place?.name === name) return
-    throw wrongShard(
-      `the transaction is on ${place ? `shard '${place.name}'` : 'a database that is no shard'}`,
-    )
+    const found = place ? `shard '${place.name}'` : 'no shard'
+    if (place?.name !== name) throw wrongShard(`the transaction is on ${found}`)
   }
 
   function wrongShard(reason: string): BusinessApiError {
-    return new BusinessApiError(
-      WRONG_SHARD,
-      `Cannot use shard '${name}' because ${reason}; nothing was written`,
-    )
+    const message = `Cannot use shard '${name}' because ${reason}; nothing was written`
+    return new BusinessApiError(WRONG_SHARD, message)
   }
 
   return {
