@@ -57,7 +57,7 @@ export function createLoopParts(
   const wakeUp = createWakeUp()
   const notifier = createNotifier(options)
   const installation = createInstallationGuard(traced.installation, options.installation, notifier.notify)
-  const queues = createEndpointQueues(concurrency)
+  const queues = createEndpointQueues(options.slots)
   const resultWriter = createResultWriter(steps, failureLimit)
   const sealer = createSecretSealer(given, (ref) => {
     notifier.notify([{ kind: 'secret_unsealed', ...ref }])

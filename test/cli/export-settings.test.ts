@@ -255,6 +255,7 @@ describe('on the command line', () => {
       'event_limits',
       'installation',
       'purge_progress',
+      'shard_places',
     ]
     const tables = await sql<{ name: string }[]>`
       select relname as name from pg_attribute join pg_class on pg_class.oid = attrelid

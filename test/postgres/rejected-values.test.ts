@@ -4,7 +4,7 @@ import postgres, { type Sql } from 'postgres'
 import { BusinessApiError } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
-import { createPostgresStore, type PostgresPlatform } from '../../lib/postgres.ts'
+import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { type Organization, type Platform, request, startPlatform } from '../api/_api.ts'
@@ -15,15 +15,20 @@ import { type Organization, type Platform, request, startPlatform } from '../api
 let platform: Platform
 let sql: Sql
 let host: PostgresPlatform
+let hostStore: PostgresStore
 let org: Organization
 
 before(async () => {
   platform = await startPlatform()
   ;({ sql } = platform)
-  host = createPlatform(platform.store)
+  hostStore = createPostgresStore(platform.databaseUrl)
+  host = createPlatform(hostStore)
   org = await platform.organization()
 })
-after(() => platform.close())
+after(async () => {
+  await hostStore.close()
+  await platform.close()
+})
 
 /** Starts work while a row is being deleted by another connection, and commits the deletion when the work waits for the row. */
 async function whileDeleting<T>(table: string, id: string, work: () => Promise<T>): Promise<T> {
