@@ -13,6 +13,7 @@ import type { BackfillStore } from './webhooks/backfill.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { EventLogStore } from './webhooks/event-log.ts'
+import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 import type { OverviewStore } from './webhooks/overview.ts'
 
@@ -65,6 +66,8 @@ export interface BusinessApiStore extends RecordStore {
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore
+  /** Optional: a store whose data cannot be copied has none. */
+  readonly installation?: InstallationStore
   /**
    * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
    *

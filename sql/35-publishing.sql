@@ -174,3 +174,20 @@ begin
   return event_id;
 end
 $$;
+
+-- The same with data as json, such as that of row_to_json, or as text, such as a driver's parameter: PostgreSQL casts neither by itself.
+create function business_api.publish_event(
+  organization_id text, type text, data json, id text default null, traceparent text default null
+) returns text
+language sql volatile
+as $$
+  select business_api.publish_event(organization_id, type, data::pg_catalog.jsonb, id, traceparent)
+$$;
+
+create function business_api.publish_event(
+  organization_id text, type text, data text, id text default null, traceparent text default null
+) returns text
+language sql volatile
+as $$
+  select business_api.publish_event(organization_id, type, data::pg_catalog.jsonb, id, traceparent)
+$$;

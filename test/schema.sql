@@ -173,6 +173,14 @@ create table business_api.idempotency_keys (
   constraint idempotency_keys_pkey PRIMARY KEY (organization_id, operation, key)
 );
 
+create table business_api.installation (
+  organization_id text collate "C" default ''::text not null,
+  name text,
+  identity text not null,
+  constraint installation_pkey PRIMARY KEY (organization_id),
+  constraint installation_organization_id_check CHECK ((organization_id = ''::text))
+);
+
 create table business_api.invoices (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -459,11 +467,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 
 -- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
+-- f7e49dd8844b business_api.cancel_pending_part(jsonb,integer,jsonb)
+-- 0979a9a1ac67 business_api.check_installation(text,boolean)
 -- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
+-- 10c30ce0a5a4 business_api.database_identity()
 -- a73e961128ca business_api.day_bound(timestamp with time zone)
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
@@ -517,7 +528,9 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
+-- ad160541df0a business_api.publish_event(text,text,json,text,text)
 -- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
+-- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)

@@ -53,6 +53,12 @@ export const SCHEMA_OUTDATED = 'schema_outdated'
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
 /**
+ * The role of the database connection lacks a privilege; the message says what PostgreSQL denied. Thrown by every call of the PostgreSQL
+ * store; the API answers 500.
+ */
+export const MISSING_PRIVILEGE = 'missing_privilege'
+
+/**
  * The organization belongs to another shard than the store or the transaction of the call, or the databases of a sharded store are not
  * the shards of their names; nothing was written. Thrown by sharded stores; the API answers 500.
  */
@@ -74,6 +80,7 @@ export type ErrorCode =
   | typeof SCHEMA_MISSING
   | typeof SCHEMA_OUTDATED
   | typeof SCHEMA_TOO_NEW
+  | typeof MISSING_PRIVILEGE
   | typeof WRONG_SHARD
 
 interface ErrorDetails {

@@ -9,6 +9,7 @@ import {
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
 import { findServerFault } from '../postgres/schema/server-fault.ts'
+import type { Installation } from '../webhooks/installation.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
@@ -203,6 +204,28 @@ function wholeSeconds(ms: number): string {
   const days = ms / 86_400_000
   return Number.isInteger(days) ? `${days}d` : `${Math.ceil(ms / 1000)}s`
 }
+
+/** Checks that the database is the one that this installation's loops deliver from. @param own the name here; undefined: none */
+export function checkInstallation(found: Installation | null, own: string | undefined): Finding {
+  if (found === null) return { level: 'ok', message: 'no delivery loop has started yet' }
+  const { name, isMoved } = found
+  if (name !== null && own !== undefined && name !== own) {
+    return {
+      level: 'fail',
+      message: `the database belongs to '${name}', and this is '${own}': loops wait`,
+      advice: `on a copy: ${COPY_ADVICE}; else set BUSINESS_API_INSTALLATION to ${name}`,
+    }
+  }
+  if (name !== null) return { level: 'ok', message: `the database belongs to '${name}'` }
+  if (!isMoved) return { level: 'ok', message: 'has no name, and is where its loops started' }
+  return {
+    level: 'warn',
+    message: 'has no name, and was restored, copied or upgraded since its loops started',
+    advice: `on a copy: ${COPY_ADVICE}; after an upgrade or a restore of production: business-api-kit adopt`,
+  }
+}
+
+const COPY_ADVICE = 'business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
 const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'

@@ -20,7 +20,7 @@ interface CommandText {
   readonly summary: string
   /** Paragraphs to read before the first use. */
   readonly about?: string
-  /** The placeholder of the required argument, `ID`; absent for a command without an argument. */
+  /** The placeholder of the required argument, `ID`, or of an optional one, `[ID]`; absent for a command without an argument. */
   readonly argument?: string
   readonly examples: readonly Example[]
 }
@@ -95,7 +95,8 @@ export function defineCommand<F extends Flags>(
 function readArgument([first = '', ...others]: readonly string[], placeholder: string | undefined): string {
   const unexpected = placeholder === undefined ? first : others[0]
   if (unexpected) throw new UsageError(`Unexpected argument '${unexpected}'`)
-  if (placeholder !== undefined && first === '') throw new UsageError(`Missing ${placeholder}`)
+  if (placeholder !== undefined && first === '' && !placeholder.startsWith('['))
+    throw new UsageError(`Missing ${placeholder}`)
   return first
 }
 

@@ -1,4 +1,5 @@
 import type { Command, Group } from './command.ts'
+import { adopt } from './commands/adopt.ts'
 import { audit } from './commands/audit.ts'
 import { deliver } from './commands/deliver.ts'
 import { deliveries } from './commands/deliveries.ts'
@@ -30,6 +31,7 @@ export const COMMANDS: readonly (Command | Group)[] = [
   deliveries,
   audit,
   deliver,
+  adopt,
   listen,
   trigger,
   exportCommand,

@@ -1,5 +1,6 @@
 import { isApiKeyPrefix } from '../access/api-keys.ts'
 import { readHeaderPrefix } from '../base/options.ts'
+import { INSTALLATION } from '../delivery/loop-options.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
@@ -80,6 +81,19 @@ function parseHeaderPrefix(given: string, source: string): string {
     )
   }
 }
+
+/** The name of the installation that a loop belongs to. */
+export const installation: Flag<string | undefined> = orVariable(
+  'BUSINESS_API_INSTALLATION',
+  parsed(
+    'NAME',
+    'the name of the installation, as production: a loop waits on the database of another one',
+    (given, source) => {
+      if (INSTALLATION.test(given)) return given
+      throw new UsageError(`Cannot use ${source} because it must be 1 to 64 visible ASCII characters`)
+    },
+  ),
+)
 
 /** Flag of commands that send to all endpoints, beside the choice of each endpoint. */
 export const standardWebhooks: Flag<boolean> = toggle(

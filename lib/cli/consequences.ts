@@ -4,11 +4,45 @@ import type { PurgePreview } from '../postgres/schema/inspector.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { OVERLAP_MS } from '../settings/overlap.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { Installation } from '../webhooks/installation.ts'
 import { type EndpointOutlook, readOutlook } from '../webhooks/outlook.ts'
+import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { type Consequence, countOf } from './confirmation.ts'
 import { formatDuration } from './durations.ts'
 
 // The numbers that a question shows before a command ends something.
+
+/** All pending deliveries are cancelled. */
+export function ofCancelling(queue: QueueCounts, { name, isMoved }: Installation): Consequence {
+  const pending = pendingOf(queue)
+  const owner = name === null ? 'no installation by name' : `the installation '${name}'`
+  const moved = isMoved
+    ? ', and was restored, copied or upgraded'
+    : ', and is on the server where its loops started'
+  return {
+    text: `Cancels ${countOf(pending, 'pending delivery', 'pending deliveries')} of all organizations. The database belongs to ${owner}${moved}.`,
+    facts: { pending, installation: name, isMoved },
+  }
+}
+
+/** Each part is exact to 10,000. */
+function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
+  return due + backingOff + paused + sending
+}
+
+/** A database is adopted. */
+export function ofAdopting(name: string | null, before: Installation, queue: QueueCounts): Consequence {
+  const pending = pendingOf(queue)
+  const from = before.name === null ? '' : ` instead of to '${before.name}'`
+  const whose =
+    name === null
+      ? 'Takes the database as it is for the original'
+      : `The database will belong to the installation '${name}'${from}`
+  return {
+    text: `${whose}. ${countOf(pending, 'delivery is pending and', 'deliveries are pending and')} will be sent: on a copy, cancel first.`,
+    facts: { installation: name, before: before.name, pending },
+  }
+}
 
 /** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
 export async function ofRevokingKey(

@@ -42,6 +42,7 @@ const VARIABLES: readonly Row[] = [
   ],
   ['BUSINESS_API_ORGANIZATION', 'the organization, for commands without --organization'],
   ['BUSINESS_API_KEY_PREFIX', 'the beginning of new API keys; default: bapi'],
+  ['BUSINESS_API_INSTALLATION', 'the name of the installation: a loop waits on the database of another one'],
   ['BUSINESS_API_HEADER_PREFIX', 'the beginning of the names of webhook headers; default: X-SERVICE'],
 ]
 

@@ -47,7 +47,8 @@ export interface DeliveryLoop extends AsyncDisposable {
    * Delivers due events, sends notices of expiries, purges old events, and ends: for a scheduler, and for tests. A purge
    * of many events is continued by the next call.
    *
-   * @throws `TypeError` while the loop runs; the errors of the store
+   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on the database of another installation; the errors
+   *   of the store
    */
   runOnce(): Promise<DeliveryCounts>
   /** Counts the deliveries of all organizations that are not finished, and the attempts of this loop. */
@@ -69,7 +70,7 @@ export function createDeliveryLoop(
   options: DeliveryLoopOptions = {},
 ): DeliveryLoop {
   const parts = createLoopParts(store, sender, options)
-  const { deliveries, dispatcher, maintenance, resultWriter, steps } = parts
+  const { deliveries, dispatcher, installation, maintenance, resultWriter, steps } = parts
   const { counts } = resultWriter
   let run: Run | undefined
   let underWay: UnderWay = NOTHING
@@ -133,7 +134,7 @@ export function createDeliveryLoop(
     health() {
       const { succeededAt, failures } = steps.claims
       const lastClaimAgoMs = succeededAt === null ? null : performance.now() - succeededAt
-      return { state: stateOf(run), lastClaimAgoMs, failedClaims: failures }
+      return { state: stateOf(run), lastClaimAgoMs, failedClaims: failures, heldBy: installation.heldBy }
     },
 
     [Symbol.asyncDispose]: () => loop.stop(),

@@ -36,6 +36,12 @@ export interface DeliveryLoopOptions {
    * these secrets. Each endpoint with an unsealed secret causes a notice. Default `false`: such deliveries wait.
    */
   allowPlaintextSecrets?: boolean | undefined
+  /**
+   * The name of the host's installation, such as `production`: 1 to 64 visible ASCII characters. The first loop with a name writes it to
+   * the database. A loop with another name, or without one, then waits: a restored or copied database does not send to customers. Default
+   * none.
+   */
+  installation?: string | undefined
   /** Milliseconds after which events, deliveries and attempts are purged; `false`: never. Default 30 days. */
   retentionMs?: number | false | undefined
   /**
@@ -79,6 +85,7 @@ export interface ResolvedLoopOptions {
   readonly retryDelaysMs: readonly number[]
   readonly headerPrefix: string
   readonly standardWebhooks: boolean
+  readonly installation: string | null
   readonly retentionMs: number | false
   readonly markOverdue: boolean
   readonly failureLimit: FailureLimit
@@ -108,6 +115,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOp
     retryDelaysMs: readDelays(options.retryDelaysMs),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
+    installation: readInstallation(options.installation),
     markOverdue: readFlag('markOverdue', options.markOverdue),
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),
@@ -118,6 +126,15 @@ export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOp
     onError: readListener('onError', options.onError),
   }
 }
+
+function readInstallation(name: string | undefined): string | null {
+  if (name === undefined) return null
+  if (typeof name === 'string' && INSTALLATION.test(name)) return name
+  throw new TypeError("Cannot use option 'installation' because it must be 1 to 64 visible ASCII characters")
+}
+
+/** The name of an installation. */
+export const INSTALLATION: RegExp = /^[!-~]{1,64}$/
 
 function readPositive(name: string, value: number): number {
   if (Number.isFinite(value) && value > 0) return value

@@ -4,6 +4,7 @@ import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { createDispatcher, type Dispatcher, refOf } from './dispatcher.ts'
+import { createInstallationGuard, type InstallationGuard } from './installation-guard.ts'
 import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions } from './loop-options.ts'
 import { createLoopSteps, type LoopSteps } from './loop-steps.ts'
 import { createMaintenance, type Maintenance } from './maintenance.ts'
@@ -16,9 +17,9 @@ import { createReader, type Reader, type ReadListener } from './reader.ts'
 import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
-/** The slices of a store that a loop uses; the invoices are for option `markOverdue`. */
+/** The slices of a store that a loop uses; the invoices are for option `markOverdue`, and a store that can be copied has the installation. */
 export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'> &
-  Partial<Pick<BusinessApiStore, 'invoices'>>
+  Partial<Pick<BusinessApiStore, 'invoices' | 'installation'>>
 
 /** The parts of a loop. */
 export interface LoopParts {
@@ -27,6 +28,7 @@ export interface LoopParts {
   readonly steps: LoopSteps
   readonly wakeUp: WakeUp
   readonly notifier: Notifier
+  readonly installation: InstallationGuard
   readonly queues: EndpointQueues
   readonly resultWriter: ResultWriter
   readonly dispatcher: Dispatcher
@@ -46,13 +48,15 @@ export function createLoopParts(
   sender: WebhookSender,
   given: DeliveryLoopOptions,
 ): LoopParts {
-  const { deliveries, notices, invoices } = traceStore(store)
+  const traced = traceStore(store)
+  const { deliveries, notices, invoices } = traced
   const options = resolveLoopOptions(given)
   const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
 
   const steps = createLoopSteps(deliveries)
   const wakeUp = createWakeUp()
   const notifier = createNotifier(options)
+  const installation = createInstallationGuard(traced.installation, options.installation, notifier.notify)
   const queues = createEndpointQueues(options.slots)
   const resultWriter = createResultWriter(steps, failureLimit)
   const sealer = createSecretSealer(given, (ref) => {
@@ -70,7 +74,7 @@ export function createLoopParts(
       ...(options.markOverdue ? [createOverdueMarking(invoices)] : []),
       createExpiryWatch(notices, options.expiryTimes, notifier.notify),
       createPurge(steps, options.retentionMs, notifier.notify),
-    ],
+    ].map(installation.guard),
     notifier.reportFailure,
   )
 
@@ -96,6 +100,7 @@ export function createLoopParts(
     steps,
     wakeUp,
     notifier,
+    installation,
     queues,
     resultWriter,
     dispatcher,

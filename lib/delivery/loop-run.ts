@@ -16,6 +16,8 @@ const SETTLE_MS = 5000
  * A stop takes at most a second longer than `timeoutMs`, also when neither the store nor a subscriber answers.
  */
 const STOP_GRACE_MS = 800
+/** Pause of a loop that waits because the database belongs to another installation. */
+const HELD_PAUSE_MS = 1000
 const SWEEP_EVERY_MS = 10_000
 /** Milliseconds for which a run once waits for the turn of a delivery: an endpoint with a lower rate is left to the next run. */
 const TURN_MS = 2000
@@ -49,13 +51,15 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
 
 /** Claims until the run is ended: after a wake-up, and at each poll. */
 export async function keepDelivering(parts: LoopParts, run: Run): Promise<void> {
-  const { options, prefetcher, wakeUp, notifier } = parts
+  const { options, prefetcher, wakeUp, notifier, installation } = parts
   let failures = 0
   while (!run.isEnding) {
     try {
-      const hasMore = await prefetcher.claim(run)
+      const mayWork = await installation.mayWork()
+      const hasMore = mayWork && !run.isEnding && (await prefetcher.claim(run))
       failures = 0
-      if (!hasMore && !run.isEnding) await wakeUp.wait(options.pollIntervalMs)
+      if (!mayWork) await pause(parts, run, HELD_PAUSE_MS)
+      else if (!hasMore && !run.isEnding) await wakeUp.wait(options.pollIntervalMs)
     } catch (error) {
       notifier.reportFailure(error)
       const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)
@@ -77,11 +81,12 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
 /**
  * Delivers everything that is due, then runs the maintenance.
  *
- * @throws the errors of the store, when the attempts in flight have ended
+ * @throws `invalid_state` on the database of another installation; the errors of the store, when the attempts in flight have ended
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   const { maintenance, resultWriter, wakeUp, notifier } = parts
   try {
+    await parts.installation.demand()
     await claimAll(parts, run)
     if (!run.isEnding) await maintenance.runOnce()
   } finally {

@@ -23,6 +23,8 @@ const LINES = {
   delivery_failed: ['info', 'Webhook deliveries failed'],
   retention_behind: ['warn', 'Old events not purged in time'],
   events_kept: ['warn', 'Old events kept for an open delivery'],
+  installation_differs: ['warn', 'Webhook deliveries wait: the database belongs to another installation'],
+  database_moved: ['warn', 'Database restored, copied or upgraded'],
   secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
   secret_expiring: ['info', 'Signing secret about to expire'],
   api_key_expiring: ['warn', 'API key about to expire'],

@@ -1,4 +1,4 @@
-import { isStoreUnavailable } from '../base/errors.ts'
+import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /** Ends a request with an error answer. The message is for the caller and goes into the body unchanged. */
 export class Refusal extends Error {
@@ -82,12 +82,17 @@ export const refusals = {
   slowBody: (): Refusal => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
   unknownCoding: (): Refusal =>
     new Refusal(501, 'Transfer-Encoding other than chunked is not supported: send the body as it is'),
+  brokenRule: (): Refusal => new Refusal(422, 'Validation failed: a value breaks a rule of the database'),
   internal: (): Refusal => new Refusal(500, 'Internal error'),
   unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const
 
-/** The refusal that ends the request of an error: 503 for a store that cannot be used, 500 for a bug. */
+/**
+ * The refusal that ends the request of an error: 503 for a store that cannot be used, 422 for a value that the store rejects, as by a
+ * constraint of the host's, 500 for a bug.
+ */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
+  if (error instanceof BusinessApiError && error.code === INVALID_INPUT) return refusals.brokenRule()
   return isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
 }

@@ -32,6 +32,8 @@ const NOTICES: Readonly<Record<Notice['kind'], true>> = {
   delivery_failed: true,
   retention_behind: true,
   events_kept: true,
+  installation_differs: true,
+  database_moved: true,
   secret_unsealed: true,
   secret_expiring: true,
   api_key_expiring: true,

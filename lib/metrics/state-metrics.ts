@@ -107,6 +107,14 @@ export const STATE_METRICS: readonly StateMetric[] = [
     of: ({ loop }) => (loop ? Number(loop.state.startsWith('running')) : undefined),
   },
   {
+    name: 'business_api.loop.held',
+    help: 'Whether the delivery loop of this process waits, because the database belongs to another installation.',
+    unit: '1',
+    kind: 'gauge',
+    labels: NO_LABELS,
+    of: ({ loop }) => (loop ? Number((loop.heldBy ?? null) !== null) : undefined),
+  },
+  {
     name: 'business_api.last_claim.timestamp',
     help: 'Time of the last successful claim of the delivery loop of this process, in seconds since 1970.',
     unit: 's',

@@ -1,9 +1,11 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { OrganizationStore, PartResult } from '../access/organizations.ts'
+import { BusinessApiError, MISSING_PRIVILEGE } from '../base/errors.ts'
 import { businessTable } from '../resources/businesses.ts'
 import { columnsOf, forgotten, type RecordTable } from '../resources/columns.ts'
 import { proposalTable } from '../resources/proposals.ts'
-import type { Database } from './connection/database.ts'
+import type { BuildStatement, Database, TextRow } from './connection/database.ts'
+import { missingGrants } from './schema/grants.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { textArray } from './statements/fragments.ts'
 
@@ -11,9 +13,23 @@ import { textArray } from './statements/fragments.ts'
 
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {
+  async function erase(organizationId: string, build: BuildStatement): Promise<TextRow> {
+    try {
+      return await database.rowFor(organizationId, build)
+    } catch (error) {
+      if (!(error instanceof BusinessApiError) || error.code !== MISSING_PRIVILEGE) throw error
+      const [grants] = await database.row((sql, answerTag) => {
+        return sql`select (${missingGrants(sql, 'eraser')}), ${answerTag}`
+      })
+      // Without a missing grant on a table: of the schema or a function.
+      const message = `Cannot delete because the role of the connection lacks a privilege: ${grants ?? error.message}; 'business-api-kit grants --eraser ROLE' has all`
+      throw new BusinessApiError(MISSING_PRIVILEGE, message, { cause: error.cause })
+    }
+  }
+
   return {
     async deletePart({ organizationId, limit, after }) {
-      const [answer] = await database.rowFor(
+      const [answer] = await erase(
         organizationId,
         (sql, answerTag) => sql`
           select
@@ -26,7 +42,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
     },
 
     async forgetPart({ organizationId, businessId, proposalIds, limit, after }) {
-      const [answer] = await database.rowFor(organizationId, (sql, answerTag) =>
+      const [answer] = await erase(organizationId, (sql, answerTag) =>
         after === null
           ? sql`${forgetRecords(sql, organizationId, businessId, proposalIds)} select answer, ${answerTag} from counts`
           : sql`

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import type { InstallationStore } from '../webhooks/installation.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
@@ -21,6 +22,7 @@ import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createImportStore } from './imports.ts'
+import { createInstallationStore } from './installation.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
@@ -32,6 +34,7 @@ import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
+  readonly installation: InstallationStore
   /**
    * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
@@ -104,6 +107,7 @@ export function createStoreOn(database: Database): PostgresStore {
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
+    installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
       return createRecordStores(own, createAdmissions(own, askEachAlone(own), false))

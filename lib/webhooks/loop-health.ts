@@ -9,4 +9,6 @@ export interface LoopHealth {
   readonly lastClaimAgoMs: number | null
   /** Failed claims since then. */
   readonly failedClaims: number
+  /** The installation that the database belongs to, while the loop waits because its own is another; otherwise null. */
+  readonly heldBy?: string | null
 }

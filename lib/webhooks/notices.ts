@@ -89,6 +89,26 @@ export interface EventsKeptNotice extends EndpointRef {
   readonly since: string
 }
 
+/** The database belongs to another installation, so the loop waits. Sent once by each loop, and again for another installation. */
+export interface InstallationDiffersNotice {
+  readonly kind: 'installation_differs'
+  /** The loop's installation; null: option `installation` is not set. */
+  readonly installation: string | null
+  readonly databaseInstallation: string
+  /** How to go on. */
+  readonly advice: string
+}
+
+/**
+ * The server or the database is another one than when a loop first started, and no installation has a name. The loop goes on, because
+ * `pg_upgrade` looks the same as a copy. Sent once by each loop, until `business-api-kit adopt`.
+ */
+export interface DatabaseMovedNotice {
+  readonly kind: 'database_moved'
+  /** How to go on. */
+  readonly advice: string
+}
+
 /** A notice of a secret or an API key about to expire. */
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
@@ -105,6 +125,8 @@ export type Notice =
   | SecretUnsealedNotice
   | RetentionBehindNotice
   | EventsKeptNotice
+  | InstallationDiffersNotice
+  | DatabaseMovedNotice
   | ExpiryNotice
 
 // --- Store ---

@@ -59,6 +59,7 @@ test('a database in order passes every check', async () => {
       'backlog',
       'days',
       'retention',
+      'installation',
       'secrets',
     ].map((name) => `${name} ok`),
   )

@@ -253,6 +253,7 @@ describe('on the command line', () => {
       // Rows for all organizations.
       'event_days',
       'event_limits',
+      'installation',
       'purge_progress',
       'shard_places',
     ]

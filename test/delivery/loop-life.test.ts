@@ -183,15 +183,21 @@ describeOnMemory('start() and stop()', (under) => {
 
   test('start() twice runs one loop', async () => {
     let claims = 0
+    let hasClaimed = (): void => {}
+    const claimed = new Promise<void>((resolve) => {
+      hasClaimed = resolve
+    })
     const store = withDeliveries(under.store, {
       claim(request) {
         claims++
+        hasClaimed()
         return under.store.deliveries.claim(request)
       },
     })
     const loop = under.loop(createTestSender(), NO_POLL, store)
     loop.start()
     loop.start()
+    await claimed
     await loop.stop()
     assert.equal(claims, 1)
   })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import postgres from 'postgres'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type DatabaseOptions, migrate } from '../../lib/postgres.ts'
@@ -9,6 +10,49 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender, receiveWebhook } from '../../lib/webhooks.ts'
 
 const DAY_MS = 86_400_000
+
+/** Settings that a database or a role can have otherwise, each by itself. */
+export const SETTINGS: readonly (readonly [name: string, value: string])[] = [
+  ['array_nulls', 'off'],
+  ['quote_all_identifiers', 'on'],
+  ['transform_null_equals', 'on'],
+  ['row_security', 'off'],
+  ['search_path', 'evil, pg_catalog'],
+  ['default_transaction_isolation', 'serializable'],
+  ['default_transaction_isolation', 'repeatable read'],
+  ['default_transaction_deferrable', 'on'],
+  ['bytea_output', 'escape'],
+  ['intervalstyle', 'sql_standard'],
+  ['datestyle', 'German, DMY'],
+  ['standard_conforming_strings', 'off'],
+  ['backslash_quote', 'off'],
+  ['escape_string_warning', 'off'],
+  ['lc_numeric', 'C'],
+  ['timezone', 'America/St_Johns'],
+  ['extra_float_digits', '-15'],
+  ['xmloption', 'document'],
+  ['plan_cache_mode', 'force_generic_plan'],
+  ['jit', 'on'],
+  ['jit_above_cost', '0'],
+  ['enable_seqscan', 'off'],
+  ['enable_indexscan', 'off'],
+  ['statement_timeout', '20s'],
+  ['idle_in_transaction_session_timeout', '100ms'],
+  ['client_min_messages', 'debug1'],
+  ['check_function_bodies', 'off'],
+  ['default_toast_compression', 'pglz'],
+  ['session_replication_role', 'replica'],
+  ['synchronous_commit', 'off'],
+]
+
+/** Gives a database a setting, as `alter database` does. */
+export async function alter(url: string, name: string, value: string): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  await sql.unsafe(`
+    create schema if not exists evil;
+    do $$ begin execute format('alter database %I set ${name} = %L', current_database(), '${value}'); end $$`)
+  await sql.end()
+}
 
 /**
  * Lives a short life on a database, by the doors only: migration, keys, creates, replays, lists, syncs, transitions, money, webhooks with a failure and
@@ -91,6 +135,7 @@ export async function live(url: string, options: DatabaseOptions = {}): Promise<
     await platform.leads.setStage(org, { leadId: won.id, stage: 'qualified' })
     await platform.businesses.update(org, { businessId: client.business.id, category: 'Ťé' })
     const since = await call('GET', '/clients?updatedSince=2000-01-01T00:00:00Z')
+    assert.equal(since.status, 200, since.text)
     assert.equal(JSON.parse(since.text).data[0]?.business.category, 'Ťé', since.text)
     assert.ok(since.token)
     const later = await call('GET', `/clients?updatedSince=${encodeURIComponent(since.token)}`)

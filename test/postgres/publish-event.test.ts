@@ -57,6 +57,35 @@ describe('business_api.publish_event()', () => {
     await publish('org_subject', 'support.ticket_created', '{}')
   })
 
+  for (const [what, data] of [
+    ['a literal', `'{"ticketId":"t1"}'`],
+    ['jsonb', `jsonb_build_object('ticketId', 't1')`],
+    ['json', `json_build_object('ticketId', 't1')`],
+    ['a row', `row_to_json(ticket)`],
+    ['text', `'{"ticketId":"t1"}'::text`],
+    ['varchar', `'{"ticketId":"t1"}'::varchar`],
+  ] as const)
+    test(`takes ${what}, by position and by name`, async () => {
+      const call = (rest: string) =>
+        sql.unsafe(
+          `select business_api.publish_event('org_${what}', 'support.ticket_created', ${rest}) from (select 't1' as "ticketId") as ticket`,
+        )
+      await call(data)
+      await call(`id => 'evt_named', data => ${data}`)
+      const bodies = (await eventsOf(`org_${what}`)).map(({ body }) => JSON.parse(body).data)
+      assert.deepEqual(bodies, [{ ticketId: 't1' }, { ticketId: 't1' }])
+    })
+
+  test('takes the text of a parameter without a type', async () => {
+    const text = JSON.stringify({ ticketId: 't1' })
+    await sql`select business_api.publish_event('org_untyped', 'support.ticket_created', ${text})`
+    assert.equal(JSON.parse((await eventsOf('org_untyped'))[0]?.body ?? '').data.ticketId, 't1')
+    await assert.rejects(
+      sql`select business_api.publish_event('org_untyped', 'support.ticket_created', ${'not JSON'})`,
+      { code: '22P02' },
+    )
+  })
+
   test('refuses an unknown type, data that is no object, and no organization', async () => {
     await assert.rejects(publish('org_b', 'support.ticket_creatd', '{}'), { code: '22023' })
     await assert.rejects(publish('org_b', 'support.ticket_created', '[]'), { code: '22023' })

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
-import { describe, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
+import postgres from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
-import { live } from './_life.ts'
+import type { DatabaseOptions } from '../../lib/postgres.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
+import { alter, live, SETTINGS } from './_life.ts'
+import { FOLDERS } from './_servers.ts'
 
-// A whole life on the PostgreSQL servers of this machine: of `PG_BIN`, a list of folders with `postgres` and `initdb`, and of Debian's
-// layout. Those with LLVM compile plans of great cost by default, and the packaged server of the other tests has no LLVM: no plan of
-// the library may be compiled.
-
-const DEBIAN = '/usr/lib/postgresql'
-const given = (process.env.PG_BIN ?? '').split(':').filter((folder) => folder !== '')
-const installed = (await readdir(DEBIAN).catch(() => [])).map((version) => join(DEBIAN, version, 'bin'))
-const folders = [...new Set([...given, ...installed])]
+// A whole life on the PostgreSQL servers of this machine, in every mode and with every setting. Those with LLVM compile plans of great
+// cost by default, and the packaged server of the other tests has no LLVM: no plan of the library may be compiled, so jit = on makes
+// nothing slower. The last lines are a table of what was lived, and of what was not.
 
 const EXPLAIN = {
   shared_preload_libraries: 'auto_explain',
@@ -21,32 +18,104 @@ const EXPLAIN = {
   'auto_explain.log_nested_statements': 'on',
 }
 
-if (folders.length === 0)
+type Mode = 'sessions' | 'no sessions' | 'PgBouncer'
+const MODES: readonly Mode[] = ['sessions', 'no sessions', 'PgBouncer']
+const VERSIONS = ['14', '15', '16', '17', '18']
+
+/** The lives of a server by mode: those that went well, and all. */
+type Lives = Record<Mode, { good: number; all: number }>
+
+const table = new Map<string, Lives>()
+
+const noLives = (): Lives => ({
+  sessions: { good: 0, all: 0 },
+  'no sessions': { good: 0, all: 0 },
+  PgBouncer: { good: 0, all: 0 },
+})
+
+if (FOLDERS.length === 0)
   test('other versions of PostgreSQL', { skip: 'no PG_BIN, and none in /usr/lib/postgresql' }, () => {})
 
-for (const folder of folders)
-  describe(folder, () => {
+for (const folder of ['', ...FOLDERS])
+  describe(folder === '' ? 'the packaged server' : folder, () => {
     const lines: string[] = []
+    let server: PostgresServer
+    let name = ''
+    let databases = 0
 
-    async function start(settings: Readonly<Record<string, string>>): Promise<PostgresServer> {
-      return startPostgres({
-        binDirectory: folder,
-        postgresFlags: Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    before(async () => {
+      const settings = folder === '' ? {} : EXPLAIN
+      server = await startPostgres({
+        ...(folder === '' ? {} : { binDirectory: folder }),
+        postgresFlags: Object.entries(settings).flatMap(([setting, value]) => ['-c', `${setting}=${value}`]),
         onLog: (line) => lines.push(line),
       })
+      const [row] = await administer((sql) => sql`show server_version`)
+      name = `${String(row?.server_version).split(' ')[0]} ${folder || 'packaged'}`
+      table.set(name, noLives())
+    })
+    after(() => server.stop())
+
+    async function administer<T>(work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+      const sql = postgres(server.url, { max: 1, onnotice: () => {} })
+      try {
+        return await work(sql)
+      } finally {
+        await sql.end()
+      }
     }
 
-    for (const sessions of [true, false])
-      test(`a life with ${sessions ? 'sessions' : 'nothing set in the session'}, and no compiled plan`, async (context) => {
-        const server = await start(EXPLAIN)
-        context.after(() => server.stop())
+    /** Lives in a database of its own, directly or through PgBouncer. */
+    async function liveIn(mode: Mode, setting?: (typeof SETTINGS)[number]): Promise<void> {
+      const lives = table.get(name)?.[mode]
+      assert.ok(lives)
+      lives.all++
+      const url = new URL(server.url)
+      url.pathname = `/life_${++databases}`
+      await administer((sql) => sql`create database ${sql(url.pathname.slice(1))}`)
+      if (setting) await alter(url.href, ...setting)
+      const options: DatabaseOptions = mode === 'sessions' ? {} : { sessions: false, prepare: false }
+      if (mode === 'PgBouncer') {
+        const pooler = await startPgBouncer({ url: url.href }, 8)
+        await live(pooler.url, options).finally(() => pooler.close())
+      } else await live(url.href, options)
+      lives.good++
+    }
+
+    for (const mode of MODES) {
+      const skip = mode === 'PgBouncer' ? WITH_PGBOUNCER : {}
+
+      test(`a life: ${mode}, and no compiled plan`, skip, async () => {
         lines.length = 0
-        await live(server.url, { sessions })
+        await liveIn(mode)
+        if (folder === '') return
         const isExplained = lines.some((line) => line.includes('Query Text:'))
         assert.ok(isExplained, 'auto_explain logs nothing')
         assert.equal(lines.filter((line) => /^\s*JIT:/.test(line)).length, 0, findCompiled(lines))
       })
+
+      for (const setting of SETTINGS)
+        test(`a life with ${setting.join(' = ')}: ${mode}`, skip, () => liveIn(mode, setting))
+    }
   })
+
+after(() => {
+  const lived = [...table].map(([name, lives]) => [
+    name,
+    ...MODES.map((mode) => `${lives[mode].good} of ${lives[mode].all}`),
+  ])
+  const missing = VERSIONS.filter(
+    (version) => ![...table.keys()].some((name) => name.startsWith(`${version}.`)),
+  )
+  const rows = [['server', ...MODES], ...lived, ...missing.map((version) => [version, 'not on this machine'])]
+  for (const row of rows)
+    process.stdout.write(
+      `# ${row
+        .map((cell) => cell.padEnd(36))
+        .join('')
+        .trimEnd()}\n`,
+    )
+})
 
 /** Shows the first compiled plan. */
 function findCompiled(lines: readonly string[]): string {

@@ -9,7 +9,7 @@ import { createPostgresStore } from '../../postgres/store.ts'
 import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import { type Command, defineCommand } from '../command.ts'
-import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
+import { DESTINATION_FLAGS, headerPrefix, installation, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
 import { describeFailure, inFlags, nameTarget } from '../failure.ts'
@@ -42,6 +42,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     timeout: parsed('DURATION', 'how long a stop waits for attempts in flight; default: 12s', parseDuration),
     markOverdue: toggle('mark unpaid invoices of all organizations as overdue after their due date'),
     pooler: toggle('the database is behind a pooler in transaction mode'),
+    installation,
     headerPrefix,
     standardWebhooks,
     ...DESTINATION_FLAGS,

@@ -1,14 +1,14 @@
 import { RESPONSES, STATES } from '../../settings/deliveries.ts'
-import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
 import { choice, choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
+import { cancel } from './cancellation.ts'
 import { recover, redeliver } from './recovery.ts'
 
 const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
@@ -117,28 +117,6 @@ const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
 function formatPart(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }
-
-// --- Cancel ---
-
-const cancel: Command = defineCommand({
-  name: 'cancel',
-  summary: 'keeps a delivery that waits from being sent',
-  about:
-    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery that is being sent cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help.',
-  argument: 'ID',
-  flags: { organization, actor },
-  examples: [
-    {
-      purpose: 'with an id of deliveries list --state pending',
-      line: `business-api-kit deliveries cancel ${EXAMPLE_ID} --organization org_42`,
-    },
-  ],
-  async run({ organization: owner, ...acting }, session) {
-    const cancelled = ({ deliveries: log }: DeveloperSettings) => log.cancel(owner, session.argument, acting)
-    const delivery = await withSettings(session, cancelled)
-    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
-  },
-})
 
 /** The delivery log of organizations. */
 export const deliveries: Group = {

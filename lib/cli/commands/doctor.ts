@@ -1,9 +1,11 @@
+import { MISSING_PRIVILEGE } from '../../base/errors.ts'
 import type { Inspector } from '../../postgres/schema/inspector.ts'
 import {
   type Check,
   checkBacklog,
   checkClock,
   checkDays,
+  checkInstallation,
   checkLeases,
   checkMigrations,
   checkRetention,
@@ -12,6 +14,7 @@ import {
   checkVersion,
 } from '../checks.ts'
 import { type Command, defineCommand } from '../command.ts'
+import { installation } from '../common-flags.ts'
 import { withInspector } from '../database.ts'
 import { codeOf, describeFailure, Failure } from '../failure.ts'
 import { readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
@@ -23,9 +26,9 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   onShards: 'parallel',
-  flags: {},
+  flags: { installation },
   examples: [
     { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },
     {
@@ -33,10 +36,10 @@ export const doctor: Command = defineCommand({
       line: `business-api-kit doctor --json | jq -r '.checks[] | select(.level == "fail").name'`,
     },
   ],
-  async run(_, session) {
+  async run({ installation: own }, session) {
     const secretKeys = readSecretKeys(session)
     const checks = await withInspector(session.databaseUrl(), (inspector) =>
-      runChecks(inspector, secretKeys, session),
+      runChecks(inspector, secretKeys, own, session),
     )
     const failed = checks.filter(({ level }) => level === 'fail')
     await session.print({ ok: failed.length === 0, checks }, () => {
@@ -50,6 +53,7 @@ export const doctor: Command = defineCommand({
 async function runChecks(
   inspector: Inspector,
   secretKeys: readonly string[],
+  own: string | undefined,
   { explain }: Session,
 ): Promise<readonly Check[]> {
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
@@ -74,6 +78,7 @@ async function runChecks(
     await attempt('backlog', async () => checkBacklog(await inspector.backlog())),
     await attempt('days', async () => checkDays(await inspector.days())),
     await attempt('retention', async () => checkRetention(await inspector.retention())),
+    await attempt('installation', async () => checkInstallation(await inspector.installation(), own)),
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
@@ -95,12 +100,9 @@ async function attemptCheck(
   }
 }
 
-/** The user of the connection lacks a privilege that the check needs. */
-const INSUFFICIENT_PRIVILEGE = '42501'
-
 /** Advice for a check that could not be carried out. */
 function adviceFor(error: unknown): string {
-  if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
+  if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
   }
   return `${CONNECTION_ADVICE}; if it does, see what its log says`

@@ -144,13 +144,25 @@ const WRITTEN_BY_ANOTHER = [
   'proposals_organization_id_number_key',
 ]
 
+/**
+ * Foreign keys between records. A statement that found the parent breaks them only if another transaction has deleted the parent since. A
+ * retry of the statement misses the parent, and says so.
+ */
+const OF_PARENTS = ['leads_organization_id_business_id_fkey', 'payments_organization_id_invoice_id_fkey']
+
 const UNIQUE_VIOLATION = '23505'
+const FOREIGN_KEY_VIOLATION = '23503'
 
 /** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
   if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
-  return CONFLICT.includes(code)
+  return CONFLICT.includes(code) || isParentGone(error)
+}
+
+/** True if another transaction has deleted the parent of a record that is being written. */
+export function isParentGone(error: unknown): boolean {
+  return codeOf(error) === FOREIGN_KEY_VIOLATION && OF_PARENTS.includes(constraintOf(error))
 }
 
 /** True if a statement failed because the lock of an idempotency key was not free in time; false for any other lock. */
@@ -158,11 +170,17 @@ export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
-const CHECK_VIOLATION = '23514'
+const NOT_NULL_VIOLATION = '23502'
 
-/** Returns the name of the check constraint that a record breaks (`invoices_total_check`); otherwise undefined. */
+/**
+ * Returns the rule of the database that a record breaks: a constraint (`invoices_total_check`), a column that is not null, or the code of a
+ * value that PostgreSQL cannot take (`22003`). Otherwise undefined, also for a missing day of events, which no constraint names.
+ */
 export function brokenRule(error: unknown): string | undefined {
-  return codeOf(error) === CHECK_VIOLATION ? constraintOf(error) : undefined
+  const code = codeOf(error)
+  if (code.startsWith('22')) return code
+  if (code === NOT_NULL_VIOLATION) return textOf(error, 'column_name') || textOf(error, 'column') || code
+  return (code.startsWith('23') && constraintOf(error)) || undefined
 }
 
 /** Returns the message of business_api.insert_events for a body over the event limit; otherwise undefined. */

@@ -11,7 +11,7 @@ import {
   toText,
   withTagColumn,
 } from './database.ts'
-import { driverError, isConflict, isUnavailable } from './driver-faults.ts'
+import { driverError, isConflict, isParentGone, isUnavailable } from './driver-faults.ts'
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
@@ -44,7 +44,7 @@ export function createTransactionDatabase(
       return await send(build, String(++tags))
     } catch (thrown) {
       const error = driverError(thrown)
-      if (!isUnavailable(error) && !isConflict(error)) throw await explain(error)
+      if (!isUnavailable(error) && (!isConflict(error) || isParentGone(error))) throw await explain(error)
       throw storeUnavailable("Cannot go on with the host's transaction", error)
     }
   }

@@ -123,6 +123,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column idempotency_keys.organization_id': '0415511659f8',
     'column idempotency_keys.record_id': '0415511659f8',
     'column idempotency_keys.reply': 'cafe39a033bf',
+    'column installation.identity': 'cafe39a033bf',
+    'column installation.name': 'd06b30f1f1ef',
+    'column installation.organization_id': '338b0c07aa42',
     'column invoices.amount_paid': 'f8d80ff33a75',
     'column invoices.changed_xid': 'bff74eb36c92',
     'column invoices.currency': 'cafe39a033bf',
@@ -265,6 +268,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint finished_deliveries.finished_deliveries_pkey': '1a29056265b9',
     'constraint finished_deliveries.finished_deliveries_state_check': 'c8d54f2ee8e0',
     'constraint idempotency_keys.idempotency_keys_pkey': '07c4cc6e2982',
+    'constraint installation.installation_organization_id_check': '6f34b39d604d',
+    'constraint installation.installation_pkey': 'b56cabea1aae',
     'constraint invoices.invoices_amount_paid_check': '8188b4f8fe2e',
     'constraint invoices.invoices_minor_units_check': 'f853e6dc51e4',
     'constraint invoices.invoices_organization_id_number_key': '23c217fe807b',
@@ -304,6 +309,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ee94ea3b0f8e',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
+    'function cancel_pending_part(after jsonb, part_limit integer, entry jsonb)': 'd5f9e599e63c',
+    'function check_installation(given text, adopts boolean)': '72ce3000fe5b',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'adf80ac85040',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
@@ -313,6 +320,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
+    'function database_identity()': '9fa67c218c21',
     'function day_bound(at_time timestamp with time zone)': '1bfad28c4432',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
@@ -392,8 +400,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
+    'function publish_event(organization_id text, type text, data json, id text, traceparent text)':
+      '7588ad63b1ab',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       'a3634720be82',
+    'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
+      'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
@@ -489,6 +501,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table events': 'c1054ae16d28',
     'table finished_deliveries': '5a86c5368d7a',
     'table idempotency_keys': 'e7dde70d4645',
+    'table installation': 'e7dde70d4645',
     'table invoices': 'e7dde70d4645',
     'table leads': 'e7dde70d4645',
     'table migrations': 'e7dde70d4645',

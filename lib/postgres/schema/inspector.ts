@@ -1,4 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { Installation } from '../../webhooks/installation.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
@@ -81,6 +82,8 @@ export interface Inspector {
   endedLeases(): Promise<EndedLeases>
   days(): Promise<DaysState>
   retention(): Promise<RetentionState>
+  /** Reads the installation that the database belongs to; null if no loop has started yet. */
+  installation(): Promise<Installation | null>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** Counts the events that a purge would erase: old events without a pending delivery. Reads up to `max` events. */
@@ -210,6 +213,16 @@ export function createInspector(url: string): Inspector {
       ),
 
     retention: () => readRetention(database),
+
+    installation: () =>
+      read(
+        (sql, mark) => sql`
+          select (
+            select pg_catalog.json_build_object(
+              'name', i.name, 'isMoved', i.identity <> business_api.database_identity()
+            ) from business_api.installation i where i.organization_id = ''
+          )::text, ${mark}`,
+      ),
 
     secrets: (limit) =>
       read(

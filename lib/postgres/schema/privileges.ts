@@ -192,6 +192,7 @@ const IMPORTING = merge(records('import', RECORD_KINDS), {
 
 const WORKER = merge(PROCESS, PUBLISHING, {
   tables: {
+    installation: { select: true, insert: true, update: ['name', 'identity'] },
     open_deliveries: {
       select: true,
       update: ['due_at', 'attempts', 'is_backing_off', 'claim_token', 'claimed_at', 'lease_until'],

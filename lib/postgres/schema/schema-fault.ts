@@ -1,5 +1,5 @@
 import type { Fragment, ISql } from 'postgres'
-import { BusinessApiError, SCHEMA_MISSING, SCHEMA_OUTDATED } from '../../base/errors.ts'
+import { BusinessApiError, MISSING_PRIVILEGE, SCHEMA_MISSING, SCHEMA_OUTDATED } from '../../base/errors.ts'
 import type { Statement } from '../connection/pool.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import {
@@ -14,14 +14,16 @@ import {
 // every call one more statement.
 
 /** Codes for an object that a statement names and PostgreSQL does not find. */
-const NOT_FOUND = new Set([
+const NOT_FOUND = [
   '3F000', // invalid_schema_name
   '42P01', // undefined_table
   '42703', // undefined_column
   '42704', // undefined_object
   '42883', // undefined_function
   '42P10', // invalid_column_reference: no such unique constraint for ON CONFLICT
-])
+]
+
+const INSUFFICIENT_PRIVILEGE = ['42501']
 
 /** Sends a statement that answers one row of text columns. */
 export type SendRow = (
@@ -53,15 +55,21 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
   }
 
   return async (error) => {
-    if (!isNotFound(error)) return error
+    if (hasCode(error, INSUFFICIENT_PRIVILEGE)) return denied(error)
+    if (!hasCode(error, NOT_FOUND)) return error
     // If the state cannot be read, the original error stands.
     const schema = await readState().catch(() => null)
     return (schema && explain(schema, error)) ?? error
   }
 }
 
-function isNotFound(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && NOT_FOUND.has(String(error.code))
+function denied(cause: Error): BusinessApiError {
+  const message = `Cannot carry out a statement because of ${cause.message}: 'business-api-kit grants' has the privileges of each part`
+  return new BusinessApiError(MISSING_PRIVILEGE, message, { cause })
+}
+
+function hasCode(error: unknown, codes: readonly string[]): error is Error {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code))
 }
 
 const ADVICE = "run 'business-api-kit migrate', or call migrate() of business-api-kit/postgres, and try again"

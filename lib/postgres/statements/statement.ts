@@ -87,16 +87,16 @@ export function defineTogether<Values, Column extends string, Bytes extends Colu
     'from unnest($ARRAYS) with ordinality as asked ($NAMES, place)',
     from,
   ].join('\n')
-  const types = new Map(
-    [...template.matchAll(TYPED_PARAMETER)].map(([, name = '', type = '']) => [name, type]),
-  )
-  const parameters = [...types.keys()]
+  const parameters = [...new Set([...template.matchAll(TYPED_PARAMETER)].map(([, name = '']) => name))]
   // The subqueries hide the number of requests from the estimate: a plan for a known number would look cheaper than the plan
   // for any number, and PostgreSQL would plan the statement anew each time.
-  const arrays = parameters.map((name, index) => `(select $${index + 1}::text::${types.get(name)}[])`)
+  const arrays = parameters.map((_, index) => `(select $${index + 1}::text::text[])`)
   return {
     text: template
-      .replace(TYPED_PARAMETER, (_, name: string) => `asked."${name}"`)
+      .replace(
+        TYPED_PARAMETER,
+        (_, name: string, type: string) => `nullif(asked."${name}", e'\\x01')::${type}`,
+      )
       .replace('$TAG', () => `$${parameters.length + 1}`)
       .replace('$ARRAYS', () => arrays.join(', '))
       .replace('$NAMES', () => parameters.map((name) => `"${name}"`).join(', ')),
@@ -106,10 +106,13 @@ export function defineTogether<Values, Column extends string, Bytes extends Colu
   }
 }
 
-/** Builds the text of a PostgreSQL array. */
+/** Stands for null: a database may have `array_nulls = off`, which makes a text of the word NULL. No value of a request is this character. */
+const NULL_TEXT = '\x01'
+
+/** Builds the text of a PostgreSQL array for {@link defineTogether}. */
 export function arrayOf(values: readonly Value[]): string {
   const elements = values.map((value) =>
-    value === null ? 'NULL' : `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`,
+    value === null ? NULL_TEXT : `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`,
   )
   return `{${elements.join(',')}}`
 }

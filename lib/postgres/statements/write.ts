@@ -1,7 +1,13 @@
-import { BusinessApiError, INVALID_EVENT, INVALID_INPUT, storeUnavailable } from '../../base/errors.ts'
+import {
+  BusinessApiError,
+  INVALID_EVENT,
+  INVALID_INPUT,
+  NOT_FOUND,
+  storeUnavailable,
+} from '../../base/errors.ts'
 import type { Creation, CreationOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
-import { brokenRule, isKeyHeld, tooLargeEvent } from '../connection/driver-faults.ts'
+import { brokenRule, isKeyHeld, isParentGone, tooLargeEvent } from '../connection/driver-faults.ts'
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
 import {
   type KeyHolder,
@@ -139,6 +145,10 @@ function leftOf(atMostMs: number | undefined, begunAt: number): number | undefin
 export function meaningOf(error: unknown): unknown {
   const tooLarge = tooLargeEvent(error)
   if (tooLarge !== undefined) return new BusinessApiError(INVALID_EVENT, tooLarge, { cause: error })
+  if (isParentGone(error)) {
+    const message = 'Cannot write the record because the record that it belongs to was deleted meanwhile'
+    return new BusinessApiError(NOT_FOUND, message, { cause: error })
+  }
   const rule = brokenRule(error)
   return rule === undefined
     ? error

@@ -1,0 +1,37 @@
+import { type Command, defineCommand } from '../command.ts'
+import { installation } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
+import { ofAdopting } from '../consequences.ts'
+import { withStore } from '../database.ts'
+import { UsageError } from '../failure.ts'
+
+/** Makes a restored, copied or upgraded database that of an installation. */
+export const adopt: Command = defineCommand({
+  name: 'adopt',
+  summary: 'makes the database that of this installation, after a restore, a copy or an upgrade',
+  about:
+    'A delivery loop waits on a database that belongs to another installation. On a copy, first run business-api-kit deliveries cancel --pending: the loop would send to customers what production sends too. Waiting loops go on within ten seconds.',
+  onShards: 'in turn',
+  flags: { installation, ...CONFIRMATION_FLAGS },
+  examples: [
+    { purpose: 'a copy for staging', line: 'business-api-kit adopt --installation staging' },
+    { purpose: 'production without a name, after pg_upgrade or a restore', line: 'business-api-kit adopt' },
+  ],
+  async run({ installation: name = null, ...asking }, session) {
+    const adopted = await withStore(session, async (store) => {
+      const before = await store.installation.check(null)
+      if (name === null && before.name !== null) {
+        throw new UsageError(
+          `Missing --installation NAME, because the database belongs to the installation '${before.name}'; pass it, or set BUSINESS_API_INSTALLATION`,
+        )
+      }
+      const goesOn = await confirm(session, asking, async () =>
+        ofAdopting(name, before, await store.deliveries.countQueue(null)),
+      )
+      return goesOn ? store.installation.adopt(name) : null
+    })
+    if (adopted === null) return
+    const whose = adopted.name === null ? 'is known' : `belongs to the installation '${adopted.name}'`
+    await session.print(adopted, () => `The database ${whose} from now on\n`)
+  },
+})

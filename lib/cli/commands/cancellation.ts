@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createIds } from '../../base/ids.ts'
+import type { InstallationStore } from '../../webhooks/installation.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
+import { ofCancelling } from '../consequences.ts'
+import { withSettings, withStore } from '../database.ts'
+import { UsageError } from '../failure.ts'
+import { toggle } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+
+/** Deliveries that a statement cancels at most, so that no other statement waits long. */
+const PART_LIMIT = 2000
+
+/** Keeps deliveries from being sent. */
+export const cancel: Command = defineCommand({
+  name: 'cancel',
+  summary: 'keeps a delivery, or all pending deliveries, from being sent',
+  about:
+    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery that is being sent cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help. With --pending: all deliveries of all organizations, in small parts, for a restored or copied database that must not send; each organization gets an audit entry, and after an interruption the same command does the rest.',
+  argument: '[ID]',
+  flags: {
+    organization: { ...organization, isRequired: false, read: ([given]: readonly string[]) => given },
+    pending: toggle('all pending deliveries of all organizations'),
+    ...CONFIRMATION_FLAGS,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'with an id of deliveries list --state pending',
+      line: `business-api-kit deliveries cancel dlv_${EXAMPLE_ULID} --organization org_42`,
+    },
+    { purpose: 'on a copy, before its loop starts', line: 'business-api-kit deliveries cancel --pending' },
+  ],
+  async run({ organization: owner, pending, actor: who, ...asking }, session) {
+    if (pending) return cancelAll(who, asking, session)
+    if (session.argument === '') throw new UsageError('Missing ID; or pass --pending')
+    const id = organization.read(owner === undefined ? [] : [owner], '--organization')
+    const delivery = await withSettings(session, ({ deliveries }) =>
+      deliveries.cancel(id, session.argument, { actor: who }),
+    )
+    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
+  },
+})
+
+async function cancelAll(
+  who: string,
+  asking: { readonly yes: boolean; readonly dryRun: boolean },
+  session: Session,
+): Promise<void> {
+  if (session.argument !== '') throw new UsageError('Cannot use ID and --pending together')
+  const cancelled = await withStore(session, async ({ deliveries, installation }) => {
+    const goesOn = await confirm(session, asking, async () =>
+      ofCancelling(await deliveries.countQueue(null), await installation.check(null)),
+    )
+    return goesOn ? cancelParts(installation, who, session) : null
+  })
+  if (cancelled === null) return
+  await session.print({ cancelled }, () => `Cancelled ${formatCount(cancelled)}\n`)
+}
+
+/** Rests as long as each part has taken, so that others can work meanwhile. */
+async function cancelParts(store: InstallationStore, actor: string, session: Session): Promise<number> {
+  const entry = { id: createIds()('aud'), actor, action: 'delivery.cancelled' } as const
+  const progress = session.progress('Cancelling')
+  let cancelled = 0
+  let after: string | null = null
+  try {
+    do {
+      const begunAt = performance.now()
+      const part: Awaited<ReturnType<InstallationStore['cancelPending']>> = await store.cancelPending({
+        limit: PART_LIMIT,
+        after,
+        entry,
+      })
+      cancelled += part.cancelled
+      after = part.next
+      if (progress.isShown)
+        session.terminal.stderr.write(`\r\x1b[KCancelling … ${formatCount(cancelled)} deliveries`)
+      if (after !== null) await sleep(performance.now() - begunAt)
+    } while (after !== null)
+  } finally {
+    progress.clear()
+  }
+  return cancelled
+}
