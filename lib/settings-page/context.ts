@@ -2,6 +2,7 @@ import type { Ids } from '../base/ids.ts'
 import type { FormFields } from '../http/body.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import type { ResolvedAccess } from './access.ts'
+import type { Stamp } from './form-stamp.ts'
 import type { Format } from './format.ts'
 import type { Content } from './html.ts'
 import type { Reference } from './reference.ts'
@@ -20,6 +21,10 @@ export interface Context {
   readonly query: URLSearchParams
   /** Empty unless the request is a POST. */
   readonly form: FormFields
+  /** Hidden fields for the forms of the answer. */
+  readonly stamp: Stamp
+  /** True if the record of the sent form has changed since that form was made. */
+  readonly isStale: boolean
   readonly newId: Ids
   /** Null without option `api`. */
   readonly reference: (() => Reference) | null
@@ -60,3 +65,11 @@ export type Screen = ScreenPage | Redirect | Download
 
 /** Answers the requests of a route. */
 export type Show = (context: Context) => Screen | Promise<Screen>
+
+/** An act with the page that has its form. */
+export interface Act {
+  readonly ask: Show
+  readonly act: Show
+  /** Returns whether the record already is as the form asks, because the form was sent twice. */
+  readonly isDone?: (context: Context) => Promise<boolean>
+}

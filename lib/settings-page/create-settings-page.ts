@@ -9,6 +9,7 @@ import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { type Access, type ResolvedAccess, readAccess } from './access.ts'
 import type { Context, Frame, Screen } from './context.ts'
 import { createAssets } from './create-assets.ts'
+import { foreignForm, isStale, readVersion, stampOf } from './form-stamp.ts'
 import { createFormat } from './format.ts'
 import { renderDocument } from './layout.ts'
 import {
@@ -104,10 +105,17 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     if (isPost && !isSameOrigin(request, options.origins)) throw new Refusal(403, 'another origin')
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
-    const { locale, timeZone } = exchange.access
+    const foreign = foreignForm(form, frame)
+    if (foreign !== null) return reply(foreign, exchange)
+    const { access } = exchange
+    const { locale, timeZone } = access
+    const shared = isPost ? settings : readingOnce(settings)
+    const version = await readVersion({ settings: shared, access, params: route.params }, route.path)
     const context: Context = {
       ...frame,
-      settings,
+      settings: shared,
+      stamp: stampOf(access, version),
+      isStale: isStale(form, version),
       format: createFormat(locale, timeZone),
       now: options.clock(),
       params: route.params,
@@ -193,6 +201,32 @@ function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess)
   if (route.reads !== null && !access.can(route.reads)) throw new Refusal(404, 'no such path')
   if (route.writes !== undefined && !access.can(route.writes)) throw new Refusal(403, 'not allowed')
   return route
+}
+
+/** The settings for one request that changes nothing: the version of a record and its page share what they read. */
+function readingOnce({
+  apiKeys,
+  endpoints,
+  deliveries,
+  audit,
+  ...others
+}: DeveloperSettings): DeveloperSettings {
+  function once<Given extends readonly unknown[], Found>(read: (...given: Given) => Promise<Found>) {
+    const found = new Map<string, Promise<Found>>()
+    return (...given: Given): Promise<Found> => {
+      const key = JSON.stringify(given)
+      const known = found.get(key) ?? read(...given)
+      found.set(key, known)
+      return known
+    }
+  }
+  return {
+    ...others,
+    apiKeys: { ...apiKeys, get: once(apiKeys.get) },
+    endpoints: { ...endpoints, get: once(endpoints.get) },
+    deliveries: { ...deliveries, get: once(deliveries.get) },
+    audit: { ...audit, list: once(audit.list) },
+  }
 }
 
 function toPageRequest(request: ApiRequest, { raw }: Received): SettingsPageRequest {

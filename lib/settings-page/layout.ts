@@ -71,7 +71,7 @@ ${body}
 
 function renderBody(page: ScreenPage, frame: Frame, path: string, logo: string | undefined): Html {
   const { access, t, link } = frame
-  return html`<div class="ba">
+  return html`<div class="ba" data-organization="${access.organizationId}">
 <a class="ba-skip" href="#ba-main">${t`Skip to content`}</a>
 <header class="ba-header">
 ${logo && html`<img class="ba-logo" src="${logo}" alt="">`}

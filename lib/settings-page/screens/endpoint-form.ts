@@ -1,14 +1,17 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
+import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { alreadyMade } from '../views/already-made.ts'
+import { type Compared, comparison } from '../views/comparison.ts'
 import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
-import { type EndpointWish, judgeWish, patchOf, readWish, wishOf } from './endpoint-wish.ts'
+import { type EndpointWish, judgeWish, patchOf, readWish, rebased, wishOf } from './endpoint-wish.ts'
 import { nameOf, typesByResource } from './endpoint-words.ts'
 import { verificationCode } from './verification-code.ts'
 
@@ -53,7 +56,10 @@ export const change = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, params } = context
     const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
-    return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
+    if (!context.isStale) return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
+    const wish = rebased(readWish(context), endpoint)
+    const page = showForm(context, wish, {}, nameOf(endpoint))
+    return { ...page, content: [comparison(context.t, comparedOf(context.t, endpoint, wish)), page.content] }
   },
 
   async act(context: Context): Promise<Screen> {
@@ -74,6 +80,33 @@ export const change = {
       return showForm(context, wish, problemsOf(error, context), nameOf(endpoint))
     }
   },
+
+  async isDone(context: Context): Promise<boolean> {
+    const { settings, access, params, t } = context
+    const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    return comparedOf(t, endpoint, readWish(context)).every(([, present, yours]) => present === yours)
+  },
+}
+
+function inOrder(types: readonly EventType[]): string {
+  return EVENT_TYPES.filter((type) => types.includes(type)).join(', ')
+}
+
+/** The values of a sent form beside the present values of the endpoint. */
+function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): readonly Compared[] {
+  const { url, description, types, headerNames } = endpoint
+  const all = t`All events, also types to come`
+  const marks: Readonly<Record<string, string>> = { replace: t`Replace its value`, remove: t`Remove` }
+  const headers = [
+    ...wish.known.map(({ name, act }) => (marks[act] ? `${name} (${marks[act]})` : name)),
+    ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
+  ]
+  return [
+    [t`URL`, url, wish.url],
+    [t`Description (optional)`, description, wish.description],
+    [t`Events`, types === null ? all : inOrder(types), wish.wants === 'all' ? all : inOrder(wish.types)],
+    [t`Headers`, headerNames.join(', '), headers.join(', ')],
+  ]
 }
 
 /** The signing secret, shown once, with code that verifies webhooks. */
@@ -117,6 +150,7 @@ function showForm(context: Context, wish: EndpointWish, problems: Problems, name
   const isRefused = Object.keys(problems).length > 0
   const content = html`${problemSummary(isNew ? t`The endpoint was not added` : t`Nothing was changed`, problems)}
 ${form(
+  context,
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
   isNew ? { id: wish.id } : {},
   html`${input(

@@ -56,6 +56,15 @@ export function readWish({ form }: Context): EndpointWish {
   }
 }
 
+/** A sent form with the headers that the endpoint has now. */
+export function rebased(wish: EndpointWish, { id, headerNames }: WebhookEndpoint): EndpointWish {
+  const known = headerNames.map(
+    (name) => wish.known.find((each) => each.name === name) ?? { name, act: 'keep', value: '' },
+  )
+  const gone = wish.known.filter(({ name, act }) => act === 'replace' && !headerNames.includes(name))
+  return { ...wish, id, known, added: [...gone, ...wish.added] }
+}
+
 /** The changes of headers that a form asks for. */
 export function patchOf({ known, added }: EndpointWish): Record<string, string | null> {
   return Object.fromEntries([

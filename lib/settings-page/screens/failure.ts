@@ -17,6 +17,9 @@ export interface FailedRequest {
   readonly method: string
 }
 
+/** The reason for refusing a change of a key that may do more than the person may grant. */
+export const BEYOND_GRANT = 'scopes beyond the grant'
+
 /** The page for an error of any kind. The words come from the error's code, never from its message. */
 export function showFailure(
   error: unknown,
@@ -42,7 +45,9 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
         t`Not allowed`,
         error instanceof Refusal && error.message === 'another origin'
           ? t`The form came from another site, so nothing was changed. Open this page again and repeat the step here.`
-          : t`You are not allowed to do this. Ask an administrator of your organization.`,
+          : error instanceof Refusal && error.message === BEYOND_GRANT
+            ? t`This key has permissions that you can't grant. Nothing was changed. Ask an administrator of your organization.`
+            : t`You are not allowed to do this. Ask an administrator of your organization.`,
       )
     case 404:
       return page(status, t`Not found`, t`There is nothing at this address. It may have been removed.`)

@@ -24,7 +24,7 @@ export const recovery = {
     if (count === 0) {
       return { title, content: empty(t`No failed or skipped delivery matches.`, buttonLink(back, t`Back`)) }
     }
-    return confirmationPage(t, {
+    return confirmationPage(context, {
       title,
       consequences: [
         count >= DELIVERY_COUNT_MAX
@@ -68,6 +68,7 @@ ${
   next === null
     ? html`<p>${buttonLink(link('/deliveries', { ...filter }), t`Back to the deliveries`, 'main')}</p>`
     : form(
+        context,
         link('/deliveries/recover'),
         { ...hiddenOf(filter, period), before: next },
         null,
