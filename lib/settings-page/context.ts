@@ -2,7 +2,6 @@ import type { Ids } from '../base/ids.ts'
 import type { FormFields } from '../http/body.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import type { ResolvedAccess } from './access.ts'
-import type { Stamp } from './form-stamp.ts'
 import type { Format } from './format.ts'
 import type { Content } from './html.ts'
 import type { Reference } from './reference.ts'
@@ -22,7 +21,7 @@ export interface Context {
   /** Empty unless the request is a POST. */
   readonly form: FormFields
   /** Hidden fields for the forms of the answer. */
-  readonly stamp: Stamp
+  readonly stamp: Readonly<Record<string, string>>
   /** True if the record of the sent form has changed since that form was made. */
   readonly isStale: boolean
   readonly newId: Ids

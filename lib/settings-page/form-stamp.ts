@@ -12,11 +12,11 @@ import { notice } from './views/notice.ts'
 // Every form carries the organization and the version of its record as hidden fields. A form without them was made by hand or by an
 // earlier version of the page, and is judged by the session alone.
 
-/** Hidden fields of every form. */
-export type Stamp = Readonly<Record<string, string>>
-
 /** Makes the hidden fields of the forms of a page. */
-export function stampOf({ organizationId, organizationName }: ResolvedAccess, version: string): Stamp {
+export function stampOf(
+  { organizationId, organizationName }: ResolvedAccess,
+  version: string,
+): Readonly<Record<string, string>> {
   return {
     organization: organizationId,
     ...(organizationName !== '' && { 'organization-name': organizationName }),
