@@ -1,12 +1,6 @@
+import { visible } from '../base/visible-text.ts'
+
 // Text for a terminal. Strangers wrote much of the shown text: a description, the answer of a subscriber.
-
-/** Characters that move the cursor, change colours or reverse the reading direction. */
-const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
-
-/** The text with control characters spelt out, `\u{1b}`, for a terminal that would otherwise obey. */
-export function visible(text: string): string {
-  return text.replaceAll(CONTROL, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
-}
 
 /** As {@link visible}, but keeps line breaks. */
 export function visibleLines(text: string): string {

@@ -1,4 +1,5 @@
 import { SCOPES, type Scope } from '../access/scopes.ts'
+import { isStorable } from '../base/fields.ts'
 
 /** Everything that a member of an organization can be allowed to do on the page. */
 export const ABILITIES = [
@@ -86,7 +87,7 @@ function check(isRight: boolean, requirement: string): asserts isRight {
 }
 
 function isText(text: unknown, max: number): text is string {
-  return typeof text === 'string' && text !== '' && text.length <= max
+  return typeof text === 'string' && text !== '' && text.length <= max && isStorable(text)
 }
 
 // A locale or a time zone may come from a browser, so a wrong value gives the default and not an error.

@@ -1,5 +1,7 @@
+import { storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import { readForm } from '../http/body.ts'
+import { isFetchRequest } from '../http/fetch.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import { type Handler, type Mounted, mount, type Received } from '../http/mount.ts'
 import { Refusal } from '../http/refusal.ts'
@@ -85,7 +87,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
 
   async function answer(exchange: PageExchange): Promise<ApiReply> {
     const { request, received, path, query } = exchange
-    const given = await options.authorize(toPageRequest(request, received))
+    const given = await inTime(options.authorize(toPageRequest(request, received)))
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if ('redirect' in given) {
       // The browser's script would follow a redirect and show a page that does not answer the form.
@@ -102,7 +104,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     }
     const route = allowed(findRoute(request.method, path), exchange.access)
     const isPost = request.method === 'POST'
-    if (isPost && !isSameOrigin(request, options.origins)) throw new Refusal(403, 'another origin')
+    if (isPost && !isSameOrigin(request, received, options.origins)) throw new Refusal(403, 'another origin')
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
     const foreign = foreignForm(form, frame)
@@ -132,7 +134,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     if ('fileName' in screen) return downloadReply(screen, context)
     const rendering = {
       path: exchange.path,
-      assets: assets.pathsBelow(exchange.received.basePath),
+      assets: assets.pathsBelow(exchange.received.publicPath),
       csp: context.csp,
     }
     const document = renderDocument(screen, frameOf(exchange), rendering, options)
@@ -158,7 +160,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
       access,
       reference,
       t: createTexts(access.locale, options.texts),
-      link: (path, query) => `${received.basePath}${path}${queryText(query)}` || '/',
+      link: (path, query) => `${received.publicPath}${path}${queryText(query)}` || '/',
     }
   }
 
@@ -253,18 +255,43 @@ function queryText(query: Readonly<Record<string, string | null | undefined>> = 
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
+/** Milliseconds for `authorize`: a person with a browser waits no longer. */
+const AUTHORIZE_MS = 5000
+
+async function inTime<Given>(asked: Given | Promise<Given>): Promise<Given> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const text = `Cannot show the page because option 'authorize' has not answered within ${AUTHORIZE_MS} ms`
+    timer = setTimeout(() => reject(storeUnavailable(text)), AUTHORIZE_MS)
+  })
+  try {
+    return await Promise.race([asked, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /**
  * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
- * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
+ * browsers without it, and all over plain http, send `Origin`, whose scheme and host must be those that were asked. A sibling
  * subdomain is refused too, which cookies with SameSite let through.
  *
  * @param origins further origins of the host
  */
-function isSameOrigin(request: ApiRequest, origins: readonly string[]): boolean {
+function isSameOrigin(request: ApiRequest, { raw }: Received, origins: readonly string[]): boolean {
   const site = request.header('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin'
   const origin = request.header('origin')
   const host = request.header('host')
   if (origin === undefined || !URL.canParse(origin)) return false
-  return origins.includes(origin) || (host !== undefined && new URL(origin).host === host.toLowerCase())
+  const { protocol, host: sentFrom } = new URL(origin)
+  return origins.includes(origin) || (protocol === schemeOf(request, raw) && sentFrom === host?.toLowerCase())
+}
+
+/** The scheme of a request. A proxy's header can be believed here, because no page of another origin can send the header. */
+function schemeOf(request: ApiRequest, raw: Received['raw']): string {
+  const [forwarded = ''] = request.header('x-forwarded-proto')?.split(',', 1) ?? []
+  if (forwarded !== '') return `${forwarded.trim().toLowerCase()}:`
+  if (isFetchRequest(raw)) return new URL(raw.url).protocol
+  return 'encrypted' in raw.socket && raw.socket.encrypted === true ? 'https:' : 'http:'
 }

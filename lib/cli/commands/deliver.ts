@@ -1,5 +1,6 @@
 import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
 import { type AttemptTrace, channels } from '../../base/tracing.ts'
+import { visible } from '../../base/visible-text.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
 import { createPostgresStore } from '../../postgres/store.ts'
@@ -17,7 +18,6 @@ import { judgeSecrets, readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
-import { visible } from '../text.ts'
 
 /** The delivery loop as a process. */
 export const deliver: Command = defineCommand({

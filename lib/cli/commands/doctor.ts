@@ -1,3 +1,4 @@
+import { visible } from '../../base/visible-text.ts'
 import type { Inspector } from '../../postgres/schema/inspector.ts'
 import {
   type Check,
@@ -16,7 +17,7 @@ import { withInspector } from '../database.ts'
 import { codeOf, describeFailure, Failure } from '../failure.ts'
 import { readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
-import { formatPairs, visible } from '../text.ts'
+import { formatPairs } from '../text.ts'
 import { isReadable } from './status.ts'
 
 /** Judges how things stand. */

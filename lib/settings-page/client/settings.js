@@ -16,9 +16,8 @@ function say(text) {
 }
 
 /** Returns whether a page is of another organization: the session has changed in another tab. @type {(page: Document) => boolean} */
-const isForeign = (page) => organizationOf(page) !== organizationOf(document)
-/** @type {(page: Document) => string | null | undefined} */
-const organizationOf = (page) => page.querySelector('.ba')?.getAttribute('data-organization')
+const isForeign = (page) =>
+  page.querySelector('[data-status]')?.getAttribute('data-organization') !== words.organization
 
 // --- What every new content gets ---
 

@@ -203,12 +203,13 @@ function subjectOf(
   names: ReadonlyMap<string, string>,
 ): Content {
   const [kind] = subjectId.split('_', 1)
-  const paths: Readonly<Record<string, readonly [path: string, isSeen: boolean]>> = {
-    key: ['/keys', access.can('keys:read')],
-    we: ['/endpoints', access.can('endpoints:read')],
-    dlv: ['/deliveries', access.can('deliveries:read')],
-  }
-  const [path, isSeen] = paths[kind ?? ''] ?? []
+  // A map, because the subject may be an organization, whose id may be the name of a method.
+  const paths = new Map<string | undefined, readonly [path: string, isSeen: boolean]>([
+    ['key', ['/keys', access.can('keys:read')]],
+    ['we', ['/endpoints', access.can('endpoints:read')]],
+    ['dlv', ['/deliveries', access.can('deliveries:read')]],
+  ])
+  const [path, isSeen] = paths.get(kind) ?? []
   if (path === undefined) return null
   const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
   const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)

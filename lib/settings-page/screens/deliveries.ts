@@ -10,7 +10,7 @@ import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
 import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
-import { nameOf } from './endpoint-words.ts'
+import { nameFor } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
@@ -89,7 +89,7 @@ function deliveryFilterForm(
   filter: DeliverySearch,
   endpoints: readonly WebhookEndpoint[],
 ): Html {
-  const { t, link } = context
+  const { t, link, access } = context
   const all = { value: '', text: t`All` }
   return filterForm(
     t,
@@ -97,7 +97,7 @@ function deliveryFilterForm(
     isFiltered(filter),
     html`${select({ name: 'state', label: t`State` }, [all, ...DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) }))], filter.state)}
 ${select({ name: 'type', label: t`Type` }, [all, ...EVENT_TYPES.map((type) => ({ value: type, text: type }))], filter.type)}
-${select({ name: 'endpoint', label: t`Endpoint` }, [all, ...endpoints.map((endpoint) => ({ value: endpoint.id, text: nameOf(endpoint).slice(0, 60) }))], filter.endpoint)}
+${select({ name: 'endpoint', label: t`Endpoint` }, [all, ...endpoints.map((endpoint) => ({ value: endpoint.id, text: [...nameFor(access, endpoint)].slice(0, 60).join('') }))], filter.endpoint)}
 ${periodFields(context, filter)}
 ${input({ name: 'event', label: t`Event id` }, { value: filter.event, placeholder: 'evt_…', spellcheck: 'false', size: 14 })}`,
   )
@@ -115,8 +115,8 @@ export function deliveryTable(
   deliveries: readonly Delivery[],
   endpoints: readonly WebhookEndpoint[] | null,
 ): Html {
-  const { t, link, format } = context
-  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameOf(endpoint)]))
+  const { t, link, format, access } = context
+  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameFor(access, endpoint)]))
   const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Removed`
   return table<Delivery>(
     t`Deliveries`,

@@ -96,9 +96,12 @@ function inOrder(types: readonly EventType[]): string {
 function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): readonly Compared[] {
   const { url, description, types, headerNames } = endpoint
   const all = t`All events, also types to come`
-  const marks: Readonly<Record<string, string>> = { replace: t`Replace its value`, remove: t`Remove` }
+  const marks = new Map([
+    ['replace', t`Replace its value`],
+    ['remove', t`Remove`],
+  ])
   const headers = [
-    ...wish.known.map(({ name, act }) => (marks[act] ? `${name} (${marks[act]})` : name)),
+    ...wish.known.map(({ name, act }) => (marks.has(act) ? `${name} (${marks.get(act)})` : name)),
     ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
   ]
   return [
@@ -132,7 +135,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
       url: t`Your organization has as many endpoints, or the endpoint as many headers, as it may. Remove some.`,
     }
   }
-  if (error.code !== INVALID_INPUT) throw error
+  if (error.code !== INVALID_INPUT || error.fields.includes('id')) throw error
   const known: Problems = {
     url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
     headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,

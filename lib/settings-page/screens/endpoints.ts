@@ -177,8 +177,8 @@ function doneNotice({ query, t }: Context): Content {
     enable: t`The endpoint is enabled. Skipped deliveries stay skipped until you send them again.`,
     disable: t`The endpoint is disabled: its events are recorded and skipped.`,
   }
-  const text = texts[query.get('done') ?? '']
-  return text === undefined ? null : notice('good', text)
+  const done = query.get('done') ?? ''
+  return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')
 }
 
 /** @param hasChanges whether the page lists who changed the endpoint */

@@ -1,6 +1,7 @@
 import {
   ALREADY_EXISTS,
   BusinessApiError,
+  INVALID_INPUT,
   INVALID_STATE,
   LIMIT_REACHED,
   NOT_FOUND,
@@ -67,7 +68,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
       return page(
         status,
         t`Temporarily unavailable`,
-        method === 'POST'
+        method === 'POST' && isKnown
           ? t`The change may have been made: check the list before you try again.`
           : t`Nothing was changed. Try again in a moment.`,
       )
@@ -75,7 +76,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
       return page(
         status,
         t`Something went wrong`,
-        method === 'POST'
+        method === 'POST' && isKnown
           ? t`The change may have been made: check the list before you try again.`
           : t`Try again. If this happens again, give the request's name below to the operator.`,
       )
@@ -99,6 +100,9 @@ const STATUSES: Readonly<Record<string, number>> = {
 }
 
 function statusOf(error: unknown): number {
+  // Every input comes from a form. An id that is none names nothing.
+  if (error instanceof BusinessApiError && error.code === INVALID_INPUT)
+    return error.fields.some((field) => /id$/i.test(field)) ? 404 : 400
   const status = error instanceof BusinessApiError ? STATUSES[error.code] : undefined
   return status ?? toRefusal(error).status
 }
