@@ -441,6 +441,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
 -- 7d44f0e66d28 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
+-- 17571f6c2f64 business_api.erase_ended_secrets(integer)
 -- 5b02e05e47cd business_api.event_types()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
 -- f4488faa5749 business_api.find_open_delivery(text,text)

@@ -1,6 +1,20 @@
-import { visible } from '../base/visible-text.ts'
+import { replaceUnseen, visible } from '../base/visible-text.ts'
 
 // Text for a terminal. Strangers wrote much of the shown text: a description, the answer of a subscriber.
+
+/** JSON with every character that is not seen in the escaped form: the same value, which no terminal obeys. */
+export function visibleJson(json: string): string {
+  return replaceUnseen(json, (character) =>
+    Array.from({ length: character.length }, (_, unit) => {
+      return `\\u${character.charCodeAt(unit).toString(16).padStart(4, '0')}`
+    }).join(''),
+  )
+}
+
+/** The beginning of a subscriber's answer, said to be no text where bytes could not be read. */
+export function describeExcerpt(excerpt: string): string {
+  return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
+}
 
 /** As {@link visible}, but keeps line breaks. */
 export function visibleLines(text: string): string {

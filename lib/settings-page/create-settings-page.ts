@@ -1,5 +1,6 @@
 import { storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { withDeadline } from '../base/time.ts'
 import { readForm } from '../http/body.ts'
 import { isFetchRequest } from '../http/fetch.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
@@ -87,7 +88,8 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
 
   async function answer(exchange: PageExchange): Promise<ApiReply> {
     const { request, received, path, query } = exchange
-    const given = await inTime(options.authorize(toPageRequest(request, received)))
+    const asked = Promise.resolve(options.authorize(toPageRequest(request, received)))
+    const given = await withDeadline(asked, AUTHORIZE_MS, tooLate)
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if ('redirect' in given) {
       // The browser's script would follow a redirect and show a page that does not answer the form.
@@ -258,17 +260,10 @@ function queryText(query: Readonly<Record<string, string | null | undefined>> = 
 /** Milliseconds for `authorize`: a person with a browser waits no longer. */
 const AUTHORIZE_MS = 5000
 
-async function inTime<Given>(asked: Given | Promise<Given>): Promise<Given> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    const text = `Cannot show the page because option 'authorize' has not answered within ${AUTHORIZE_MS} ms`
-    timer = setTimeout(() => reject(storeUnavailable(text)), AUTHORIZE_MS)
-  })
-  try {
-    return await Promise.race([asked, late])
-  } finally {
-    clearTimeout(timer)
-  }
+function tooLate(): never {
+  throw storeUnavailable(
+    `Cannot show the page because option 'authorize' has not answered within ${AUTHORIZE_MS} ms`,
+  )
 }
 
 /**

@@ -12,7 +12,12 @@ import {
 import { describeFailure } from '../../lib/cli/failure.ts'
 import { createProgress, formatBar } from '../../lib/cli/progress.ts'
 import { type Column, formatDetails, formatTable } from '../../lib/cli/table.ts'
-import { widthOf, wrap } from '../../lib/cli/text.ts'
+import { describeExcerpt, widthOf, wrap } from '../../lib/cli/text.ts'
+
+test('the excerpt of an answer that is not UTF-8 is said to be so', () => {
+  assert.equal(describeExcerpt('\uFFFDPNG'), '(not UTF-8) \uFFFDPNG')
+  assert.equal(describeExcerpt('café'), 'café')
+})
 
 describe('durations and moments', () => {
   test('are read with their unit', () => {

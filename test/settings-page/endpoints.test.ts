@@ -205,6 +205,17 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   assert.equal(requests.length, 10)
 })
 
+test('the excerpt of an answer that is not UTF-8 is said to be so, and that of another is not', async () => {
+  for (const [bodyExcerpt, isSaid] of [
+    ['\uFFFDPNG \uFFFD', true],
+    ['café', false],
+  ] as const) {
+    const under = setUp({ settings: { sender: createSender({ status: 500, bodyExcerpt }).sender } })
+    const { words } = await under.post(`/endpoints/${await register(under)}/test`, {})
+    assert.equal(/Not UTF-8 text: what could not be read is shown as \uFFFD/.test(words), isSaid)
+  }
+})
+
 test('an endpoint is paused, resumed, disabled, enabled and removed, each at its own path', async () => {
   const under = setUp()
   const id = await register(under)

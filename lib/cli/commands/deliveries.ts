@@ -8,7 +8,7 @@ import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
 import { choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
-import { visibleLines } from '../text.ts'
+import { describeExcerpt, visibleLines } from '../text.ts'
 import { recover, redeliver } from './recovery.ts'
 
 const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
@@ -104,7 +104,7 @@ const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
   { title: 'FIRST BYTE', value: ({ firstByteMs }) => formatPart(firstByteMs) },
   {
     title: 'BODY',
-    value: ({ bodyExcerpt }) => bodyExcerpt.replaceAll(/\s+/g, ' ').slice(0, 200),
+    value: ({ bodyExcerpt }) => describeExcerpt(bodyExcerpt).replaceAll(/\s+/g, ' ').slice(0, 200),
   },
 ]
 

@@ -301,6 +301,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
       '6770104462b5',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
+    'function erase_ended_secrets(part_limit integer)': '7fcc5a77c16a',
     'function event_types()': '0babe9e09636',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',

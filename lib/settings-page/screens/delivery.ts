@@ -168,5 +168,5 @@ export function attemptFacts(
   return html`${facts([
     [t`Answer`, answerText(t, status, error)],
     [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
-  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}`
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not UTF-8 text: what could not be read is shown as ${'\uFFFD'}.`}</p>`}`
 }

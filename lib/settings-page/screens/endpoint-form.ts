@@ -105,7 +105,7 @@ function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): re
     ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
   ]
   return [
-    [t`URL`, url, wish.url],
+    [t`URL`, url, URL.canParse(wish.url) ? new URL(wish.url).href : wish.url],
     [t`Description (optional)`, description, wish.description],
     [t`Events`, types === null ? all : inOrder(types), wish.wants === 'all' ? all : inOrder(wish.types)],
     [t`Headers`, headerNames.join(', '), headers.join(', ')],
