@@ -19,6 +19,19 @@ as $$
     and ((f).until is null or created_at < (f).until)
 $$;
 
+-- The same for a row: what a condition needs of a delivery is named here, once for each table.
+create function business_api.is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries) returns boolean
+language sql immutable
+as $$
+  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
+$$;
+
+create function business_api.is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries) returns boolean
+language sql immutable
+as $$
+  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
+$$;
+
 -- Lists the open deliveries of an organization that a filter selects, in no certain order: of each range of an index up to
 -- row_limit, the newest. The ids are at least first_id and below end_id. The comparisons of rows leave the planner one index for each
 -- range.
@@ -38,7 +51,7 @@ begin
     return query
       select d.* from business_api.open_deliveries d
        where d.organization_id = $1 and d.id >= $3 and d.id < $4 and (has_sending or d.claim_token is null)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.id desc limit $5;
     return;
   end if;
@@ -51,14 +64,14 @@ begin
            where d.organization_id = $1 and d.endpoint_id = f."endpointId"
              and d.claim_token is null and not d.is_backing_off
              and (d.priority, d.id) >= (kind.priority, $3) and (d.priority, d.id) < (kind.priority, $4)
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_open_selected(f, d)
            order by d.priority desc, d.id desc limit $5
         ) as due;
     return query
       select d.* from business_api.open_deliveries d
        where d.organization_id = $1 and d.is_backing_off
          and (d.endpoint_id, d.id) >= (f."endpointId", $3) and (d.endpoint_id, d.id) < (f."endpointId", $4)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.endpoint_id desc, d.id desc limit $5;
   end if;
   if has_sending then
@@ -67,7 +80,7 @@ begin
       select d.* from business_api.open_deliveries d
        where d.lease_until is not null and d.organization_id = $1
          and d.id >= $3 and d.id < $4
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.lease_until;
   end if;
 end
@@ -167,7 +180,7 @@ begin
       return query
         select d.* from business_api.finished_deliveries d
          where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-           and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+           and business_api.is_finished_selected(f, d)
            and (not $6 or exists (
              select 1 from business_api.webhook_endpoints e
               where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
@@ -197,7 +210,7 @@ begin
              and (d.type, d.endpoint_id, d.id) >= (f.type, scan.endpoint_id, day.begins)
              and (d.type, d.endpoint_id, d.id) < (f.type, scan.endpoint_id, day.ends)
              and d.state = any (wanted) and d.id >= day.begins and d.id < day.ends
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_finished_selected(f, d)
              and (not $6 or exists (
                select 1 from business_api.webhook_endpoints e
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
@@ -230,7 +243,7 @@ begin
              and (d.state, d.endpoint_id, d.id) >= (scan.state, scan.endpoint_id, day.begins)
              and (d.state, d.endpoint_id, d.id) < (scan.state, scan.endpoint_id, day.ends)
              and d.id >= day.begins and d.id < day.ends
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_finished_selected(f, d)
              and (not $6 or exists (
                select 1 from business_api.webhook_endpoints e
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'

@@ -22,7 +22,7 @@ begin
     from (
       select d.id from business_api.finished_deliveries d
        where d.organization_id = $1 and d.id = any ($2)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_finished_selected(f, d)
          and (f.states is null or d.state = any (f.states))
          and exists (
            select 1 from business_api.webhook_endpoints e

@@ -131,15 +131,15 @@ function observeState(meter: Meter, readState: () => Promise<State>): () => void
   )
 }
 
-type Observed = Pick<Numbers, 'kind' | 'otelName' | 'help' | 'unit'> & { readonly callback: ObserveCallback }
+type Observed = Pick<Numbers, 'kind' | 'name' | 'help' | 'unit'> & { readonly callback: ObserveCallback }
 
 function observeEach(meter: Meter, observed: readonly Observed[]): () => void {
-  const ends = observed.map(({ kind, otelName, help, unit, callback }) => {
+  const ends = observed.map(({ kind, name, help, unit, callback }) => {
     const about = { description: help, unit }
     const instrument =
       kind === 'counter'
-        ? meter.createObservableCounter(otelName, about)
-        : meter.createObservableGauge(otelName, about)
+        ? meter.createObservableCounter(name, about)
+        : meter.createObservableGauge(name, about)
     instrument.addCallback(callback)
     return () => instrument.removeCallback(callback)
   })

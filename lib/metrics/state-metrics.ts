@@ -40,12 +40,9 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'Deliveries of enabled endpoints that are due, in the whole database; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.due,
   ),
-  {
-    ...ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
-      toSeconds(queue.counts?.oldestDueMs),
-    ),
-    name: 'business_api_queue_oldest_due_seconds',
-  },
+  ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
+    toSeconds(queue.counts?.oldestDueMs),
+  ),
   ofQueue(
     'backing_off',
     '{delivery}',
@@ -86,22 +83,21 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'waiting',
   ),
   ofConnections(
-    'statements_refused_total',
+    'statements_refused',
     'counter',
     '{statement}',
     'Statements that were refused, because too many waited for a connection.',
     'refused',
   ),
   ofConnections(
-    'statements_timed_out_total',
+    'statements_timed_out',
     'counter',
     '{statement}',
     'Statements that waited for a connection until their deadline.',
     'timedOut',
   ),
   {
-    name: 'business_api_loop_running',
-    otelName: 'business_api.loop.running',
+    name: 'business_api.loop.running',
     help: 'Whether the delivery loop of this process runs.',
     unit: '1',
     kind: 'gauge',
@@ -109,8 +105,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
     of: ({ loop }) => (loop ? Number(loop.state.startsWith('running')) : undefined),
   },
   {
-    name: 'business_api_last_claim_timestamp_seconds',
-    otelName: 'business_api.last_claim.timestamp',
+    name: 'business_api.last_claim.timestamp',
     help: 'Time of the last successful claim of the delivery loop of this process, in seconds since 1970.',
     unit: 's',
     kind: 'gauge',
@@ -119,8 +114,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
       typeof loop?.lastClaimAgoMs === 'number' ? (now - loop.lastClaimAgoMs) / 1000 : undefined,
   },
   {
-    name: 'business_api_info',
-    otelName: 'business_api.info',
+    name: 'business_api.info',
     help: 'Always 1; the label has the version of the library.',
     unit: '1',
     kind: 'gauge',
@@ -142,8 +136,7 @@ export function numbersOf(state: State): readonly Numbers[] {
 
 function ofQueue(name: string, unit: string, help: string, of: StateMetric['of']): StateMetric {
   return {
-    name: `business_api_queue_${name}`,
-    otelName: `business_api.queue.${name}`,
+    name: `business_api.queue.${name}`,
     help,
     unit,
     kind: 'gauge',
@@ -160,8 +153,7 @@ function ofConnections(
   field: keyof ConnectionUse,
 ): StateMetric {
   return {
-    name: `business_api_${name}`,
-    otelName: `business_api.${name.replace(/_total$/, '')}`,
+    name: `business_api.${name}`,
     help,
     unit,
     kind,

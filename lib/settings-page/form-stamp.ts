@@ -79,8 +79,8 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
     // Header values are not shown, so only the newest change tells that a value is another.
     const updated = await newest('endpoint.updated')
     const rotated = isEdit || (await newest('endpoint.secret_rotated'))
-    const { url, description, types, headerNames, maxPerSecond, state } = endpoint
-    return [url, description, types, headerNames, maxPerSecond, updated, rotated, isEdit || state]
+    const { state, disabledReason, failingSince, failures, previousSecretExpiresAt, ...settled } = endpoint
+    return [settled, updated, rotated, isEdit || state]
   },
 
   deliveries: async ({ settings, access }, id) => {

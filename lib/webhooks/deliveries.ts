@@ -1,5 +1,5 @@
 import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
-import type { EndpointState } from './endpoints.ts'
+import type { EndpointState, EndpointTarget } from './endpoints.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
 // Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
@@ -134,22 +134,11 @@ export interface ClaimRequest {
 }
 
 /** A delivery that this process must attempt now. */
-export interface ClaimedDelivery {
-  readonly organizationId: string
+export interface ClaimedDelivery extends EndpointTarget, EndpointRef {
   readonly id: string
-  readonly endpointId: string
   readonly eventId: string
   readonly type: string
   readonly body: string
-  readonly url: string
-  /** The names of the endpoint's own headers. */
-  readonly headerNames: readonly string[]
-  /** The endpoint's own headers, sealed; null: none. */
-  readonly sealedHeaders: string | null
-  /** As sealed, the current one first; two while a rotation's overlap lasts. */
-  readonly sealedSecrets: readonly string[]
-  /** The endpoint's choice; absent: false. */
-  readonly standardWebhooks?: boolean
   /** The number of this attempt in the round, from 1; already counted. */
   readonly attempt: number
   /** The trace in which the event was written: see `EventRecord.traceparent`; absent: none. Never sent to the subscriber. */

@@ -315,6 +315,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
       '98d238838deb',
+    'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
+      '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function erase_ended_secrets(part_limit integer)': '7fcc5a77c16a',
     'function event_types()': '0babe9e09636',
@@ -337,11 +339,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '0208db40cc68',
+      '30153ca4d8ce',
     'function insert_events(organization_id text, events jsonb)': '482d69950cef',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
+    'function is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries)':
+      'e1364d4a194e',
+    'function is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries)':
+      'b4dd55b24898',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
       'b74d0272b2c5',
@@ -357,9 +363,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '5796f49cc9ee',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '73666dd53c9c',
+      '39e4382fa267',
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
-      'fd137f16c494',
+      '72e58c552911',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
@@ -390,7 +396,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
       '1b51ee1c13f5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
+    'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
@@ -401,7 +407,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      'ea78510579dc',
+      'b62fac4caafe',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',

@@ -6,6 +6,7 @@ import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/record-tables.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
@@ -146,13 +147,9 @@ const SETTINGS = merge(BASE, {
       select: true,
       insert: true,
       update: [
-        'url',
-        'description',
-        'types',
+        ...ENDPOINT_CHOICES.map(({ name }) => name),
         'header_names',
         'sealed_headers',
-        'standard_webhooks',
-        'max_per_second',
         'sealed_secret',
         'previous_sealed_secret',
         'previous_secret_expires_at',
