@@ -2,10 +2,11 @@
 
 -- The filter of deliveries: DeliveryFilter in lib/webhooks/deliveries.ts, given to functions as JSON. A field that is null selects all.
 create type business_api.delivery_filter as (
-  "endpointId" text, "eventId" text, type text, states text[], since timestamptz, until timestamptz
+  "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- Returns whether a filter lets a delivery through: every condition beside the state, which is not a column of an open delivery. Without
+-- Returns whether a filter lets a delivery through: every condition beside the state, which is not a column of an open delivery, and the
+-- subjectId, which is a column of the event. Without
 -- settings, so that it is inlined; the statements add the conditions by which they use an index.
 create function business_api.is_selected(
   f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamptz
@@ -138,6 +139,31 @@ begin
 end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
+
+-- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
+-- has some events, and each day of the period costs a descent of its index.
+create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
+returns table (event_id text, id text, type text, endpoint_id text, state text, created_at timestamptz)
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  event_ids text[];
+  prefixes text[];
+begin
+  select array_agg(found.id), array_agg(found.delivery_prefix) into event_ids, prefixes
+    from (
+      select e.id, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.subject_id = $2 and e.delivery_prefix >= $3 and e.delivery_prefix < $4
+       order by e.delivery_prefix desc limit 5000
+    ) as found;
+  return query
+    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d;
+end
+$$;
+select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');
 
 -- Lists the newest finished deliveries of an organization that a filter selects, day by day, until a day is complete with row_limit
 -- deliveries or more: of each range of an index up to the limit. The ids are at least first_id and below end_id. A statement over all

@@ -106,7 +106,7 @@ async function markOverdue(
       ),
       events as (
         select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text,
+          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text, 'subjectId', id,
           'body', business_api.render_template(
             ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
           )

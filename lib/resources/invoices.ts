@@ -185,6 +185,7 @@ export const invoiceEvents = {
       amountPaid: field.money('The amount paid so far, this payment included.', '250.000'),
       amountDue: field.money('The amount still to be paid.', '1000.000'),
     },
+    'invoiceId',
   ),
 }
 

@@ -4,7 +4,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { type PageRoute, ROUTES } from '../../lib/settings-page/routes.ts'
 import { ABILITIES } from '../../lib/settings-page.ts'
-import { publish } from '../settings/_stores.ts'
+import { claim, publish, record } from '../settings/_stores.ts'
 import { SENDER } from './_host.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
 import { type Seeded, screensOf, seed } from './_seed.ts'
@@ -173,6 +173,8 @@ test('without endpoints:read no screen shows the URL of an endpoint, but its des
   const url = 'https://hooks.example.com/token-in-path?token=secret'
   const { id } = await under.settings.endpoints.register(ORGANIZATION, { url })
   await publish(under.store, ORGANIZATION, 'client.created')
+  const claimed = (await claim(under.store, ORGANIZATION)).filter(({ endpointId }) => endpointId === id)
+  await record(under.store, claimed, 'failed', { status: 301, reason: 'http_301', location: `${url}/` })
   const open = (await under.get('/deliveries')).text
   assert.match(open, /token-in-path/)
   under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== 'endpoints:read') }

@@ -273,7 +273,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, update: ['body_excerpt'], delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt', 'location'], delete: true },
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },

@@ -1,6 +1,6 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import type { Delivery, DeliveryFilter } from '../../webhooks/deliveries.ts'
+import type { Delivery, DeliveryFilter, ResponseClass } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -10,7 +10,13 @@ import { type Choice, filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
+import {
+  answerText,
+  DELIVERY_RESPONSES,
+  DELIVERY_STATES,
+  deliveryState,
+  stateText,
+} from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
@@ -24,9 +30,11 @@ export async function show(context: Context): Promise<ScreenPage> {
     settings.deliveries.list(access.organizationId, { ...filter, before }),
     settings.endpoints.list(access.organizationId),
   ])
-  const { state = '' } = texts
+  const { state = '', response = '' } = texts
   const canRecover =
-    access.can('deliveries:write') && (state === '' || state === 'failed' || state === 'skipped')
+    response === '' &&
+    access.can('deliveries:write') &&
+    (state === '' || state === 'failed' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
 ${deliveryFilterForm(context, texts, endpoints)}
 ${
@@ -56,7 +64,8 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
 
 // --- The filter ---
 
-type Filter = DeliveryFilter<Date, EventType>
+/** The filter of the list; a recovery takes no response. */
+type Filter = DeliveryFilter<Date, EventType> & { readonly response?: ResponseClass }
 
 /** A field of the filter beside the period: a select if it has choices. */
 interface FilterField {
@@ -77,6 +86,15 @@ const FIELDS: readonly FilterField[] = [
     label: (t) => t`State`,
     choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
+    isForListOnly: true,
+  },
+  {
+    name: 'response',
+    label: (t) => t`Response`,
+    choices: ({ t }) =>
+      DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
+    read: (text) =>
+      DELIVERY_RESPONSES.filter((response) => response === text).map((response) => ({ response })),
     isForListOnly: true,
   },
   {

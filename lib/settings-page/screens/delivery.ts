@@ -154,10 +154,10 @@ function pretty(body: string): string {
 
 /** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
 export function attemptFacts(
-  { t, format }: Context,
+  { t, format, access }: Context,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
 ): Html {
-  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = attempt
+  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
   const phases = [
     [t`DNS lookup`, dnsMs],
     [t`connect`, connectMs],
@@ -167,6 +167,8 @@ export function attemptFacts(
   const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
   return html`${facts([
     [t`Answer`, answerText(t, status, error)],
+    // A redirect mostly repeats the endpoint's own URL.
+    location === null || !access.can('endpoints:read') ? null : [t`Redirects to`, location],
     [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
   ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not UTF-8 text: what could not be read is shown as ${'\uFFFD'}.`}</p>`}`
 }
