@@ -131,7 +131,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return { outcome: isOurs ? 'rotated' : 'already_exists', endpoint: showEndpoint(endpoint, now) }
     },
 
-    async listSealed(after, limit) {
+    async listSealed(limit, after) {
       const now = memory.clock()
       return [...memory.organizations()]
         .flatMap(({ endpoints }) => [...endpoints.values()])

@@ -1,11 +1,13 @@
 import { VERSION } from '../base/version.ts'
 import type { ConnectionUse } from '../business-store.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
-import { createNumbers, type Description, type Labels, type Numbers } from './instruments.ts'
+import { createNumbers, type Description, type Labels, type Numbers, type Series } from './instruments.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The state of a process at the time of a scrape. */
+/** The state of a process at the time of a scrape, as far as a shard is concerned: of a store without shards, all of it. */
 export interface State {
+  /** The labels of the shard; none without shards. */
+  readonly labels: Labels
   readonly queue: QueueReading
   /** True if the queue is counted by this process. */
   readonly isCounting: boolean
@@ -123,14 +125,22 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
 ]
 
-/** The metrics of a state, for the Prometheus text. */
-export function numbersOf(state: State): readonly Numbers[] {
-  return STATE_METRICS.flatMap((metric) => {
+/** The values of a metric with their labels. Labels of its own belong to the process, and the metric then has one value. */
+export function valuesOf(metric: StateMetric, states: readonly State[]): readonly Series[] {
+  const isOfProcess = metric.labels !== NO_LABELS
+  return (isOfProcess ? states.slice(0, 1) : states).flatMap((state) => {
     const value = metric.of(state)
-    if (value === undefined) return []
+    return value === undefined ? [] : [{ labels: isOfProcess ? metric.labels : state.labels, value }]
+  })
+}
+
+/** The metrics of the states of all shards, for the Prometheus text. */
+export function numbersOf(states: readonly State[]): readonly Numbers[] {
+  return STATE_METRICS.flatMap((metric) => {
+    const values = valuesOf(metric, states)
     const numbers = createNumbers(metric.kind, metric)
-    numbers.series(metric.labels).value = value
-    return [numbers]
+    for (const { labels, value } of values) numbers.series(labels).value = value
+    return values.length === 0 ? [] : [numbers]
   })
 }
 

@@ -179,7 +179,7 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     rotateSecret: (request) => rotateSecret(database, request),
-    listSealed: (after, limit) => listSealed(database, after, limit),
+    listSealed: (limit, after) => listSealed(database, after, limit),
     exchangeSealed: (request) => exchangeSealed(database, request),
   }
 }

@@ -269,8 +269,8 @@ export interface EndpointStore {
    * @param after the last endpoint of the previous part; null: from the first
    */
   listSealed(
-    after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
     limit: number,
+    after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
   ): Promise<readonly SealedEndpoint[]>
 
   /**

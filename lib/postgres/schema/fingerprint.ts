@@ -221,6 +221,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
+    'column shard_places.name': '0415511659f8',
+    'column shard_places.organization_id': '338b0c07aa42',
+    'column shard_places.slots': 'fe6de9eea6f6',
+    'column shard_places.version': '9445c8482dbb',
     'column webhook_endpoints.created_at': '60019a7f1daa',
     'column webhook_endpoints.description': '0fff02a3acaf',
     'column webhook_endpoints.disabled_reason': 'd06b30f1f1ef',
@@ -291,6 +295,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_organization_id_check': '6f34b39d604d',
+    'constraint shard_places.shard_places_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
@@ -420,6 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT limited_organizations text[], OUT limited_endpoints text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'e52cce086016',
+    'function shard_place(first jsonb)': '756c4d6dd4ad',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
       '3e28db759282',
@@ -494,6 +502,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table purge_progress': 'e7dde70d4645',
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
+    'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
     'type delivery_filter': '85747f9d68bc',
   },

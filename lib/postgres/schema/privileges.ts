@@ -30,10 +30,13 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations. */
+/** For every part: errors are explained by the state of the migrations, and a transaction on another shard is rejected. */
 const BASE: Lists = {
-  tables: { migrations: { select: ['id', 'name', 'breaking'] } },
+  tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
+
+/** For parts with a process of their own: the first process of a sharded store writes the map. */
+const PROCESS: Lists = merge(BASE, { tables: { shard_places: { insert: true } } })
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
@@ -97,7 +100,7 @@ function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: rea
 }
 
 const API = merge(
-  BASE,
+  PROCESS,
   PUBLISHING,
   IDEMPOTENCY,
   records('add', ['business', 'client', 'lead']),
@@ -128,7 +131,7 @@ const API = merge(
   },
 )
 
-const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
+const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
@@ -136,7 +139,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, records('change', RECORD_K
   },
 })
 
-const SETTINGS = merge(BASE, {
+const SETTINGS = merge(PROCESS, {
   tables: {
     api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
@@ -187,7 +190,7 @@ const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
 
-const WORKER = merge(BASE, PUBLISHING, {
+const WORKER = merge(PROCESS, PUBLISHING, {
   tables: {
     open_deliveries: {
       select: true,
