@@ -165,7 +165,7 @@ function testRequests(harness: StoreHarness): void {
       const tenant = await createExpecting(harness, t)
       const [ended, open] = [await rotate(tenant, 60_000), await rotate(tenant, 2 * HOUR_MS)]
       const previousOf = async (id: string) => {
-        const all = await tenant.store.endpoints.listSealed({ organizationId: tenant.id, endpointId: '' }, 10)
+        const all = await tenant.store.endpoints.listSealed(10, { organizationId: tenant.id, endpointId: '' })
         return all.find(({ endpointId }) => endpointId === id)?.previousSealedSecret
       }
       await tenant.letTimePass(61_000)
