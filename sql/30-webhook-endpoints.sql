@@ -34,6 +34,31 @@ create table business_api.webhook_endpoints (
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
 
+-- Erases up to so many previous secrets whose overlap has ended, and returns their number. With the privileges of the schema's owner:
+-- a worker may change no secret.
+create function business_api.erase_ended_secrets(part_limit integer) returns bigint
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+set row_security = off
+as $$
+  with ended as (
+    select organization_id, id from business_api.webhook_endpoints
+     where previous_secret_expires_at <= now()
+     order by previous_secret_expires_at
+     limit part_limit
+     for no key update skip locked
+  ), erased as (
+    update business_api.webhook_endpoints endpoint
+       set previous_sealed_secret = null, previous_secret_expires_at = null
+      from ended
+     where endpoint.organization_id = ended.organization_id and endpoint.id = ended.id
+    returning 1
+  )
+  select count(*) from erased
+$$;
+
+revoke execute on function business_api.erase_ended_secrets(integer) from public;
+
 -- Removed endpoints, for the purge: the row of a removed endpoint is deleted after the endpoint's last delivery.
 create index webhook_endpoints_removed_idx
   on business_api.webhook_endpoints (organization_id, id) where state = 'removed';

@@ -487,6 +487,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 3b97e4139e7d business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
+-- 17571f6c2f64 business_api.erase_ended_secrets(integer)
 -- 27ded6b865cc business_api.event_subjects()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
 -- f4488faa5749 business_api.find_open_delivery(text,text)

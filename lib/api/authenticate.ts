@@ -3,8 +3,8 @@ import type { BusinessApiStore } from '../business-store.ts'
 import { type Refusal, refusals } from '../http/refusal.ts'
 import { createKeyLookups, type KeyLookups } from './key-lookups.ts'
 
-/** RFC 9110: the scheme ignores case; a space or several follow. */
-const BEARER = /^bearer +([^\s,]+)$/i
+/** RFC 9110: the scheme ignores case; white space follows, tabs too. */
+const BEARER = /^bearer[ \t]+([^\s,]+)$/i
 const SCHEME = /^bearer\b/i
 /** Longer than any key: a longer text is refused without a regular expression. */
 const HEADER_MAX = 256

@@ -60,9 +60,9 @@ export function email() {
   )
 }
 
-/** Returns whether a string has the shape of an email address. */
+/** Returns whether a string has the shape of an email address. Two addresses that look alike must not differ in an unseen character. */
 export function isEmail(text: string): boolean {
-  return EMAIL_PATTERN.test(text)
+  return EMAIL_PATTERN.test(text) && !/\p{Cf}/u.test(text)
 }
 
 /** The moment of all examples. */

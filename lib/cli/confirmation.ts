@@ -1,9 +1,10 @@
+import { visible } from '../base/visible-text.ts'
 import { DELIVERY_COUNT_MAX } from '../webhooks/outlook.ts'
 import { Failure, UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import { formatCount } from './progress.ts'
 import type { Session } from './session.ts'
-import { visible, wrap } from './text.ts'
+import { wrap } from './text.ts'
 
 // A command that ends something first shows the consequence in numbers, and asks. A slip of the hand then costs a keystroke
 // and not an organization's events.

@@ -1,8 +1,8 @@
 import { BusinessApiError, INVALID_INPUT, STORE_UNAVAILABLE } from '../base/errors.ts'
+import { visible } from '../base/visible-text.ts'
 import { connectionFault } from '../postgres/connection/connection-fault.ts'
 import { describeTarget, readTarget } from '../postgres/connection/target.ts'
 import { dashed } from './names.ts'
-import { visible } from './text.ts'
 
 /** A command line that cannot be understood or is not complete; nothing was changed. Ends the process with 2. */
 export class UsageError extends Error {

@@ -1,8 +1,10 @@
+import { visible } from '../base/visible-text.ts'
 import { readDatabaseUrl } from './database-url.ts'
 import { nameTarget } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
+import { visibleJson, visibleLines } from './text.ts'
 
 /** The surroundings of a running command: argument, database, and streams. */
 export interface Session {
@@ -62,11 +64,12 @@ export function createSession(
     databaseUrl: () => readDatabaseUrl(url),
     explain: (error) => (url ? nameTarget(error, url) : error),
     hasDatabase: Boolean(url),
-    print: (value, toText) => writeResult(stdout, isJson ? `${JSON.stringify(value)}\n` : toText()),
+    print: (value, toText) =>
+      writeResult(stdout, isJson ? `${visibleJson(JSON.stringify(value))}\n` : visibleLines(toText())),
     printOnce: (value, secret, advice) =>
-      writeOnce(stdout, `${isJson ? JSON.stringify(value) : secret}\n`, advice),
+      writeOnce(stdout, `${isJson ? visibleJson(JSON.stringify(value)) : secret}\n`, advice),
     note(line) {
-      if (!isJson) stderr.write(`${line}\n`)
+      if (!isJson) stderr.write(`${visible(line)}\n`)
     },
     progress: (action) => createProgress(stderr, action),
   }

@@ -1,4 +1,5 @@
-import { formatPairs, pad, visible, widthOf, wrap } from './text.ts'
+import { visible } from '../base/visible-text.ts'
+import { formatPairs, pad, widthOf, wrap } from './text.ts'
 
 /** A column of a table. */
 export interface Column<Row> {

@@ -1,11 +1,19 @@
+import { replaceUnseen, visible } from '../base/visible-text.ts'
+
 // Text for a terminal. Strangers wrote much of the shown text: a description, the answer of a subscriber.
 
-/** Characters that move the cursor, change colours or reverse the reading direction. */
-const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
+/** JSON with every character that is not seen in the escaped form: the same value, which no terminal obeys. */
+export function visibleJson(json: string): string {
+  return replaceUnseen(json, (character) =>
+    Array.from({ length: character.length }, (_, unit) => {
+      return `\\u${character.charCodeAt(unit).toString(16).padStart(4, '0')}`
+    }).join(''),
+  )
+}
 
-/** The text with control characters spelt out, `\u{1b}`, for a terminal that would otherwise obey. */
-export function visible(text: string): string {
-  return text.replaceAll(CONTROL, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+/** The beginning of a subscriber's answer, said to be no text where bytes could not be read. */
+export function describeExcerpt(excerpt: string): string {
+  return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
 }
 
 /** As {@link visible}, but keeps line breaks. */

@@ -1,3 +1,5 @@
+import { visible } from '../base/visible-text.ts'
+
 // --- Codes ---
 
 /** 401: the API key is invalid, revoked or expired. */
@@ -21,7 +23,7 @@ export const RATE_LIMITED = 'rate_limited'
 /** 408, 425 and 5xx: the API or a proxy in front cannot answer now. */
 export const UNAVAILABLE = 'unavailable'
 
-/** The answer is no answer of the API: not JSON, another shape, a redirect, or a link that leads nowhere. */
+/** The answer is no answer of the API: not JSON, another shape, too large, a redirect, or a link that leads nowhere. */
 export const INVALID_RESPONSE = 'invalid_response'
 
 /** No answer, or only a part: the request may have been carried out. */
@@ -54,7 +56,7 @@ export interface ApiErrorFacts {
   readonly isTransient: boolean
 }
 
-/** A call that failed. Neither the message nor a property holds the API key. */
+/** A call that failed. Neither the message nor a property holds the API key, or a character that is not seen. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode
@@ -72,10 +74,10 @@ export class ApiError extends Error {
   attempts = 1
 
   constructor(message: string, { code, status, requestId, retryAfterMs, isTransient }: ApiErrorFacts) {
-    super(message)
+    super(visible(message))
     this.code = code
     this.status = status ?? null
-    this.requestId = requestId ?? null
+    this.requestId = requestId ? visible(requestId) : null
     this.retryAfterMs = retryAfterMs ?? null
     this.isTransient = isTransient
   }

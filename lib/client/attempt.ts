@@ -1,5 +1,6 @@
 import { ApiError, INVALID_RESPONSE, judgeStatus, NETWORK_FAILED, TIMEOUT } from './api-error.ts'
 import type { ResolvedClientOptions } from './client-options.ts'
+import { readBytes } from './read-bytes.ts'
 import { readRetryAfter } from './retry-after.ts'
 
 /** A request of the client. Every attempt sends the same bytes. */
@@ -30,6 +31,8 @@ export interface AnswerBody {
 /** Returns the data of an answer's JSON; undefined for another shape. */
 export type ReadData<Data> = (body: AnswerBody) => Data | undefined
 
+type AttemptOptions = Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs' | 'maxResponseBytes'>
+
 /** The longest excerpt of an error text: a proxy may answer with a whole page. */
 const EXCERPT_MAX = 200
 
@@ -40,7 +43,7 @@ const EXCERPT_MAX = 200
  * @throws `ApiError` for every other failure
  */
 export async function attempt<Data>(
-  { fetch, key, timeoutMs }: Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs'>,
+  { fetch, key, timeoutMs, maxResponseBytes }: AttemptOptions,
   request: ClientRequest,
   read: ReadData<Data>,
   signal: AbortSignal,
@@ -54,7 +57,9 @@ export async function attempt<Data>(
     signal.throwIfAborted()
     const response = await fetch(request.url, toInit(request, key, controller.signal))
     // The whole body within the same time: an answer that stops halfway is no answer.
-    return readAnswer(request, response, await response.text(), read, describe)
+    const bytes = await readBytes(response, maxResponseBytes)
+    if (bytes === null) throw tooLarge(request, response, maxResponseBytes)
+    return readAnswer(request, response, new TextDecoder().decode(bytes), read, describe)
   } catch (error) {
     if (error instanceof ApiError) throw error
     signal.throwIfAborted()
@@ -93,7 +98,7 @@ function readAnswer<Data>(
   const body = parseObject(text)
   const data = status === 200 ? read(body) : undefined
   if (data !== undefined) return { data, headers }
-  const reason = describe(textOf(body.error) ?? text)
+  const reason = describe(textOf(body.error) ?? redirectOf(status, headers) ?? text)
   const requestId = describe(textOf(body.requestId) ?? headers.get('x-request-id') ?? '') || null
   const { code, isTransient } = status === 200 ? UNREADABLE : judgeStatus(status)
   const said = code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
@@ -104,6 +109,29 @@ function readAnswer<Data>(
       isTransient,
       status,
       requestId,
+      retryAfterMs: readRetryAfter(headers, Date.now()),
+    },
+  )
+}
+
+/** Where a redirect leads, without credentials and query, which may hold secrets; null for any other answer. */
+function redirectOf(status: number, headers: Headers): string | null {
+  const location = status >= 300 && status < 400 ? headers.get('location') : null
+  if (location === null) return null
+  const place = location.replace(/[?#].*$/s, '').replace(/^([^/]*\/\/)[^/]*@/, '$1')
+  return `a redirect to ${place}, which is not followed: check option 'url'`
+}
+
+/** The error of an answer over the limit. The same answer would come again, unless a proxy answered for the API. */
+function tooLarge({ action }: ClientRequest, { status, headers }: Response, maxBytes: number): ApiError {
+  const { code, isTransient } = judgeStatus(status)
+  return new ApiError(
+    `Cannot ${action} because the API answered ${status} with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`,
+    {
+      code,
+      isTransient,
+      status,
+      requestId: headers.get('x-request-id'),
       retryAfterMs: readRetryAfter(headers, Date.now()),
     },
   )
@@ -134,5 +162,6 @@ function reasonOf(error: unknown): string {
 
 /** One line without the key, which a proxy or a fetch of the host's own may have repeated. */
 function toLine(text: string, key: string): string {
-  return text.replaceAll(key, '[key]').replaceAll(/\s+/g, ' ').trim().slice(0, EXCERPT_MAX)
+  const line = text.replaceAll(key, '[key]').replaceAll(/\s+/g, ' ').trim()
+  return [...line.slice(0, EXCERPT_MAX * 2)].slice(0, EXCERPT_MAX).join('')
 }

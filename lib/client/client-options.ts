@@ -12,6 +12,8 @@ export interface ApiClientOptions {
   readonly maxRetries?: number | undefined
   /** Milliseconds for a call with all attempts and waits: no wait goes beyond, and no attempt begins later. Default 60,000. */
   readonly maxDurationMs?: number | undefined
+  /** Maximum size of an answer's body, in bytes after decompression. Default 10,485,760: 10 MiB. */
+  readonly maxResponseBytes?: number | undefined
   /** Ends every call: see {@link CallOptions}. */
   readonly signal?: AbortSignal | undefined
   /** Makes the requests. Default: the global `fetch` at the time of the request. */
@@ -40,6 +42,7 @@ export interface ResolvedClientOptions {
   readonly timeoutMs: number
   readonly maxRetries: number
   readonly maxDurationMs: number
+  readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
   readonly fetch: Fetch
   readonly wait: Wait
@@ -57,6 +60,7 @@ export function resolveClientOptions(options: ApiClientOptions): ResolvedClientO
     timeoutMs: readWhole('timeoutMs', options.timeoutMs, 10_000),
     maxRetries: readWhole('maxRetries', options.maxRetries, 5, { min: 0 }),
     maxDurationMs: readWhole('maxDurationMs', options.maxDurationMs, 60_000),
+    maxResponseBytes: readWhole('maxResponseBytes', options.maxResponseBytes, 10 * 1024 * 1024),
     signal: options.signal,
     fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     wait: options.wait ?? sleep,

@@ -92,9 +92,11 @@ function readNext(
     ? 'is no URL'
     : next.origin !== new URL(url).origin
       ? 'leads to another origin'
-      : requested.has(next.href)
-        ? 'leads back to a page that was read'
-        : null
+      : next.username || next.password
+        ? 'holds credentials'
+        : requested.has(next.href)
+          ? 'leads back to a page that was read'
+          : null
   if (next && fault === null) return next.href
   throw new ApiError(`Cannot ${action} to the end because the link to the next page ${fault}`, {
     code: INVALID_RESPONSE,

@@ -6,7 +6,8 @@ import {
   tooLarge,
   toReceived,
 } from '../webhooks/received-webhook.ts'
-import { joinBytes, verifyWebhook } from './verify-webhook.ts'
+import { readBytes } from './read-bytes.ts'
+import { verifyWebhook } from './verify-webhook.ts'
 
 /**
  * Receives a webhook on the subscriber's side (specification, section 6) in every runtime with fetch and Web Crypto: reads the raw
@@ -32,27 +33,15 @@ export async function receiveWebhook(
   return toReceived(body, timestamp, options)
 }
 
-/** Read by a reader, because streams are not iterable in every runtime. */
 async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (request.bodyUsed || request.body?.locked) {
     throw new TypeError(
       'Cannot verify the webhook because its body was read: receive webhooks before any parser',
     )
   }
-  const reader = request.body?.getReader()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  while (reader) {
-    const { done, value } = await reader.read().catch(() => {
-      throw endedEarly()
-    })
-    if (done) break
-    size += value.length
-    if (size > maxBytes) {
-      await reader.cancel().catch(() => {})
-      throw tooLarge(maxBytes)
-    }
-    chunks.push(value)
-  }
-  return joinBytes(chunks, size)
+  const bytes = await readBytes(request, maxBytes).catch(() => {
+    throw endedEarly()
+  })
+  if (bytes === null) throw tooLarge(maxBytes)
+  return bytes
 }

@@ -71,7 +71,7 @@ function readSince([value, ...more]: readonly string[]): Since | null {
   // A plus sign that came unencoded is a space.
   const time = value.replace(/ (?=\d\d:\d\d$)/, '+')
   if (isIsoMoment(time)) {
-    const ms = Math.min(Math.max(Date.parse(time), 0), TIME_MAX)
+    const ms = Math.min(Math.max(Date.parse(time.toUpperCase()), 0), TIME_MAX)
     return { time: new Date(ms).toISOString() }
   }
   if (!TOKEN.test(value)) return null

@@ -63,7 +63,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     const received = {
       raw: request,
       basePath: base,
-      publicPath: base || (request.baseUrl ?? ''),
+      publicPath: onThisHost(base || (request.baseUrl ?? '')),
       remoteAddress: request.socket?.remoteAddress,
     }
     const reply = await handler.handle(seen, received)
@@ -83,6 +83,11 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   }
 
   return Object.assign(serve as Omit<Mounted, 'fetch'> as Mounted, { fetch: serveFetch })
+}
+
+/** A mount path that begins with two slashes, from a pattern mount of Express, would name another host in a link. */
+function onThisHost(path: string): string {
+  return path.replace(/^[/\\]+/, '/')
 }
 
 /** Ends a response that the host has broken: the failure must not end the process or leave the caller waiting. */

@@ -17,6 +17,10 @@ export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
     async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
+      for (const organization of memory.organizations())
+        for (const endpoint of organization.endpoints.values())
+          if ((endpoint.previousSecret?.expiresAt ?? Infinity) <= memory.clock())
+            endpoint.previousSecret = null
       const claim = (endings: readonly Ending[], withinMs: number | null) =>
         claimSome(given, endings, { token, withinMs, limit, now: memory.clock() })
       return [...claim(secretsOf(memory), secretsWithinMs), ...claim(apiKeysOf(memory), apiKeysWithinMs)]

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { oneOf, read, withoutUndefined } from '../base/host-input.ts'
+import { visible } from '../base/visible-text.ts'
 import type { Business } from '../resources/businesses.ts'
 import { formatNumber } from '../resources/document-numbers.ts'
 import type { ImportedRecord, SeriesPlace } from '../resources/imports.ts'
@@ -66,12 +67,22 @@ export function readGivenRecord(
     const unknown = Object.keys(present).filter(
       (key) => !Object.hasOwn(schema.entries, key) && !DERIVED_FIELDS.includes(key),
     )
-    if (unknown.length > 0) throw fault(`it has unknown fields: ${unknown.slice(0, 5).join(', ')}`, unknown)
+    if (unknown.length > 0) throw fault(`it has unknown fields: ${quoted(unknown)}`, unknown)
     return read(schema, present, `Cannot import ${name}${part}`)
   }
   const rows = READERS[kind](record, { readFields, fault, minorUnits })
   return { name, kind, id: String(record.id), rows }
 }
+
+/** Names of a stranger's file: some of them, and the beginning of each. */
+function quoted(names: readonly string[]): string {
+  return names
+    .slice(0, 5)
+    .map((name) => visible([...name.slice(0, 2 * NAME_MAX)].slice(0, NAME_MAX).join('')))
+    .join(', ')
+}
+
+const NAME_MAX = 200
 
 function nameOf(place: string, kind: RecordKind, id: string): string {
   return `${place} (${kind} ${id.slice(0, 64)})`

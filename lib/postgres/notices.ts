@@ -43,6 +43,8 @@ export function createNoticeStore(database: Database): NoticeStore {
             from expiring_key expiring
             where key.organization_id = expiring.organization_id and key.id = expiring.id
             returning key.organization_id, key.id, key.name, key.expires_at
+          ), erased_secret as materialized (
+            select business_api.erase_ended_secrets(${limit}::int) as erased
           ), notice as (
             select expires_at, pg_catalog.json_build_object(
               'kind', 'secret_expiring', 'organizationId', organization_id, 'endpointId', id,
@@ -56,7 +58,10 @@ export function createNoticeStore(database: Database): NoticeStore {
             )
             from noticed_key
           )
-          select coalesce(pg_catalog.json_agg(item order by expires_at), '[]')::text, ${answerTag} from notice`,
+          select
+            coalesce((select pg_catalog.json_agg(item order by expires_at) from notice), '[]')::text,
+            ${answerTag}
+          from erased_secret where erased >= 0`,
       )
       return JSON.parse(notices ?? '[]') as ExpiryNotice[]
     },

@@ -44,6 +44,8 @@ async function readRawBody(message: ApiRequest, maxBytes: number): Promise<Uint8
         "or keep the bytes with express.raw({ type: '*/*' })",
     )
   }
+  // Bytes that the host has kept were read without the limit.
+  if (body.bytes.byteLength > maxBytes) throw tooLarge(maxBytes)
   return body.bytes
 }
 

@@ -1,4 +1,5 @@
 import { SCOPES, type Scope } from '../access/scopes.ts'
+import { isStorable } from '../base/fields.ts'
 
 /** Everything that a member of an organization can be allowed to do on the page. */
 export const ABILITIES = [
@@ -44,6 +45,8 @@ export interface ResolvedAccess {
   readonly timeZone: string
   readonly nonce: string | undefined
   can(ability: Ability): boolean
+  /** Returns whether the person may make a key with these scopes, and so change or replace such a key. */
+  mayGrant(scopes: readonly Scope[]): boolean
 }
 
 /** @throws `TypeError` for an access that cannot be used; the message repeats no value */
@@ -55,15 +58,17 @@ export function readAccess(access: Access): ResolvedAccess {
   check(typeof organizationName === 'string', 'organizationName must be a string')
   check(nonce === undefined || /^[\w+/=-]+$/.test(nonce), 'nonce must be base64')
   const abilities = readAbilities(access.can)
+  const grantable = SCOPES.filter((scope) => grantableScopes.includes(scope))
   return {
     organizationId,
     organizationName,
     actor,
-    grantableScopes: SCOPES.filter((scope) => grantableScopes.includes(scope)),
+    grantableScopes: grantable,
     locale: isLocale(locale) ? locale : 'en',
     timeZone: isTimeZone(timeZone) ? timeZone : 'UTC',
     nonce,
     can: (ability) => abilities.has(ability),
+    mayGrant: (scopes) => scopes.every((scope) => grantable.includes(scope)),
   }
 }
 
@@ -82,7 +87,7 @@ function check(isRight: boolean, requirement: string): asserts isRight {
 }
 
 function isText(text: unknown, max: number): text is string {
-  return typeof text === 'string' && text !== '' && text.length <= max
+  return typeof text === 'string' && text !== '' && text.length <= max && isStorable(text)
 }
 
 // A locale or a time zone may come from a browser, so a wrong value gives the default and not an error.

@@ -20,6 +20,10 @@ export interface Context {
   readonly query: URLSearchParams
   /** Empty unless the request is a POST. */
   readonly form: FormFields
+  /** Hidden fields for the forms of the answer. */
+  readonly stamp: Readonly<Record<string, string>>
+  /** True if the record of the sent form has changed since that form was made. */
+  readonly isStale: boolean
   readonly newId: Ids
   /** Null without option `api`. */
   readonly reference: (() => Reference) | null
@@ -60,3 +64,11 @@ export type Screen = ScreenPage | Redirect | Download
 
 /** Answers the requests of a route. */
 export type Show = (context: Context) => Screen | Promise<Screen>
+
+/** An act with the page that has its form. */
+export interface Act {
+  readonly ask: Show
+  readonly act: Show
+  /** Returns whether the record already is as the form asks, because the form was sent twice. */
+  readonly isDone?: (context: Context) => Promise<boolean>
+}

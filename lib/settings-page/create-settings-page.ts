@@ -1,5 +1,8 @@
+import { storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { withDeadline } from '../base/time.ts'
 import { readForm } from '../http/body.ts'
+import { isFetchRequest } from '../http/fetch.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import { type Handler, type Mounted, mount, type Received } from '../http/mount.ts'
 import { Refusal } from '../http/refusal.ts'
@@ -9,6 +12,7 @@ import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { type Access, type ResolvedAccess, readAccess } from './access.ts'
 import type { Context, Frame, Screen } from './context.ts'
 import { createAssets } from './create-assets.ts'
+import { foreignForm, isStale, readVersion, stampOf } from './form-stamp.ts'
 import { createFormat } from './format.ts'
 import { renderDocument } from './layout.ts'
 import {
@@ -84,7 +88,8 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
 
   async function answer(exchange: PageExchange): Promise<ApiReply> {
     const { request, received, path, query } = exchange
-    const given = await options.authorize(toPageRequest(request, received))
+    const asked = Promise.resolve(options.authorize(toPageRequest(request, received)))
+    const given = await withDeadline(asked, AUTHORIZE_MS, tooLate)
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if ('redirect' in given) {
       // The browser's script would follow a redirect and show a page that does not answer the form.
@@ -101,13 +106,20 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     }
     const route = allowed(findRoute(request.method, path), exchange.access)
     const isPost = request.method === 'POST'
-    if (isPost && !isSameOrigin(request, options.origins)) throw new Refusal(403, 'another origin')
+    if (isPost && !isSameOrigin(request, received, options.origins)) throw new Refusal(403, 'another origin')
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
-    const { locale, timeZone } = exchange.access
+    const foreign = foreignForm(form, frame)
+    if (foreign !== null) return reply(foreign, exchange)
+    const { access } = exchange
+    const { locale, timeZone } = access
+    const shared = isPost ? settings : readingOnce(settings)
+    const version = await readVersion({ settings: shared, access, params: route.params }, route.path)
     const context: Context = {
       ...frame,
-      settings,
+      settings: shared,
+      stamp: stampOf(access, version),
+      isStale: isStale(form, version),
       format: createFormat(locale, timeZone),
       now: options.clock(),
       params: route.params,
@@ -124,7 +136,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     if ('fileName' in screen) return downloadReply(screen, context)
     const rendering = {
       path: exchange.path,
-      assets: assets.pathsBelow(exchange.received.basePath),
+      assets: assets.pathsBelow(exchange.received.publicPath),
       csp: context.csp,
     }
     const document = renderDocument(screen, frameOf(exchange), rendering, options)
@@ -150,7 +162,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
       access,
       reference,
       t: createTexts(access.locale, options.texts),
-      link: (path, query) => `${received.basePath}${path}${queryText(query)}` || '/',
+      link: (path, query) => `${received.publicPath}${path}${queryText(query)}` || '/',
     }
   }
 
@@ -195,6 +207,32 @@ function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess)
   return route
 }
 
+/** The settings for one request that changes nothing: the version of a record and its page share what they read. */
+function readingOnce({
+  apiKeys,
+  endpoints,
+  deliveries,
+  audit,
+  ...others
+}: DeveloperSettings): DeveloperSettings {
+  function once<Given extends readonly unknown[], Found>(read: (...given: Given) => Promise<Found>) {
+    const found = new Map<string, Promise<Found>>()
+    return (...given: Given): Promise<Found> => {
+      const key = JSON.stringify(given)
+      const known = found.get(key) ?? read(...given)
+      found.set(key, known)
+      return known
+    }
+  }
+  return {
+    ...others,
+    apiKeys: { ...apiKeys, get: once(apiKeys.get) },
+    endpoints: { ...endpoints, get: once(endpoints.get) },
+    deliveries: { ...deliveries, get: once(deliveries.get) },
+    audit: { ...audit, list: once(audit.list) },
+  }
+}
+
 function toPageRequest(request: ApiRequest, { raw }: Received): SettingsPageRequest {
   return {
     method: request.method,
@@ -219,18 +257,36 @@ function queryText(query: Readonly<Record<string, string | null | undefined>> = 
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
+/** Milliseconds for `authorize`: a person with a browser waits no longer. */
+const AUTHORIZE_MS = 5000
+
+function tooLate(): never {
+  throw storeUnavailable(
+    `Cannot show the page because option 'authorize' has not answered within ${AUTHORIZE_MS} ms`,
+  )
+}
+
 /**
  * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
- * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
+ * browsers without it, and all over plain http, send `Origin`, whose scheme and host must be those that were asked. A sibling
  * subdomain is refused too, which cookies with SameSite let through.
  *
  * @param origins further origins of the host
  */
-function isSameOrigin(request: ApiRequest, origins: readonly string[]): boolean {
+function isSameOrigin(request: ApiRequest, { raw }: Received, origins: readonly string[]): boolean {
   const site = request.header('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin'
   const origin = request.header('origin')
   const host = request.header('host')
   if (origin === undefined || !URL.canParse(origin)) return false
-  return origins.includes(origin) || (host !== undefined && new URL(origin).host === host.toLowerCase())
+  const { protocol, host: sentFrom } = new URL(origin)
+  return origins.includes(origin) || (protocol === schemeOf(request, raw) && sentFrom === host?.toLowerCase())
+}
+
+/** The scheme of a request. A proxy's header can be believed here, because no page of another origin can send the header. */
+function schemeOf(request: ApiRequest, raw: Received['raw']): string {
+  const [forwarded = ''] = request.header('x-forwarded-proto')?.split(',', 1) ?? []
+  if (forwarded !== '') return `${forwarded.trim().toLowerCase()}:`
+  if (isFetchRequest(raw)) return new URL(raw.url).protocol
+  return 'encrypted' in raw.socket && raw.socket.encrypted === true ? 'https:' : 'http:'
 }

@@ -1,3 +1,5 @@
+import { replaceUnseen } from '../base/visible-text.ts'
+
 const MARKUP: unique symbol = Symbol('markup')
 
 /** Markup made by {@link html}. The key is a symbol, so that no stored JSON can pass for markup. */
@@ -23,7 +25,7 @@ export function html(strings: TemplateStringsArray, ...values: readonly Content[
 /** Gives the text of markup, with everything else escaped. */
 export function toMarkup(content: Content): string {
   if (content === null || content === undefined || content === false) return ''
-  if (typeof content === 'string') return escapeText(content.replace(UNSEEN, name))
+  if (typeof content === 'string') return escapeText(replaceUnseen(content, name))
   if (typeof content === 'number') return String(content)
   return MARKUP in content ? content[MARKUP] : content.map(toMarkup).join('')
 }
@@ -45,9 +47,6 @@ export function attributes(all: Attributes): Html {
   }
   return { [MARKUP]: markup }
 }
-
-/** Controls except tab and line break, zero-width spaces, and the characters that turn the direction of text. */
-const UNSEEN = /[\p{Cc}\u061C\u200B\u2028-\u202E\u2060-\u206F\uFEFF]/gu
 
 function name(character: string): string {
   if (character === '\n' || character === '\t') return character

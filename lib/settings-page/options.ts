@@ -63,8 +63,8 @@ export interface SettingsPageOptions {
   /** The pages that may show this page in a frame: `self` for those of the same origin. Default `none`. */
   frameAncestors?: 'none' | 'self' | undefined
   /**
-   * Origins that forms may come from beside the `Host` of the request, for browsers without `Sec-Fetch-Site` behind a proxy
-   * that changes `Host`: `https://app.example.com`. Default none.
+   * Origins that forms may come from beside the request's own, for browsers without `Sec-Fetch-Site` behind a proxy that
+   * changes `Host`, or ends TLS without `X-Forwarded-Proto`: `https://app.example.com`. Default none.
    */
   origins?: readonly string[] | undefined
   /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */

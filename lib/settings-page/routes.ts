@@ -1,5 +1,6 @@
 import type { Ability } from './access.ts'
-import type { Show } from './context.ts'
+import type { Act, Show } from './context.ts'
+import { unlessStale } from './form-stamp.ts'
 import * as audit from './screens/audit.ts'
 import * as deliveries from './screens/deliveries.ts'
 import * as delivery from './screens/delivery.ts'
@@ -51,7 +52,7 @@ export const ROUTES: readonly PageRoute[] = [
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
   ...both('/endpoints/:id/remove', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
-  act('/endpoints/:id/test', 'endpoints', endpoints.sendTest),
+  act('/endpoints/:id/test', 'endpoints', endpoints.testing),
   act('/endpoints/:id/pause', 'endpoints', endpoints.moves.pause),
   act('/endpoints/:id/resume', 'endpoints', endpoints.moves.resume),
   act('/endpoints/:id/enable', 'endpoints', endpoints.moves.enable),
@@ -60,7 +61,7 @@ export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },
   { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },
   ...both('/deliveries/:id/cancel', 'deliveries', delivery.cancellation),
-  act('/deliveries/:id/redeliver', 'deliveries', delivery.redeliver),
+  act('/deliveries/:id/redeliver', 'deliveries', delivery.redelivery),
 
   { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
 
@@ -70,24 +71,18 @@ export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/reference/:id', reads: null, show: reference.showOperation },
 ]
 
-/** An act without a question. */
-function act(path: string, subject: Subject, show: Show): PageRoute {
-  return { method: 'POST', path, reads: `${subject}:read`, writes: `${subject}:write`, show }
-}
-
 type Subject = 'keys' | 'endpoints' | 'deliveries'
 
-/** A form, or a question before an act, and the act at the same path: a reload of the answer asks again. */
-function both(
-  path: string,
-  subject: Subject,
-  { ask, act }: { readonly ask: Show; readonly act: Show },
-): readonly PageRoute[] {
+/** An act without a question: the form is a button of another page. */
+function act(path: string, subject: Subject, screen: Act): PageRoute {
   const abilities = { reads: `${subject}:read`, writes: `${subject}:write` } as const
-  return [
-    { method: 'GET', path, ...abilities, show: ask },
-    { method: 'POST', path, ...abilities, show: act },
-  ]
+  return { method: 'POST', path, ...abilities, show: unlessStale(screen) }
+}
+
+/** A form, or a question before an act, and the act at the same path: a reload of the answer asks again. */
+function both(path: string, subject: Subject, screen: Act): readonly PageRoute[] {
+  const posted = act(path, subject, screen)
+  return [{ ...posted, method: 'GET', show: screen.ask }, posted]
 }
 
 const PATTERNS = ROUTES.map((route) => ({

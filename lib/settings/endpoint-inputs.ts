@@ -23,6 +23,9 @@ const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
   // A URL parser removes such characters silently: the log would show another URL than the given text.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
+  // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
+  v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
+  field.text(1, URL_MAX_LENGTH),
 )
 const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
 const MaxPerSecondSchema = v.nullable(

@@ -172,7 +172,7 @@ export interface SecretRotation {
 /** The credentials of an endpoint as stored. */
 export interface SealedForms {
   readonly sealedSecret: string
-  /** The secret before the last rotation, also after the overlap; null before the first rotation. */
+  /** The secret before the last rotation, until it is erased after the overlap; null before the first rotation. */
   readonly previousSealedSecret: string | null
   readonly sealedHeaders: string | null
 }

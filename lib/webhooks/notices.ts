@@ -150,6 +150,8 @@ export interface NoticeStore {
    * once, by one process. A secret that is rotated again and a key with another expiry are claimed anew. Expired
    * secrets and keys, revoked keys and secrets of removed endpoints are left out.
    *
+   * Previous secrets whose overlap has ended are erased, up to the limit.
+   *
    * The same token again answers the same notices that still hold, and more up to the limit.
    */
   claimExpiring(request: ExpiryRequest): Promise<readonly ExpiryNotice[]>

@@ -60,7 +60,7 @@ export function readSignature(
       if (!isMatch) {
         throw new WebhookError(
           SIGNATURE_MISMATCH,
-          "no signature matches: the secret differs from the sender's, or the body was changed after signing",
+          `no signature matches: the secret differs from the sender's, or the body was changed after signing${hintOf(keys)}`,
         )
       }
       checkTime(Number(timestamp), toleranceSeconds, clock)
@@ -69,8 +69,28 @@ export function readSignature(
   }
 }
 
+/** Names what a secret that was copied wrongly shows of it. Only after a mismatch, because secrets are taken literally. */
+function hintOf(secrets: readonly string[]): string {
+  const hints = secrets.flatMap((secret, index) => {
+    const bare = secret.trim().replace(/^["'`\u2018\u201c]+|["'`\u2019\u201d]+$/g, '')
+    const faults = [
+      /[\s\p{Cc}\p{Cf}]/u.test(secret) && 'contains white space or unseen characters',
+      bare !== secret.trim() && 'is in quotes',
+      !bare.trimStart().startsWith('whsec_') && 'does not begin with whsec_',
+    ].filter((fault) => fault !== false)
+    const name = secrets.length === 1 ? 'the secret' : `secret ${index + 1} of ${secrets.length}`
+    return faults.length === 0 ? [] : [`; ${name} ${faults.join(', ')}`]
+  })
+  return hints.join('')
+}
+
 /** SHA-256 in hex. */
 const SIGNATURE = /^[0-9a-f]{64}$/i
+
+/** Number of `v1` that are compared: the sender gives one, two in an overlap. A stranger could send any number. */
+const SIGNATURES_MAX = 16
+/** Number of values of the header that are read, other schemes included. */
+const PARTS_MAX = 64
 
 interface SignatureHeader {
   readonly timestamp: string
@@ -83,7 +103,7 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
     throw new WebhookError(SIGNATURE_MISSING, 'the signature header is missing')
   }
   const [timestamp = '', ...otherTimes] = valuesOf(value, 't')
-  const signatures = valuesOf(value, 'v1')
+  const signatures = valuesOf(value, 'v1').slice(0, SIGNATURES_MAX)
   if (others.length > 0 || otherTimes.length > 0 || !/^\d+$/.test(timestamp) || !signatures.length) {
     throw new WebhookError(
       SIGNATURE_MALFORMED,
@@ -98,7 +118,7 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
  * ", ", and the second `t` must be seen.
  */
 function valuesOf(header: string, scheme: string): string[] {
-  const parts = header.split(',').map((part) => part.trim())
+  const parts = header.split(',', PARTS_MAX).map((part) => part.trim())
   return parts.filter((part) => part.startsWith(`${scheme}=`)).map((part) => part.slice(scheme.length + 1))
 }
 

@@ -121,3 +121,16 @@ test('export shows the records of one moment, so that an import takes them, what
   )
   assert.equal(JSON.parse(imported.stdout).added, 3)
 })
+
+test('export escapes the characters that are not seen, and the lines keep their values', async () => {
+  const owner = newOrganization()
+  const name = 'a\u0085b\u009bc\u007f\u202ed\u{e0041}'
+  await createPlatform(store).clients.create(owner, { name })
+  const { stdout } = await run('export', '--organization', owner, '--all')
+  assert.doesNotMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u)
+  const records = stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+  assert.equal(records.find(({ kind }) => kind === 'business')?.record.name, name)
+})

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { storeUnavailable } from '../../lib/base/errors.ts'
+import { visible } from '../../lib/base/visible-text.ts'
 import {
   formatDuration,
   formatMoment,
@@ -11,7 +12,12 @@ import {
 import { describeFailure } from '../../lib/cli/failure.ts'
 import { createProgress, formatBar } from '../../lib/cli/progress.ts'
 import { type Column, formatDetails, formatTable } from '../../lib/cli/table.ts'
-import { visible, widthOf, wrap } from '../../lib/cli/text.ts'
+import { describeExcerpt, widthOf, wrap } from '../../lib/cli/text.ts'
+
+test('the excerpt of an answer that is not UTF-8 is said to be so', () => {
+  assert.equal(describeExcerpt('\uFFFDPNG'), '(not UTF-8) \uFFFDPNG')
+  assert.equal(describeExcerpt('café'), 'café')
+})
 
 describe('durations and moments', () => {
   test('are read with their unit', () => {

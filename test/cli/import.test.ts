@@ -256,3 +256,10 @@ test('import reads what export prints: the export of the copy is the same', asyn
   assert.equal((await cliOn(database.url)('export', '-o', to)).stdout, stdout)
   assert.equal(jsonOf(await importing(stdout, '-o', from, '--json')).known, 8)
 })
+
+test('import quotes at most 200 characters of the name of an unknown field, and spells out what is not seen', async () => {
+  const record = { id: 'proj_x', ['x'.repeat(100_000)]: 1, 'a\u009bb': 1 }
+  const { stderr } = await importing(ndjson({ kind: 'project', record }), '--organization', newOrganization())
+  assert.match(stderr, /it has unknown fields: x{200}, a\\u\{9b\}b/)
+  assert.ok(stderr.length < 1000, String(stderr.length))
+})

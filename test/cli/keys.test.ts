@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
+import { SCOPES } from '../../lib/access/scopes.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
@@ -84,10 +85,36 @@ describe('keys', () => {
     assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
   })
 
+  test('create takes all for every scope', async () => {
+    const org = newOrganization()
+    const { id } = jsonOf(await run('keys', 'create', '--organization', org, '--scopes', 'all', '--json'))
+    const { data } = jsonOf(await run('keys', 'list', '--organization', org, '--json'))
+    assert.deepEqual([data[0].id, data[0].scopes], [id, SCOPES])
+  })
+
+  test('results spell out what is not seen, as JSON and for people, and notes do too', async () => {
+    const org = newOrganization()
+    const name = 'a\u009b31m\u202eb\u007f'
+    const { id } = jsonOf(
+      await run('keys', 'create', '--organization', org, '--scopes', 'all', '--json', '--name', name),
+    )
+    for (const flags of [['--json'], []]) {
+      const { stdout } = await run('keys', 'list', '--organization', org, ...flags)
+      assert.doesNotMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u)
+      if (flags.length > 0) assert.equal(JSON.parse(stdout).data[0].name, name)
+    }
+    const hostile = `${org}\u001b[31m\u009b`
+    const limited = await run('limits', 'set', '--organization', hostile, '--per-second', '5', '--burst', '5')
+    const renamed = await run('keys', 'rename', `${id}\u009b`, '--organization', org, '--name', 'b')
+    for (const { stdout, stderr } of [limited, renamed])
+      assert.doesNotMatch(stdout + stderr, /(?!\n)[\p{Cc}\p{Cf}]/u)
+    assert.match(limited.stdout, /\\u\{1b\}\[31m/)
+  })
+
   test('create refuses the same inputs as the settings, in one line', async () => {
     const args = ['keys', 'create', '--organization', 'org_1']
     assertFailed(
-      await run(...args, '--scopes', 'all'),
+      await run(...args, '--scopes', 'all,some'),
       2,
       /Cannot use --scopes because it must be one or more of clients:read/,
     )

@@ -64,6 +64,8 @@ describe('list()', () => {
     ['<https://evil.example/api/v1/clients?before=x>; rel="next"', 'leads to another origin'],
     ['<//evil.example/api/v1/clients>; rel="next"', 'leads to another origin'],
     ['<http://app.example/api/v1/clients>; rel="next"', 'leads to another origin'],
+    ['<https://ada:pw@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],
+    ['<//ada@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],
     ['<http://[>; rel="next"', 'is no URL'],
     ['<?limit=200>; rel="next"', 'leads back to a page that was read'],
     ['<>; rel="next"', 'leads back to a page that was read'],

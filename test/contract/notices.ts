@@ -160,6 +160,27 @@ function testRequests(harness: StoreHarness): void {
   )
 
   harness.test(
+    'claimExpiring() erases previous secrets whose overlap has ended, and no other, also where no notice is wanted',
+    async (t) => {
+      const tenant = await createExpecting(harness, t)
+      const [ended, open] = [await rotate(tenant, 60_000), await rotate(tenant, 2 * HOUR_MS)]
+      const previousOf = async (id: string) => {
+        const all = await tenant.store.endpoints.listSealed(10, { organizationId: tenant.id, endpointId: '' })
+        return all.find(({ endpointId }) => endpointId === id)?.previousSealedSecret
+      }
+      await tenant.letTimePass(61_000)
+      assert.equal(typeof (await previousOf(ended)), 'string')
+      await claimExpiring(tenant, { secretsWithinMs: null, apiKeysWithinMs: null })
+      assert.equal(await previousOf(ended), null)
+      assert.equal(typeof (await previousOf(open)), 'string')
+      assert.equal(
+        (await tenant.store.endpoints.get(tenant.id, open))?.previousSecretExpiresAt === null,
+        false,
+      )
+    },
+  )
+
+  harness.test(
     'claimExpiring() under the same token gives the same again, first of all, and then more',
     async (t) => {
       const tenant = await createExpecting(harness, t)

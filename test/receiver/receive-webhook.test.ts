@@ -181,6 +181,22 @@ describe('receiveWebhook() where a body parser runs first', () => {
       assert.equal((await post(url, BODY)).status, 204)
     })
 
+    test(`Express ${version}: kept bytes over maxBodyBytes are 413`, async (t) => {
+      const keep = (request: IncomingMessage, _: unknown, bytes: Buffer): void => {
+        Object.assign(request, { rawBody: version === 4 ? bytes : bytes.toString() })
+      }
+      const maxBodyBytes = Buffer.byteLength(BODY) - 1
+      for (const parser of [
+        framework.json({ verify: keep }),
+        framework.raw({ type: '*/*' }),
+        framework.text({ type: '*/*' }),
+      ]) {
+        const { url, outcomes } = await subscribe(t, { maxBodyBytes }, behind(parser))
+        assert.equal((await post(url, BODY)).status, 413)
+        assert.equal(outcomes[0]?.error?.code, 'webhook_too_large')
+      }
+    })
+
     test(`Express ${version}: names the remedy for express.json()`, async (t) => {
       const { url, outcomes } = await subscribe(t, {}, behind(framework.json()))
       assert.equal((await post(url, BODY)).status, 500)

@@ -4,6 +4,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { type PageRoute, ROUTES } from '../../lib/settings-page/routes.ts'
 import { ABILITIES } from '../../lib/settings-page.ts'
+import { claim, publish, record } from '../settings/_stores.ts'
 import { SENDER } from './_host.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
 import { type Seeded, screensOf, seed } from './_seed.ts'
@@ -165,4 +166,26 @@ test('a form of another origin is refused on every route, and nothing is changed
     }
   }
   assert.deepEqual(await stateOf(under), before)
+})
+
+test('without endpoints:read no screen shows the URL of an endpoint, but its description or id', async () => {
+  const under = await setUpSeeded()
+  const url = 'https://hooks.example.com/token-in-path?token=secret'
+  const { id } = await under.settings.endpoints.register(ORGANIZATION, { url })
+  await publish(under.store, ORGANIZATION, 'client.created')
+  const claimed = (await claim(under.store, ORGANIZATION)).filter(({ endpointId }) => endpointId === id)
+  await record(under.store, claimed, 'failed', { status: 301, reason: 'http_301', location: `${url}/` })
+  const open = (await under.get('/deliveries')).text
+  assert.match(open, /token-in-path/)
+  under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== 'endpoints:read') }
+  const { data } = await under.settings.deliveries.list(ORGANIZATION, { endpointId: id })
+  const paths = [...screensOf(under.seeded), `/deliveries/${data[0]?.id}`, `/audit?subject=${id}`]
+  for (const path of paths) {
+    const { text } = await under.get(path)
+    // The reference and the forms have examples of their own.
+    if (!path.startsWith('/reference')) assert.doesNotMatch(text, /hooks\.example|token-in-path/, path)
+  }
+  const { text } = await under.get('/deliveries')
+  assert.match(text, new RegExp(`<option value="${id}">${id}</option>`))
+  assert.match(text, /Billing/)
 })

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
 import { signWebhook } from '../../lib/webhooks/signature.ts'
 import type { WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { BASE, decode, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
@@ -61,7 +64,71 @@ test('POST /endpoints/new registers an endpoint, and shows the secret once with 
   assert.equal(module.isGenuine(body, headersOf('whsec_other'), secret), false)
   assert.equal(module.isGenuine(body, headersOf(secret, 1_700_000_000), secret), false)
   assert.equal(module.isGenuine(`${body} `, headersOf(secret), secret), false)
+  for (const header of WRONG_HEADERS)
+    assert.equal(
+      module.isGenuine(body, header === null ? {} : { 'x-service-signature': header }, secret),
+      false,
+    )
 })
+
+/** No header, and headers that are none of ours. */
+const WRONG_HEADERS = [
+  null,
+  '',
+  ',',
+  '=',
+  't',
+  't=',
+  'v1',
+  't=1',
+  't=x,v1=y',
+  'v1=aa',
+  't=é,v1=é',
+  `t=${'9'.repeat(5000)},v1`,
+  `t=${Math.floor(Date.now() / 1000)},v1=é`,
+]
+
+type Program = (code: string) => readonly [command: string, args: readonly string[]]
+
+/** Programs that call a sample of the page with the secret, the body and the header of the environment, and print the result. */
+const SAMPLES: Readonly<Record<string, Program>> = {
+  Python: (code: string) => [
+    'python3',
+    [
+      '-c',
+      `${code}\nimport os\nheaders = {"X-SERVICE-Signature": os.environ["HEADER"]} if "HEADER" in os.environ else {}\nprint(int(is_genuine(b"{}", headers, os.environ["SECRET"])))`,
+    ],
+  ],
+  PHP: (code: string) => [
+    'php',
+    [
+      '-r',
+      `error_reporting(E_ALL); set_error_handler(function ($number, $text) { throw new ErrorException($text); });\n${code.replace("file_get_contents('php://input')", "'{}'")}\nif (getenv('HEADER') !== false) $_SERVER['HTTP_X_SERVICE_SIGNATURE'] = getenv('HEADER');\necho (int) is_genuine(getenv('SECRET'));`,
+    ],
+  ],
+}
+
+for (const [language, program] of Object.entries(SAMPLES)) {
+  const isThere = spawnSync(language === 'PHP' ? 'php' : 'python3', ['--version']).status === 0
+  test(`the sample for ${language} accepts our signature, and throws at no header`, {
+    skip: !isThere && `no ${language}`,
+  }, async () => {
+    const under = setUp({ api: createBusinessApi(createMemoryStore(), { logger: false }) })
+    const { text } = await under.get('/reference/webhooks')
+    const [, code = ''] = new RegExp(`aria-label="${language}"><code>(.*?)</code>`, 's').exec(text) ?? []
+    const [command, args] = program(decode(code))
+    const secret = 'whsec_current'
+    const run = (header: string | null) => {
+      const { PATH } = process.env
+      const env = { PATH, SECRET: secret, ...(header !== null && { HEADER: header }) }
+      const { stdout, stderr } = spawnSync(command, args, { env, encoding: 'utf8' })
+      return stdout.trim() + stderr
+    }
+    assert.equal(run(signWebhook('{}', secret)), '1')
+    assert.equal(run(signWebhook('{}', 'whsec_other')), '0')
+    for (const header of WRONG_HEADERS) assert.equal(run(header), '0', String(header).slice(0, 50))
+  })
+}
 
 test('POST /endpoints/new sent twice registers once', async () => {
   const under = setUp()
@@ -151,6 +218,17 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   assert.equal(refused.status, 429)
   assert.match(refused.words, /has sent 10 tests within a minute/)
   assert.equal(requests.length, 10)
+})
+
+test('the excerpt of an answer that is not UTF-8 is said to be so, and that of another is not', async () => {
+  for (const [bodyExcerpt, isSaid] of [
+    ['\uFFFDPNG \uFFFD', true],
+    ['café', false],
+  ] as const) {
+    const under = setUp({ settings: { sender: createSender({ status: 500, bodyExcerpt }).sender } })
+    const { words } = await under.post(`/endpoints/${await register(under)}/test`, {})
+    assert.equal(/Not UTF-8 text: what could not be read is shown as \uFFFD/.test(words), isSaid)
+  }
 })
 
 test('POST /endpoints/:id/test shows where a redirect points', async () => {

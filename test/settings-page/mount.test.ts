@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
 import express from 'express'
 import { createBusinessApi } from '../../lib/index.ts'
@@ -232,4 +233,53 @@ test('texts, dates and numbers follow the access', async () => {
   assert.match((await under.get('/keys')).words, /No key|Name/)
   under.access = { ...EVERYTHING, locale: 'not a locale', timeZone: 'Mars/Olympus' }
   assert.match((await under.get('/keys')).text, /<html lang="en">/)
+})
+
+test('behind a pattern mount, a path that begins with another host leads to no other host, of the page or of the API', async (t) => {
+  const store = createMemoryStore()
+  const settings = createDeveloperSettings(store)
+  const page = createSettingsPage(settings, { authorize: () => EVERYTHING, logger: false })
+  const api = createBusinessApi(store, { logger: false })
+  const { key } = await settings.apiKeys.create(ORGANIZATION, {
+    name: 'Website',
+    scopes: ['clients:read', 'clients:write'],
+  })
+  for (const create of [express, express4]) {
+    const app = create()
+      .use(/.*\/settings/, page)
+      .use(/.*\/platform/, api)
+    const origin = await listen(t, app as never)
+    const ask = async (
+      path: string,
+      init: { method?: string; body?: string; headers?: Record<string, string> } = {},
+    ) => {
+      // Not fetch, which would take the host of the path for the host of the request.
+      const sent = httpRequest(`${origin}/`, { ...init, path })
+      const [response] = (await once(sent.end(init.body), 'response')) as [IncomingMessage]
+      return { headers: response.headers, status: response.statusCode, body: await text(response) }
+    }
+    for (const prefix of ['//evil.example', '/\\evil.example', '///evil.example', '/\\/evil.example']) {
+      const { body, status } = await ask(`${prefix}/settings/keys`)
+      assert.equal(status, 200, prefix)
+      const links = [...body.matchAll(/(?:href|src|action)="([^"]*)"/g)].map(([, link = '']) => link)
+      assert.ok(links.length > 5)
+      for (const link of links.filter((each) => !each.startsWith('data:')))
+        assert.equal(new URL(link, 'https://app.example').host, 'app.example', `${prefix} ${link}`)
+      const headers = { Authorization: `Bearer ${key}` }
+      for (const name of ['One', 'Two']) {
+        const body = JSON.stringify({ name })
+        await ask(`${prefix}/platform/api/v1/clients`, {
+          method: 'POST',
+          body,
+          headers: { ...headers, 'Content-Type': 'application/json', 'Content-Length': String(body.length) },
+        })
+      }
+      const list = await ask(`${prefix}/platform/api/v1/clients?limit=1`, { headers })
+      const [, next = ''] = /<([^>]*)>/.exec(String(list.headers.link)) ?? []
+      assert.equal(list.status, 200)
+      assert.equal(new URL(next, 'https://app.example/').host, 'app.example', next)
+      const document = await ask(`${prefix}/platform/openapi.json`)
+      assert.doesNotMatch(document.body, /"url":"(\/\/|\/\\)/)
+    }
+  }
 })

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import type { Access } from '../../lib/settings-page.ts'
+import { SENDER } from './_host.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
+import { screensOf, seed } from './_seed.ts'
 
 const FIELDS = { name: 'Website', scope: 'clients:read', expiry: 'never' } as const
 const CSP =
@@ -43,6 +48,9 @@ test('a form of another origin is refused and changes nothing', async () => {
     { Origin: 'https://evil.example', Host: 'app.example' },
     { Origin: 'https://app.example.evil.example', Host: 'app.example' },
     { Origin: 'not a url', Host: 'app.example' },
+    { Origin: 'http://app.example', Host: 'app.example' },
+    { Origin: 'https://app.example', Host: 'app.example', 'X-Forwarded-Proto': 'http' },
+    { Origin: 'http://app.example', Host: 'app.example', 'X-Forwarded-Proto': 'https, http' },
   ]
   const under = setUp()
   for (const headers of refused) {
@@ -54,6 +62,7 @@ test('a form of another origin is refused and changes nothing', async () => {
   for (const headers of [
     { 'Sec-Fetch-Site': 'same-origin' },
     { Origin: 'https://app.example', Host: 'app.example' },
+    { Origin: 'https://app.example', Host: 'app.example', 'X-Forwarded-Proto': 'https, http' },
   ]) {
     assert.equal((await under.post('/keys/new', FIELDS, headers)).status, 200, JSON.stringify(headers))
   }
@@ -180,4 +189,124 @@ test('a nonce of the access is on both tags and in the policy', async () => {
   assert.match(headers.get('content-security-policy') ?? '', /script-src 'self' 'nonce-abc123=='/)
   under.access = { ...EVERYTHING, nonce: `"><script>` }
   assert.equal((await under.get('/keys')).status, 500)
+})
+
+test('an authorize that never settles ends by the deadline as 503, told to onError, and the late answer changes nothing', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  for (const end of ['never', 'late', 'late failure']) {
+    let resolve: (access: Access) => void = () => {}
+    let reject: (error: Error) => void = () => {}
+    const promise = new Promise<Access>((resolved, rejected) => {
+      resolve = resolved
+      reject = rejected
+    })
+    const under = setUp({ authorize: () => promise })
+    const answer = under.post('/keys/new', FIELDS)
+    t.mock.timers.tick(5000)
+    const { status, words } = await answer
+    assert.equal(status, 503)
+    assert.match(words, /Nothing was changed/)
+    assert.match(String(under.errors), /'authorize' has not answered within 5000 ms/)
+    if (end === 'late') resolve(EVERYTHING)
+    if (end === 'late failure') reject(new Error('late'))
+    assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
+  }
+})
+
+/** Names of methods, and texts that are no ids. */
+const NO_IDS = [
+  'constructor',
+  '__proto__',
+  'toString',
+  'x'.repeat(64),
+  'x'.repeat(1000),
+  '\0',
+  '\ud800',
+  '-1',
+]
+
+test('an id that is none is 404 in a path and in a form, and a value named like a method never breaks a page', async () => {
+  const store = createMemoryStore()
+  const api = createBusinessApi(store, { logger: false })
+  const under = setUp({ store, api, settings: { sender: SENDER } })
+  const seeded = await seed(store, under.settings, ORGANIZATION)
+  const paths = [...new Set(screensOf(seeded).map((path) => path.split('?', 1)[0] ?? ''))]
+  const forms = { name: 'Website', scope: 'clients:read', expiry: 'never', wants: 'all', overlap: '24h' }
+  const url = 'https://hooks.example.com/'
+  for (const value of NO_IDS) {
+    const encoded = encodeURIComponent(value.toWellFormed())
+    for (const path of ['/keys', '/endpoints', '/deliveries', '/reference'])
+      assert.equal((await under.get(`${path}/${encoded}`)).status, 404, `${path}/${encoded}`)
+    for (const path of paths)
+      for (const name of [
+        'done',
+        'show',
+        'state',
+        'type',
+        'endpoint',
+        'event',
+        'period',
+        'action',
+        'subject',
+        'before',
+      ])
+        assert.equal(
+          (await under.get(`${path}?${name}=${encoded}`)).status,
+          200,
+          `${path}?${name}=${encoded}`,
+        )
+    for (const path of [
+      '/keys/new',
+      `/keys/${seeded.activeKey}/rotate`,
+      '/endpoints/new',
+      `/endpoints/${seeded.endpoint}/rotate`,
+    ]) {
+      const { status, text } = await under.post(path, { ...forms, url, id: value })
+      assert.ok(status === 404 || (value === '\0' && status < 500), `${path} ${value} ${status} ${text}`)
+    }
+  }
+  for (const path of ['/keys/new', `/keys/${seeded.activeKey}/edit`])
+    assert.equal((await under.post(path, { ...forms, name: 'a\0b' })).status, 422, path)
+  assert.deepEqual(under.errors, [])
+})
+
+test('an organization and an actor named like a method have every screen', async () => {
+  for (const name of ['constructor', '__proto__']) {
+    const store = createMemoryStore()
+    const under = setUp({
+      store,
+      api: createBusinessApi(store, { logger: false }),
+      settings: { sender: SENDER },
+    })
+    const seeded = await seed(store, under.settings, name, { name })
+    await under.settings.rateLimits.set(name, { perSecond: 5, burst: 5 }, { actor: name })
+    under.access = { organizationId: name, organizationName: name, actor: name, can: 'everything' }
+    for (const path of screensOf(seeded)) assert.equal((await under.get(path)).status, 200, path)
+  }
+})
+
+test('characters that are not seen are shown, and joiners of other scripts stay', async () => {
+  const under = setUp()
+  const unseen = [
+    '200e',
+    '200f',
+    '61c',
+    '202e',
+    '2066',
+    '200b',
+    '200c',
+    '200d',
+    'ad',
+    'feff',
+    '180e',
+    '115f',
+    'e0041',
+  ]
+  const name = unseen.map((hex) => `a${String.fromCodePoint(Number.parseInt(hex, 16))}b`).join(' ')
+  const { id } = await under.settings.apiKeys.create(ORGANIZATION, { name, scopes: ['clients:read'] })
+  const { words } = await under.get(`/keys/${id}`)
+  for (const hex of unseen) assert.ok(words.includes(`a⟨${hex.toUpperCase().padStart(4, '0')}⟩b`), hex)
+  const joined = '👩‍👧 می‌خواهم ❤️'
+  const other = await under.settings.apiKeys.create(ORGANIZATION, { name: joined, scopes: ['clients:read'] })
+  assert.ok((await under.get(`/keys/${other.id}`)).words.includes(joined))
 })

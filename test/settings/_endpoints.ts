@@ -8,7 +8,7 @@ import { claim, newOrganization, publish, record } from './_stores.ts'
 export const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 export const DAY_MS = 24 * 60 * 60 * 1000
 export const KEY = randomBytes(32)
-export const URL = 'https://hooks.example.com/business?from=é#x'
+export const URL = 'https://hooks.example.com/business?from=%C3%A9#x'
 export const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
 /** Makes a function that sets a new organization up, without name lookups. */

@@ -111,9 +111,33 @@ describeOnEveryStore((open) => {
     test('localDevelopment lets a development host in', async () => {
       const { store, organizationId } = setUp()
       const { endpoints } = createDeveloperSettings(store, { secretKeys: [KEY], localDevelopment: true })
-      for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000', 'https://10.1.2.3/']) {
+      for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000/', 'https://10.1.2.3/']) {
         assert.equal((await endpoints.register(organizationId, { url })).url, url)
       }
+    })
+
+    test('a URL is stored as parsed, on registration and on update', async () => {
+      const { store, organizationId } = setUp()
+      const { endpoints } = createDeveloperSettings(store, { secretKeys: [KEY], localDevelopment: true })
+      const { id } = await endpoints.register(organizationId, { url: 'https://10.0.0.1/' })
+      const typed: Record<string, string> = {
+        'http:10.1.2.3': 'http://10.1.2.3/',
+        'http:\\\\10.1.2.3\\a': 'http://10.1.2.3/a',
+        'HTTPS://LOCALHOST:443/a/../b': 'https://localhost/b',
+        'http://0x7f.1/é': 'http://127.0.0.1/%C3%A9',
+        'http:///127.0.0.1/': 'http://127.0.0.1/',
+      }
+      for (const [url, stored] of Object.entries(typed)) {
+        assert.equal((await endpoints.register(organizationId, { url })).url, stored)
+        assert.equal((await endpoints.update(organizationId, id, { url })).url, stored)
+      }
+      const long = `https://localhost/${'é'.repeat(1000)}`
+      await assertRefused(
+        endpoints.update(organizationId, id, { url: long }),
+        INVALID_INPUT,
+        'Cannot update a webhook endpoint',
+        /url must be/,
+      )
     })
 
     test('the sender judges at registration, unless the settings have rules', async () => {
@@ -128,7 +152,7 @@ describeOnEveryStore((open) => {
 
     test('allowPrivateNetworks and allowHttp let a development host in', async () => {
       const { settings, organizationId } = setUp({ allowHttp: true })
-      for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000', 'https://10.1.2.3/']) {
+      for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000/', 'https://10.1.2.3/']) {
         assert.equal((await settings.endpoints.register(organizationId, { url })).url, url)
       }
     })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import Stripe from 'stripe'
+import { verifyWebhook as verifyOnWebCrypto } from '../../lib/client.ts'
 import {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,
@@ -143,6 +144,49 @@ describe('verifyWebhook()', () => {
     const padded = header.replace('t=', 't=0')
     assert.equal(refusalOf(BODY, padded, CURRENT, atSending), SIGNATURE_MISMATCH)
     assert.equal(refusalOf(BODY, header, 'whsec_other', atSending), SIGNATURE_MISMATCH)
+  })
+
+  test('verifyWebhook() names what a wrongly copied secret shows, only after a mismatch and without the secret', async () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    const cases: readonly [secrets: string | string[], hint: RegExp | null][] = [
+      [`${CURRENT}\n`, /; the secret contains white space or unseen characters$/],
+      [` ${CURRENT}`, /; the secret contains white space or unseen characters$/],
+      [`whsec_\u200bcurrent`, /; the secret contains white space or unseen characters$/],
+      [`"${CURRENT}"`, /; the secret is in quotes$/],
+      [`'${CURRENT}' `, /; the secret contains white space or unseen characters, is in quotes$/],
+      [`\u201c${CURRENT}\u201d`, /; the secret is in quotes$/],
+      ['current', /; the secret does not begin with whsec_$/],
+      ['"current"', /; the secret is in quotes, does not begin with whsec_$/],
+      [['whsec_other', 'current'], /signing; secret 2 of 2 does not begin with whsec_$/],
+      ['whsec_other', /after signing$/],
+    ]
+    for (const [secrets, hint] of cases) {
+      const verifiers = [verifyWebhook, verifyOnWebCrypto]
+      for (const verify of verifiers) {
+        const error = await Promise.resolve()
+          .then(() => verify(BODY, header, secrets, atSending))
+          .then(
+            () => assert.fail('accepted'),
+            (reason: unknown) => reason,
+          )
+        assert.ok(error instanceof WebhookError && error.code === SIGNATURE_MISMATCH, inspect(error))
+        assert.match(error.message, hint ?? /./)
+        assert.doesNotMatch(error.message, /current|other/)
+      }
+      // Taken literally: the same secret verifies what it has signed.
+      verifyWebhook(BODY, signWebhook(BODY, secrets, SENT_AT), secrets, atSending)
+    }
+  })
+
+  test('verifyWebhook() compares the first sixteen v1 at most, however many are sent', async () => {
+    const right = `v1=${CURRENT_HEX}`
+    const wrong = (count: number): string => `v1=${'0'.repeat(64)},`.repeat(count)
+    verifyWebhook(BODY, `t=${SENT_AT},${wrong(15)}${right}`, CURRENT, atSending)
+    for (const count of [16, 200_000]) {
+      const header = `t=${SENT_AT},${wrong(count)}${right}`
+      assert.equal(refusalOf(BODY, header, CURRENT, atSending), SIGNATURE_MISMATCH)
+      await assert.rejects(verifyOnWebCrypto(BODY, header, CURRENT, atSending), { code: SIGNATURE_MISMATCH })
+    }
   })
 
   test('verifyWebhook() says that there is no header', () => {

@@ -1,6 +1,7 @@
 import { isStoreUnavailable } from '../../base/errors.ts'
 import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
 import { type AttemptTrace, channels } from '../../base/tracing.ts'
+import { visible } from '../../base/visible-text.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
 import { createDeliverySlots } from '../../delivery/slots.ts'
@@ -21,7 +22,6 @@ import type { Session } from '../session.ts'
 import { openShards } from '../shards.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
-import { visible } from '../text.ts'
 
 /** The delivery loop as a process. */
 export const deliver: Command = defineCommand({

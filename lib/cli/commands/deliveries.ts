@@ -7,7 +7,7 @@ import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
 import { choice, choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
-import { visibleLines } from '../text.ts'
+import { describeExcerpt, visibleLines } from '../text.ts'
 import { cancel } from './cancellation.ts'
 import { recover, redeliver } from './recovery.ts'
 
@@ -110,7 +110,7 @@ const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
   { title: 'FIRST BYTE', value: ({ firstByteMs }) => formatPart(firstByteMs) },
   {
     title: 'BODY',
-    value: ({ bodyExcerpt }) => bodyExcerpt.replaceAll(/\s+/g, ' ').slice(0, 200),
+    value: ({ bodyExcerpt }) => describeExcerpt(bodyExcerpt).replaceAll(/\s+/g, ' ').slice(0, 200),
   },
 ]
 

@@ -1,4 +1,5 @@
 import { MISSING_PRIVILEGE } from '../../base/errors.ts'
+import { visible } from '../../base/visible-text.ts'
 import type { Inspector } from '../../postgres/schema/inspector.ts'
 import {
   type Check,
@@ -19,7 +20,7 @@ import { withInspector } from '../database.ts'
 import { codeOf, describeFailure, Failure } from '../failure.ts'
 import { readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
-import { formatPairs, visible } from '../text.ts'
+import { formatPairs } from '../text.ts'
 import { isReadable } from './status.ts'
 
 /** Judges how things stand. */

@@ -16,6 +16,7 @@ import { formatDuration } from '../durations.ts'
 import { Failure } from '../failure.ts'
 import { readSecretKeys } from '../sealing.ts'
 import { formatDetails } from '../table.ts'
+import { describeExcerpt } from '../text.ts'
 
 /** Sends an example of an event to an endpoint. */
 export const test: Command = defineCommand({
@@ -73,7 +74,7 @@ function describeResult(result: TestResult, width: number): string {
     ['Connect', formatPart(connectMs)],
     ['TLS', formatPart(tlsMs)],
     ['First byte', formatPart(firstByteMs)],
-    ['Body', bodyExcerpt === '' ? null : bodyExcerpt],
+    ['Body', bodyExcerpt === '' ? null : describeExcerpt(bodyExcerpt)],
   ] as const
   return formatDetails(details, width)
 }

@@ -11,6 +11,7 @@ import { writeResult } from '../output.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 import { readSettingsLines, SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
+import { visibleJson } from '../text.ts'
 
 /** The number of records that a statement reads and a write prints. */
 const PAGE_SIZE = 500
@@ -81,7 +82,7 @@ function createTally(session: Session): Tally {
   return {
     begin: (kind) => void counts.set(kind, 0),
     async print(kind, lines) {
-      const text = lines.map((line) => `${line}\n`).join('')
+      const text = lines.map((line) => `${visibleJson(line)}\n`).join('')
       if (text !== '' && !(await writeResult(stdout, text))) return false
       counts.set(kind, (counts.get(kind) ?? 0) + lines.length)
       total += lines.length

@@ -1,5 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { SCOPES } from '../../access/scopes.ts'
+import { SCOPES, type Scope } from '../../access/scopes.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import {
   actor,
@@ -23,14 +23,20 @@ const maxApiKeys: Flag<number | undefined> = maxFlag(
   'keys in force that the organization may have; default: 100',
 )
 
+const someScopes = choices('a,b', 'what the key may do, at least one scope; all: every scope', SCOPES)
+const scopesFlag: Flag<readonly Scope[] | undefined> = {
+  ...someScopes,
+  read: (texts, source) => (texts[0]?.trim() === 'all' ? SCOPES : someScopes.read(texts, source)),
+}
+
 const create: Command = defineCommand({
   name: 'create',
   summary: 'makes an API key',
   about: `Prints the key, only once: only a digest is stored, and nothing can bring the key back.
-Scopes: ${SCOPES.join(', ')}.`,
+Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
   flags: {
     organization,
-    scopes: required(choices('a,b', 'what the key may do, at least one scope', SCOPES)),
+    scopes: required(scopesFlag),
     name: text('NAME', "a name for people; default: 'Command line'"),
     expires: parsed(
       'WHEN',

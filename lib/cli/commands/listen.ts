@@ -1,3 +1,4 @@
+import { visible } from '../../base/visible-text.ts'
 import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import {
@@ -24,7 +25,6 @@ import { choices, required, text, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
-import { visible } from '../text.ts'
 
 /** Forwards the events of an organization to a program on this machine. */
 export const listen: Command = defineCommand({

@@ -1,4 +1,5 @@
 import { type Logger, mutedLogger } from '../../base/log.ts'
+import { visible } from '../../base/visible-text.ts'
 import { migrate } from '../../postgres/schema/migrate.ts'
 import {
   readMigrations,
@@ -12,7 +13,6 @@ import { parseDuration } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import type { Session } from '../session.ts'
-import { visible } from '../text.ts'
 
 /** Brings the schema up to date. */
 export const migrateCommand: Command = defineCommand({

@@ -1,3 +1,4 @@
+import { visible } from '../../base/visible-text.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'
@@ -6,7 +7,6 @@ import { Failure, UsageError } from '../failure.ts'
 import { text, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
-import { visible } from '../text.ts'
 
 const deleteOrganization: Command = defineCommand({
   name: 'delete',

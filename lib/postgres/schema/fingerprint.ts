@@ -338,6 +338,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
+    'function erase_ended_secrets(part_limit integer)': '7fcc5a77c16a',
     'function event_subjects()': 'a90e3cfc6b01',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',

@@ -259,7 +259,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       update: ['retention_ms', 'cursor', 'second_cursor', 'second_pass_at', 'purged_at', 'paused_until'],
     },
   },
-  functions: ['make_days', 'make_days_ahead', 'purge_days', 'late_day_ms'],
+  functions: ['make_days', 'make_days_ahead', 'purge_days', 'late_day_ms', 'erase_ended_secrets'],
 })
 
 /** For the deletion of organizations, and of personal values of a business. */

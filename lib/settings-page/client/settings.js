@@ -15,6 +15,10 @@ function say(text) {
   status.textContent = text ?? ''
 }
 
+/** Returns whether a page is of another organization: the session has changed in another tab. @type {(page: Document) => boolean} */
+const isForeign = (page) =>
+  page.querySelector('[data-status]')?.getAttribute('data-organization') !== words.organization
+
 // --- What every new content gets ---
 
 /** @type {(root: ParentNode) => void} */
@@ -170,7 +174,7 @@ async function ask(link) {
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
     const question = page.querySelector('.ba-question')
     const heading = page.querySelector('h1')
-    if (!answer.ok || !question || !heading) return location.assign(link.href)
+    if (!answer.ok || isForeign(page) || !question || !heading) return location.assign(link.href)
     const dialog = document.createElement('dialog')
     const title = document.createElement('h2')
     title.textContent = heading.textContent
@@ -289,6 +293,7 @@ setInterval(async () => {
   const answer = await fetch(url).catch(() => null)
   if (!answer?.ok || location.href !== url) return
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
+  if (isForeign(page)) return location.reload()
   const next = page.querySelector('[data-live]')
   if (!next || !live.isConnected || live.contains(document.activeElement)) return
   live.replaceWith(document.adoptNode(next))

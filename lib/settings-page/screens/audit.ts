@@ -1,6 +1,7 @@
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/audit.ts'
 import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
+import type { Page } from '../../base/page.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
@@ -104,11 +105,19 @@ ${periodFields(context, filter)}${
 
 // --- Entries ---
 
+/** Reads the newest audit entries of one subject. */
+export function recentChanges(
+  { settings, access }: Pick<Context, 'settings' | 'access'>,
+  subjectId: string,
+): Promise<Page<AuditEntry>> {
+  return settings.audit.list(access.organizationId, { subjectId, limit: 10 })
+}
+
 /** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
-  const { settings, access, t, link } = context
+  const { access, t, link } = context
   if (!access.can('audit:read')) return null
-  const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
+  const { data, next } = await recentChanges(context, subjectId)
   if (data.length === 0) return null
   return html`<h2 id="changes">${t`Changes`}</h2>
 ${entryList(context, data, null)}
@@ -194,12 +203,13 @@ function subjectOf(
   names: ReadonlyMap<string, string>,
 ): Content {
   const [kind] = subjectId.split('_', 1)
-  const paths: Readonly<Record<string, readonly [path: string, isSeen: boolean]>> = {
-    key: ['/keys', access.can('keys:read')],
-    we: ['/endpoints', access.can('endpoints:read')],
-    dlv: ['/deliveries', access.can('deliveries:read')],
-  }
-  const [path, isSeen] = paths[kind ?? ''] ?? []
+  // A map, because the subject may be an organization, whose id may be the name of a method.
+  const paths = new Map<string | undefined, readonly [path: string, isSeen: boolean]>([
+    ['key', ['/keys', access.can('keys:read')]],
+    ['we', ['/endpoints', access.can('endpoints:read')]],
+    ['dlv', ['/deliveries', access.can('deliveries:read')]],
+  ])
+  const [path, isSeen] = paths.get(kind) ?? []
   if (path === undefined) return null
   const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
   const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)

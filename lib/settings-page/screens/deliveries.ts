@@ -17,7 +17,7 @@ import {
   deliveryState,
   stateText,
 } from './delivery-words.ts'
-import { nameOf } from './endpoint-words.ts'
+import { nameFor } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
@@ -72,7 +72,7 @@ interface FilterField {
   /** The name in the URL and in forms. */
   readonly name: string
   label(t: Texts): string
-  choices?(t: Texts, endpoints: readonly WebhookEndpoint[]): readonly Choice[]
+  choices?(context: Context, endpoints: readonly WebhookEndpoint[]): readonly Choice[]
   readonly placeholder?: string
   /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
   read(text: string): readonly Filter[]
@@ -84,14 +84,14 @@ const FIELDS: readonly FilterField[] = [
   {
     name: 'state',
     label: (t) => t`State`,
-    choices: (t) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
+    choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
     isForListOnly: true,
   },
   {
     name: 'response',
     label: (t) => t`Response`,
-    choices: (t) =>
+    choices: ({ t }) =>
       DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
     read: (text) =>
       DELIVERY_RESPONSES.filter((response) => response === text).map((response) => ({ response })),
@@ -106,7 +106,8 @@ const FIELDS: readonly FilterField[] = [
   {
     name: 'endpoint',
     label: (t) => t`Endpoint`,
-    choices: (_, endpoints) => endpoints.map((one) => ({ value: one.id, text: nameOf(one).slice(0, 60) })),
+    choices: ({ access }, endpoints) =>
+      endpoints.map((one) => ({ value: one.id, text: [...nameFor(access, one)].slice(0, 60).join('') })),
     read: (text) => (readId(text) === '' ? [] : [{ endpointId: text }]),
   },
   {
@@ -152,7 +153,7 @@ function deliveryFilterForm(
     const field = { name, label: label(t) }
     const text = texts[name] ?? ''
     if (!choices) return input(field, { value: text, placeholder, spellcheck: 'false', size: 14 })
-    return select(field, [{ value: '', text: t`All` }, ...choices(t, endpoints)], text)
+    return select(field, [{ value: '', text: t`All` }, ...choices(context, endpoints)], text)
   }
   return filterForm(
     t,
@@ -176,8 +177,8 @@ export function deliveryTable(
   deliveries: readonly Delivery[],
   endpoints: readonly WebhookEndpoint[] | null,
 ): Html {
-  const { t, link, format } = context
-  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameOf(endpoint)]))
+  const { t, link, format, access } = context
+  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameFor(access, endpoint)]))
   const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Removed`
   return table<Delivery>(
     t`Deliveries`,

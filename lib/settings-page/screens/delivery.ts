@@ -1,6 +1,6 @@
 import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
 import type { DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
-import type { Context, Screen, ScreenPage } from '../context.ts'
+import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { type Content, exact, type Html, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { codeBlock } from '../views/copyable.ts'
@@ -25,7 +25,9 @@ export async function show(context: Context): Promise<ScreenPage> {
 }
 
 /** `/deliveries/:id/redeliver`. */
-export async function redeliver(context: Context): Promise<Screen> {
+export const redelivery: Act = { ask: show, act: redeliver }
+
+async function redeliver(context: Context): Promise<Screen> {
   const { settings, access, params, link, t } = context
   const id = params.id ?? ''
   try {
@@ -44,8 +46,10 @@ export async function redeliver(context: Context): Promise<Screen> {
 export const cancellation = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
-    const { id, type } = await find(context)
-    return confirmationPage(t, {
+    const delivery = await find(context)
+    const { id, type, state } = delivery
+    if (state !== 'pending') return showDelivery(context, delivery, null)
+    return confirmationPage(context, {
       title: t`Cancel this delivery?`,
       consequences: [t`The event ${type} will not be sent to this endpoint. You can send it again later.`],
       action: link(`/deliveries/${id}/cancel`),
@@ -123,7 +127,7 @@ ${codeBlock(t, pretty(body), t`The body of the event`)}
 ${await auditOf(context, id)}`
   const isOpen = state === 'pending' || state === 'sending'
   const acts = access.can('deliveries:write') && [
-    !isOpen && buttonForm(link(`/deliveries/${id}/redeliver`), t`Send again`),
+    !isOpen && buttonForm(context, link(`/deliveries/${id}/redeliver`), t`Send again`),
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
   ]
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
@@ -150,7 +154,7 @@ function pretty(body: string): string {
 
 /** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
 export function attemptFacts(
-  { t, format }: Context,
+  { t, format, access }: Context,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
 ): Html {
   const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
@@ -163,7 +167,8 @@ export function attemptFacts(
   const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
   return html`${facts([
     [t`Answer`, answerText(t, status, error)],
-    location === null ? null : [t`Redirects to`, location],
+    // A redirect mostly repeats the endpoint's own URL.
+    location === null || !access.can('endpoints:read') ? null : [t`Redirects to`, location],
     [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
-  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}`
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not UTF-8 text: what could not be read is shown as ${'\uFFFD'}.`}</p>`}`
 }

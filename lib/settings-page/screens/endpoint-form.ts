@@ -1,9 +1,12 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
+import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { alreadyMade } from '../views/already-made.ts'
+import { type Compared, comparison } from '../views/comparison.ts'
 import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
@@ -15,6 +18,7 @@ import {
   judgeWish,
   patchOf,
   readWish,
+  rebased,
   TEXT_FIELDS,
   wishOf,
 } from './endpoint-wish.ts'
@@ -62,7 +66,10 @@ export const change = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, params } = context
     const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
-    return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
+    if (!context.isStale) return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
+    const wish = rebased(readWish(context), endpoint)
+    const page = showForm(context, wish, {}, nameOf(endpoint))
+    return { ...page, content: [comparison(context.t, comparedOf(context.t, endpoint, wish)), page.content] }
   },
 
   async act(context: Context): Promise<Screen> {
@@ -83,6 +90,38 @@ export const change = {
       return showForm(context, wish, problemsOf(error, context), nameOf(endpoint))
     }
   },
+
+  async isDone(context: Context): Promise<boolean> {
+    const { settings, access, params, t } = context
+    const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    return comparedOf(t, endpoint, readWish(context)).every(([, present, yours]) => present === yours)
+  },
+}
+
+function inOrder(types: readonly EventType[]): string {
+  return EVENT_TYPES.filter((type) => types.includes(type)).join(', ')
+}
+
+/** The values of a sent form beside the present values of the endpoint. */
+function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): readonly Compared[] {
+  const { types, headerNames } = endpoint
+  const all = t`All events, also types to come`
+  const marks = new Map([
+    ['replace', t`Replace its value`],
+    ['remove', t`Remove`],
+  ])
+  const headers = [
+    ...wish.known.map(({ name, act }) => (marks.has(act) ? `${name} (${marks.get(act)})` : name)),
+    ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
+  ]
+  return [
+    ...TEXT_FIELDS.map(({ name, label, textOf, toChoice }): Compared => {
+      const wished = { ...endpoint, ...toChoice(wish.texts[name] ?? '') }
+      return [label(t), textOf(endpoint), textOf(wished)]
+    }),
+    [t`Events`, types === null ? all : inOrder(types), wish.wants === 'all' ? all : inOrder(wish.types)],
+    [t`Headers`, headerNames.join(', '), headers.join(', ')],
+  ]
 }
 
 /** The signing secret, shown once, with code that verifies webhooks. */
@@ -104,7 +143,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
       url: t`Your organization has as many endpoints, or the endpoint as many headers, as it may. Remove some.`,
     }
   }
-  if (error.code !== INVALID_INPUT) throw error
+  if (error.code !== INVALID_INPUT || error.fields.includes('id')) throw error
   const known: Problems = {
     url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
     headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,
@@ -122,6 +161,7 @@ function showForm(context: Context, wish: EndpointWish, problems: Problems, name
   const isRefused = Object.keys(problems).length > 0
   const content = html`${problemSummary(isNew ? t`The endpoint was not added` : t`Nothing was changed`, problems)}
 ${form(
+  context,
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
   isNew ? { id: wish.id } : {},
   html`${TEXT_FIELDS.map(({ name: field, label, hint, attributes: all }) =>

@@ -15,7 +15,7 @@ export const disabling = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
     const { id, name, waiting } = await findWithWaiting(context)
-    return confirmationPage(t, {
+    return confirmationPage(context, {
       title: t`Disable ${name}?`,
       consequences: [
         waiting,
@@ -33,6 +33,9 @@ export const disabling = {
     })
     return { location: link(`/endpoints/${id}`, { done: 'disable' }) }
   },
+
+  isDone: async ({ settings, access, params }: Context): Promise<boolean> =>
+    (await settings.endpoints.get(access.organizationId, params.id ?? '')).state === 'disabled',
 }
 
 /** `/endpoints/:id/remove`. */
@@ -40,7 +43,7 @@ export const removal = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
     const { id, name, waiting } = await findWithWaiting(context)
-    return confirmationPage(t, {
+    return confirmationPage(context, {
       title: t`Remove ${name}?`,
       consequences: [
         waiting,
@@ -65,6 +68,7 @@ export const secretRotation = {
     const { id, name } = await find(context)
     const content = html`<p class="ba-lead">${t`A new secret signs from now on. For the overlap the old one signs too, so that no event is refused while you change over: your program accepts a webhook if either signature is right.`}</p>
 ${form(
+  context,
   link(`/endpoints/${id}/rotate`),
   { id: newId('chg') },
   radios({ name: 'overlap', label: t`How long does the old secret sign too?` }, overlapChoices(t), '24h'),
@@ -83,7 +87,7 @@ ${form(
     const changeId = textOf(form, 'id')
     const { id, name } = await find(context)
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
-      return confirmationPage(t, {
+      return confirmationPage(context, {
         title: t`Rotate the signing secret now?`,
         consequences: [
           t`Without an overlap ${name} refuses every event until its program knows the new secret. Refused events are sent again for some minutes, then they fail.`,
@@ -103,6 +107,12 @@ ${form(
       if (made) return made
       throw error
     }
+  },
+
+  async isDone({ settings, access, params, form }: Context): Promise<boolean> {
+    const filter = { subjectId: params.id ?? '', action: 'endpoint.secret_rotated', limit: 1 } as const
+    const { data } = await settings.audit.list(access.organizationId, filter)
+    return data[0]?.details.changeId === textOf(form, 'id')
   },
 }
 

@@ -28,7 +28,7 @@ export const TEXT_FIELDS: readonly TextField[] = [
     hint: (t) => t`Where events are sent to: https, and reachable from the internet`,
     attributes: { type: 'url', maxlength: 2048, autocomplete: 'off', required: true },
     textOf: ({ url }) => url,
-    toChoice: (url) => ({ url }),
+    toChoice: (url) => ({ url: URL.canParse(url) ? new URL(url).href : url }),
     judge: (t, text) => (URL.canParse(text) ? null : t`Give a whole URL, as https://example.com/webhooks`),
   },
   {
@@ -123,6 +123,15 @@ export function readWish({ form }: Context): EndpointWish {
       .map((name, index) => ({ name: name.trim(), value: values[index]?.trim() ?? '' }))
       .filter(({ name, value }) => name !== '' || value !== ''),
   }
+}
+
+/** A sent form with the headers that the endpoint has now. */
+export function rebased(wish: EndpointWish, { id, headerNames }: WebhookEndpoint): EndpointWish {
+  const known = headerNames.map(
+    (name) => wish.known.find((each) => each.name === name) ?? { name, act: 'keep', value: '' },
+  )
+  const gone = wish.known.filter(({ name, act }) => act === 'replace' && !headerNames.includes(name))
+  return { ...wish, id, known, added: [...gone, ...wish.added] }
 }
 
 /** The changes of headers that a form asks for. */

@@ -1,5 +1,6 @@
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { ResolvedAccess } from '../access.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
@@ -7,6 +8,11 @@ import { badge } from '../views/badge.ts'
 /** Names an endpoint for people: by the description, else by the URL. */
 export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {
   return description || url
+}
+
+/** Names an endpoint for a person: without the ability to see endpoints by the id, because a URL may hold a token. */
+export function nameFor(access: ResolvedAccess, endpoint: WebhookEndpoint): string {
+  return access.can('endpoints:read') ? nameOf(endpoint) : endpoint.description || endpoint.id
 }
 
 /** The state of an endpoint as a word. */

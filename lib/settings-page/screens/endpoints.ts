@@ -1,8 +1,8 @@
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
 import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
-import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
-import type { Context, Screen, ScreenPage, Show } from '../context.ts'
+import type { EndpointState, WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf } from '../form-values.ts'
 import { type Content, html } from '../html.ts'
 import { facts } from '../views/facts.ts'
@@ -60,7 +60,9 @@ export async function show(context: Context): Promise<ScreenPage> {
 }
 
 /** `/endpoints/:id/test`: sends a test and shows its result. */
-export async function sendTest(context: Context): Promise<ScreenPage> {
+export const testing: Act = { ask: show, act: sendTest }
+
+async function sendTest(context: Context): Promise<ScreenPage> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
   const options = { type, actor: access.actor }
@@ -76,10 +78,14 @@ export async function sendTest(context: Context): Promise<ScreenPage> {
 }
 
 /** Acts that need no question first, because another act undoes each. */
-export const moves = { pause: move('pause'), resume: move('resume'), enable: move('enable') } as const
+export const moves = {
+  pause: move('pause', 'paused'),
+  resume: move('resume', 'enabled'),
+  enable: move('enable', 'enabled'),
+} as const
 
-function move(verb: 'pause' | 'resume' | 'enable'): Show {
-  return async (context): Promise<Screen> => {
+function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
+  const act = async (context: Context): Promise<Screen> => {
     const { settings, access, params, link, t } = context
     const id = params.id ?? ''
     try {
@@ -91,6 +97,7 @@ function move(verb: 'pause' | 'resume' | 'enable'): Show {
       return { ...(await showEndpoint(context, await find(context), notice('wait', text))), status: 409 }
     }
   }
+  return { ask: show, act, isDone: async (context) => (await find(context)).state === to }
 }
 
 async function find({ settings, access, params }: Context): Promise<WebhookEndpoint> {
@@ -135,9 +142,9 @@ ${deliveries}
 ${changes}`
   const acts = mayWrite && [
     buttonLink(link(`/endpoints/${id}/edit`), t`Change`),
-    endpoint.state === 'enabled' && buttonForm(link(`/endpoints/${id}/pause`), t`Pause`),
-    endpoint.state === 'paused' && buttonForm(link(`/endpoints/${id}/resume`), t`Resume`),
-    endpoint.state === 'disabled' && buttonForm(link(`/endpoints/${id}/enable`), t`Enable`),
+    endpoint.state === 'enabled' && buttonForm(context, link(`/endpoints/${id}/pause`), t`Pause`),
+    endpoint.state === 'paused' && buttonForm(context, link(`/endpoints/${id}/resume`), t`Resume`),
+    endpoint.state === 'disabled' && buttonForm(context, link(`/endpoints/${id}/enable`), t`Enable`),
   ]
   return {
     title: nameOf(endpoint),
@@ -171,8 +178,8 @@ function doneNotice({ query, t }: Context): Content {
     enable: t`The endpoint is enabled. Skipped deliveries stay skipped until you send them again.`,
     disable: t`The endpoint is disabled: its events are recorded and skipped.`,
   }
-  const text = texts[query.get('done') ?? '']
-  return text === undefined ? null : notice('good', text)
+  const done = query.get('done') ?? ''
+  return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')
 }
 
 /** @param hasChanges whether the page lists who changed the endpoint */
@@ -189,12 +196,14 @@ function trouble(context: Context, endpoint: WebhookEndpoint, hasChanges: boolea
   return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
 }
 
-function testForm({ settings, t, link }: Context, { id, types }: WebhookEndpoint): Content {
+function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
+  const { settings, t, link } = context
   if (!settings.capabilities.tests) return null
   const offered = types ?? EVENT_TYPES
   return html`<h2>${t`Send a test`}</h2>
 <p class="ba-lead">${t`One example event, signed as every other. It is in no log, and counts neither for nor against the endpoint.`}</p>
 ${form(
+  context,
   link(`/endpoints/${id}/test`),
   {},
   select(

@@ -1,6 +1,7 @@
 import {
   ALREADY_EXISTS,
   BusinessApiError,
+  INVALID_INPUT,
   INVALID_STATE,
   LIMIT_REACHED,
   NOT_FOUND,
@@ -16,6 +17,9 @@ export interface FailedRequest {
   readonly requestId: string
   readonly method: string
 }
+
+/** The reason for refusing a change of a key that may do more than the person may grant. */
+export const BEYOND_GRANT = 'scopes beyond the grant'
 
 /** The page for an error of any kind. The words come from the error's code, never from its message. */
 export function showFailure(
@@ -42,7 +46,9 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
         t`Not allowed`,
         error instanceof Refusal && error.message === 'another origin'
           ? t`The form came from another site, so nothing was changed. Open this page again and repeat the step here.`
-          : t`You are not allowed to do this. Ask an administrator of your organization.`,
+          : error instanceof Refusal && error.message === BEYOND_GRANT
+            ? t`This key has permissions that you can't grant. Nothing was changed. Ask an administrator of your organization.`
+            : t`You are not allowed to do this. Ask an administrator of your organization.`,
       )
     case 404:
       return page(status, t`Not found`, t`There is nothing at this address. It may have been removed.`)
@@ -62,7 +68,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
       return page(
         status,
         t`Temporarily unavailable`,
-        method === 'POST'
+        method === 'POST' && isKnown
           ? t`The change may have been made: check the list before you try again.`
           : t`Nothing was changed. Try again in a moment.`,
       )
@@ -70,7 +76,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
       return page(
         status,
         t`Something went wrong`,
-        method === 'POST'
+        method === 'POST' && isKnown
           ? t`The change may have been made: check the list before you try again.`
           : t`Try again. If this happens again, give the request's name below to the operator.`,
       )
@@ -94,6 +100,9 @@ const STATUSES: Readonly<Record<string, number>> = {
 }
 
 function statusOf(error: unknown): number {
+  // Every input comes from a form. An id that is none names nothing.
+  if (error instanceof BusinessApiError && error.code === INVALID_INPUT)
+    return error.fields.some((field) => /id$/i.test(field)) ? 404 : 400
   const status = error instanceof BusinessApiError ? STATUSES[error.code] : undefined
   return status ?? toRefusal(error).status
 }

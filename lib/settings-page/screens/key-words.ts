@@ -1,5 +1,6 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES, type Scope } from '../../access/scopes.ts'
+import { isStorable } from '../../base/fields.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
@@ -11,7 +12,7 @@ export const NAME_MAX = 100
 
 /** Returns the fault of a key's name; null for a name that can be used. */
 export function keyNameProblem(t: Texts, name: string): string | null {
-  const isRight = name !== '' && [...name].length <= NAME_MAX
+  const isRight = name !== '' && [...name].length <= NAME_MAX && isStorable(name)
   return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
 }
 

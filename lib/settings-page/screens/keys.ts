@@ -1,9 +1,11 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
+import { Refusal } from '../../http/refusal.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
+import { comparison } from '../views/comparison.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { facts } from '../views/facts.ts'
 import { form, input, type Problems, problemSummary, radios } from '../views/form.ts'
@@ -11,6 +13,7 @@ import { buttonLink, questionLink, quietLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { table } from '../views/table.ts'
 import { auditOf } from './audit.ts'
+import { BEYOND_GRANT } from './failure.ts'
 import { keyNameProblem, keyState, NAME_MAX, scopeText } from './key-words.ts'
 import { showSecret } from './new-key.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
@@ -67,9 +70,10 @@ export async function show(context: Context): Promise<ScreenPage> {
   const { t, access, link, now, query } = context
   const key = await find(context)
   const mayAct = access.can('keys:write') && endOfKey(key, now) === null
+  const mayGrant = access.mayGrant(key.scopes)
   const acts = access.can('keys:write') && [
-    buttonLink(link(`/keys/${key.id}/edit`), t`Rename`),
-    mayAct && key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
+    mayGrant && buttonLink(link(`/keys/${key.id}/edit`), t`Rename`),
+    mayAct && mayGrant && key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
     mayAct && questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
   ]
   const done = query.get('done')
@@ -87,7 +91,7 @@ export const revocation = {
     const key = await find(context)
     const { id, name, lastUsedAt } = key
     if (key.revokedAt !== null) return ended(context, key)
-    return confirmationPage(t, {
+    return confirmationPage(context, {
       title: t`Revoke ${name}?`,
       consequences: [
         lastUsedAt ? html`${t`Last used:`} ${format.time(lastUsedAt)}.` : t`The key was never used.`,
@@ -111,10 +115,11 @@ export const revocation = {
 export const rotation = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link, newId, now } = context
-    const key = await find(context)
+    const key = await findGrantable(context)
     if (endOfKey(key, now) !== null || key.successorId !== null) return ended(context, key)
     const content = html`<p class="ba-lead">${t`A new key with the same name and rights takes the place of this one. For the overlap both are in force, so that no request is lost while you change over.`}</p>
 ${form(
+  context,
   link(`/keys/${key.id}/rotate`),
   { id: newId('key') },
   radios({ name: 'overlap', label: t`How long does the old key stay in force?` }, overlapChoices(t), '24h'),
@@ -127,9 +132,9 @@ ${form(
     const { settings, access, params, form, t, link } = context
     const overlapMs = readOverlap(form)
     const id = textOf(form, 'id')
-    const key = await find(context)
+    const key = await findGrantable(context)
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
-      return confirmationPage(t, {
+      return confirmationPage(context, {
         title: t`Rotate ${key.name} now?`,
         consequences: [t`Without an overlap the next request with the old key is refused.`],
         action: link(`/keys/${key.id}/rotate`),
@@ -158,6 +163,13 @@ ${form(
 
 async function find({ settings, access, params }: Context): Promise<ApiKey> {
   return settings.apiKeys.get(access.organizationId, params.id ?? '')
+}
+
+/** Finds a key to change. @throws `Refusal` 403 for a key that may do more than the person may grant */
+async function findGrantable(context: Context): Promise<ApiKey> {
+  const key = await find(context)
+  if (!context.access.mayGrant(key.scopes)) throw new Refusal(403, BEYOND_GRANT)
+  return key
 }
 
 /** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
@@ -194,26 +206,31 @@ function describe({ t, format, now, link }: Context, key: ApiKey) {
 /** `/keys/:id/edit`: another name. The scopes of a key stay for good. */
 export const naming = {
   async ask(context: Context): Promise<ScreenPage> {
-    const key = await find(context)
-    return showForm(context, key, key.name, {})
+    const key = await findGrantable(context)
+    return showForm(context, key, context.isStale ? textOf(context.form, 'name') : key.name, {})
   },
 
   async act(context: Context): Promise<Screen> {
     const { settings, access, form: sent, link, t } = context
-    const key = await find(context)
+    const key = await findGrantable(context)
     const name = textOf(sent, 'name')
     const problem = keyNameProblem(t, name)
     if (problem !== null) return showForm(context, key, name, { name: problem })
     await settings.apiKeys.update(access.organizationId, key.id, { name, actor: access.actor })
     return { location: link(`/keys/${key.id}`, { done: 'renamed' }) }
   },
+
+  isDone: async (context: Context): Promise<boolean> =>
+    (await find(context)).name === textOf(context.form, 'name'),
 }
 
-function showForm({ t, link }: Context, key: ApiKey, name: string, problems: Problems): ScreenPage {
+function showForm(context: Context, key: ApiKey, name: string, problems: Problems): ScreenPage {
+  const { t, link } = context
   const back = link(`/keys/${key.id}`)
   const isRefused = Object.keys(problems).length > 0
-  const content = html`${problemSummary(t`Nothing was changed`, problems)}
+  const content = html`${problemSummary(t`Nothing was changed`, problems)}${context.isStale && comparison(t, [[t`Name`, key.name, name]])}
 ${form(
+  context,
   link(`/keys/${key.id}/edit`),
   {},
   input(

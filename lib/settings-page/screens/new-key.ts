@@ -120,6 +120,7 @@ function showForm(context: Context, wish: Wish, problems: Problems): ScreenPage 
   const title = t`New API key`
   const content = html`${problemSummary(t`The key was not made`, problems)}
 ${form(
+  context,
   link('/keys/new'),
   { id: wish.id },
   html`${input(

@@ -21,7 +21,7 @@ export const recovery = {
     if (count === 0) {
       return { title, content: empty(t`No failed or skipped delivery matches.`, buttonLink(back, t`Back`)) }
     }
-    return confirmationPage(t, {
+    return confirmationPage(context, {
       title,
       consequences: [
         count >= DELIVERY_COUNT_MAX
@@ -64,6 +64,7 @@ ${
   next === null
     ? html`<p>${buttonLink(link('/deliveries', texts), t`Back to the deliveries`, 'main')}</p>`
     : form(
+        context,
         link('/deliveries/recover'),
         { ...hiddenOf(texts, scope), before: next },
         null,

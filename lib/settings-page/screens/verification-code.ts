@@ -23,11 +23,11 @@ function node(header: string): string {
   return `import { createHmac, timingSafeEqual } from 'node:crypto'
 
 function isGenuine(rawBody, headers, secret) {
-  const parts = headers['${header.toLowerCase()}'].split(',').map((part) => part.split('='))
-  const time = parts.find(([name]) => name === 't')[1]
+  const parts = (headers['${header.toLowerCase()}'] ?? '').split(',').map((part) => part.split('='))
+  const time = parts.find(([name]) => name === 't')?.[1] ?? ''
   const expected = createHmac('sha256', secret).update(\`\${time}.\`).update(rawBody).digest()
   const isRecent = Math.abs(Date.now() / 1000 - Number(time)) < 300
-  return isRecent && parts.some(([name, value]) => {
+  return isRecent && parts.slice(0, 16).some(([name, value = '']) => {
     const given = Buffer.from(value, 'hex')
     return name === 'v1' && given.length === expected.length && timingSafeEqual(given, expected)
   })
@@ -38,19 +38,22 @@ function python(header: string): string {
   return `import hashlib, hmac, time
 
 def is_genuine(raw_body: bytes, headers, secret: str) -> bool:
-    parts = [part.split("=", 1) for part in headers["${header}"].split(",")]
-    sent = next(value for name, value in parts if name == "t")
+    parts = [part.partition("=")[::2] for part in headers.get("${header}", "").split(",")[:16]]
+    sent = next((value for name, value in parts if name == "t"), "")
+    if not (sent.isdecimal() and len(sent) < 12):
+        return False
     expected = hmac.new(secret.encode(), f"{sent}.".encode() + raw_body, hashlib.sha256).hexdigest()
     is_recent = abs(time.time() - int(sent)) < 300
-    return is_recent and any(name == "v1" and hmac.compare_digest(value, expected) for name, value in parts)`
+    return is_recent and any(name == "v1" and hmac.compare_digest(value.encode(), expected.encode()) for name, value in parts)`
 }
 
 function php(header: string): string {
   const key = `HTTP_${header.toUpperCase().replaceAll('-', '_')}`
   return `function is_genuine(string $secret): bool {
     $body = file_get_contents('php://input');
-    $parts = array_map(fn($part) => explode('=', $part, 2), explode(',', $_SERVER['${key}']));
-    $time = current(array_filter($parts, fn($part) => $part[0] === 't'))[1];
+    $header = array_slice(explode(',', $_SERVER['${key}'] ?? ''), 0, 16);
+    $parts = array_map(fn($part) => array_pad(explode('=', $part, 2), 2, ''), $header);
+    $time = array_column($parts, 1, 0)['t'] ?? '';
     $expected = hash_hmac('sha256', "$time.$body", $secret);
     if (abs(time() - (int) $time) >= 300) return false;
     foreach ($parts as [$name, $value]) {

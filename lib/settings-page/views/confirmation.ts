@@ -1,6 +1,5 @@
-import type { ScreenPage } from '../context.ts'
+import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
-import type { Texts } from '../texts.ts'
 import { form } from './form.ts'
 import { buttonLink } from './link.ts'
 
@@ -21,7 +20,7 @@ export interface Confirmation {
 
 /** A page that asks before a dangerous act: Cancel comes first in the order of tabs, and Enter does nothing by default. */
 export function confirmationPage(
-  t: Texts,
+  context: Context,
   { title, consequences, action, back, verb, hidden = {} }: Confirmation,
 ): ScreenPage {
   const content = html`<div class="ba-question">
@@ -29,10 +28,11 @@ ${consequences.map(
   (consequence) => html`<p>${consequence}</p>
 `,
 )}${form(
+  context,
   action,
   hidden,
   null,
-  html`${buttonLink(back, t`Cancel`)}<button class="ba-button ba-button-danger">${verb}</button>`,
+  html`${buttonLink(back, context.t`Cancel`)}<button class="ba-button ba-button-danger">${verb}</button>`,
 )}</div>`
   return { title, content }
 }

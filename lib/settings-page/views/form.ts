@@ -1,3 +1,4 @@
+import type { Context } from '../context.ts'
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { quietLink } from './link.ts'
@@ -13,15 +14,16 @@ export interface Field {
   readonly problems?: Problems
 }
 
-/** A form that posts. Hidden values come first, the button last. */
+/** A form that posts. Hidden values come first, the button last. Every form carries the stamp of its page. */
 export function form(
+  { stamp }: Pick<Context, 'stamp'>,
   action: string,
   hidden: Readonly<Record<string, string>>,
   content: Content,
   buttons: Content,
 ): Html {
   return html`<form class="ba-form" method="post" action="${action}" novalidate>
-${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
+${hiddenFields({ ...stamp, ...hidden })}
 ${content}
 <p class="ba-buttons">${buttons}</p>
 </form>`
@@ -37,14 +39,14 @@ ${isFiltered && quietLink(action, t`Clear filters`)}
 }
 
 /** A form that is a button alone. */
-export function buttonForm(
-  action: string,
-  text: string,
-  hidden: Readonly<Record<string, string>> = {},
-): Html {
-  return html`<form method="post" action="${action}">${Object.entries(hidden).map(
+export function buttonForm({ stamp }: Pick<Context, 'stamp'>, action: string, text: string): Html {
+  return html`<form method="post" action="${action}">${hiddenFields(stamp)}<button class="ba-button">${text}</button></form>`
+}
+
+function hiddenFields(values: Readonly<Record<string, string>>): Content {
+  return Object.entries(values).map(
     ([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`,
-  )}<button class="ba-button">${text}</button></form>`
+  )
 }
 
 /** An input of a single line. */

@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto'
+import type { AuditAction } from '../access/audit.ts'
+import type { FormFields } from '../http/body.ts'
+import type { Ability, ResolvedAccess } from './access.ts'
+import type { Act, Context, Frame, ScreenPage, Show } from './context.ts'
+import { textOf } from './form-values.ts'
+import { html } from './html.ts'
+import { recentChanges } from './screens/audit.ts'
+import { notice } from './views/notice.ts'
+
+// A form can be old when it is sent: another tab may have changed the session to another organization, and a colleague the record.
+// Every form carries the organization and the version of its record as hidden fields. A form without them was made by hand or by an
+// earlier version of the page, and is judged by the session alone.
+
+/** Makes the hidden fields of the forms of a page. */
+export function stampOf(
+  { organizationId, organizationName }: ResolvedAccess,
+  version: string,
+): Readonly<Record<string, string>> {
+  return {
+    organization: organizationId,
+    ...(organizationName !== '' && { 'organization-name': organizationName }),
+    ...(version !== '' && { version }),
+  }
+}
+
+/** Returns whether a record has changed since the form was made. */
+export function isStale(form: FormFields, version: string): boolean {
+  const sent = textOf(form, 'version')
+  return sent !== '' && sent !== version
+}
+
+/** The page for a form of another organization, with the names of both; null for a form of the session's organization. */
+export function foreignForm(form: FormFields, { access, t, link }: Frame): ScreenPage | null {
+  const id = form.get('organization')?.[0]
+  if (id === undefined || id === access.organizationId) return null
+  const theirs = nameOf(id, textOf(form, 'organization-name'))
+  const ours = nameOf(access.organizationId, access.organizationName)
+  return {
+    title: t`Organization changed`,
+    status: 409,
+    content: html`${notice(
+      'bad',
+      t`Nothing was changed`,
+      html`<p>${t`This form was opened for ${theirs}. Your session is now for ${ours}.`}</p>
+<p>${t`To make the change in ${theirs}, switch back to it and open the form again.`}</p>`,
+    )}
+<p><a href="${link('/')}">${t`Back to the overview`}</a></p>`,
+  }
+}
+
+function nameOf(id: string, name: string): string {
+  return name === '' ? id : `${name} (${id})`
+}
+
+// --- Versions ---
+
+type ReadVersion = (
+  context: Pick<Context, 'settings' | 'access'>,
+  id: string,
+  isEdit: boolean,
+) => Promise<readonly unknown[]>
+
+/** The facts that a form about a record relies on, by the first part of the path. */
+const FACTS: Readonly<Record<string, ReadVersion>> = {
+  keys: async ({ settings, access }, id) => [(await settings.apiKeys.get(access.organizationId, id)).name],
+
+  endpoints: async ({ settings, access }, id, isEdit) => {
+    const { organizationId } = access
+    const [endpoint, recent] = await Promise.all([
+      settings.endpoints.get(organizationId, id),
+      recentChanges({ settings, access }, id),
+    ])
+    const newest = async (action: AuditAction): Promise<string | undefined> => {
+      const found = recent.data.find((entry) => entry.action === action)
+      if (found || recent.next === null) return found?.id
+      return (await settings.audit.list(organizationId, { subjectId: id, action, limit: 1 })).data[0]?.id
+    }
+    // Header values are not shown, so only the newest change tells that a value is another.
+    const updated = await newest('endpoint.updated')
+    const rotated = isEdit || (await newest('endpoint.secret_rotated'))
+    const { state, disabledReason, failingSince, failures, previousSecretExpiresAt, ...settled } = endpoint
+    return [settled, updated, rotated, isEdit || state]
+  },
+
+  deliveries: async ({ settings, access }, id) => {
+    const { state, finishedAt } = await settings.deliveries.get(access.organizationId, id)
+    return [state, finishedAt]
+  },
+}
+
+/**
+ * Reads the version of the record that a path names; empty for a path without a record, and for a person who gets no form.
+ *
+ * @param path of the route: `/keys/:id/edit`
+ */
+export async function readVersion(
+  context: Pick<Context, 'settings' | 'access' | 'params'>,
+  path: string,
+): Promise<string> {
+  const [, root = ''] = path.split('/')
+  const { id } = context.params
+  const read = FACTS[root]
+  if (id === undefined || !read || !context.access.can(`${root}:write` as Ability)) return ''
+  const facts = await read(context, id, path.endsWith('/edit'))
+  return createHash('sha256').update(JSON.stringify(facts)).digest('base64url').slice(0, 16)
+}
+
+/**
+ * Keeps an act from a record that has changed since the form was made: shows the record as it is, with a form for a second,
+ * deliberate act.
+ */
+export function unlessStale({ act, ask, isDone }: Act): Show {
+  return async (context) => {
+    if (!context.isStale || (await isDone?.(context))) return act(context)
+    const page = await ask(context)
+    if (!('content' in page)) return page
+    const { t } = context
+    const changed = notice(
+      'wait',
+      t`Changed since you opened this page. Nothing was done.`,
+      html`<p>${t`Check what is here now. To go on anyway, repeat the step below.`}</p>`,
+    )
+    return { ...page, status: 409, content: [changed, page.content] }
+  }
+}
