@@ -30,7 +30,11 @@ export interface BusinessApiOptions {
    * the option out, or give the full path. Default none.
    */
   basePath?: string | undefined
-  /** The server in the OpenAPI document: `https://app.example.com`. Never taken from a request. Default the basePath. */
+  /**
+   * The URL of the API as callers know it, the base path included: `https://app.example.com`. The server in the OpenAPI document, and the
+   * beginning of every `Link` to a next page. Never taken from a request. Default: the document's server is the basePath, and links are
+   * relative.
+   */
   baseUrl?: string | undefined
   /** The title, version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
   info?: ApiInfo | undefined

@@ -95,14 +95,24 @@ export function syncToken(position: string): string {
 }
 
 /**
- * Builds the Link header that names the next page (RFC 8288): relative to the request, and therefore right behind every mount
- * and proxy, with the parameters that {@link readListQuery} knows.
+ * Builds the Link header that names the next page (RFC 8288), with the parameters that {@link readListQuery} knows.
  *
+ * @param list the URL of the list, by {@link listUrl}
  * @param query of the request
  * @param next the parameter that continues, by name
  */
-export function nextLink(query: string, next: Readonly<Record<string, string>>): string {
+export function nextLink(list: string, query: string, next: Readonly<Record<string, string>>): string {
   const limit = new URLSearchParams(query).get('limit')
   const parameters = new URLSearchParams({ ...(limit === null ? {} : { limit }), ...next })
-  return `<?${parameters}>; rel="next"`
+  return `<${list}?${parameters}>; rel="next"`
+}
+
+/**
+ * Returns the URL of a list for a Link: absolute with `baseUrl`, else relative to the request and therefore right behind every mount and
+ * proxy. Never a bare `?limit=…`: Java's resolvers follow RFC 2396, in which such a reference drops the last segment of the path.
+ *
+ * @param path of the list: `/api/v1/clients`
+ */
+export function listUrl(path: string, baseUrl: string | undefined): string {
+  return baseUrl === undefined ? path.slice(path.lastIndexOf('/') + 1) : baseUrl + path
 }

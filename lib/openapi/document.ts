@@ -39,7 +39,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
       schemas: schemas.components,
       responses: { ...buildRefusals(options), ...webhookResponses },
       parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
-      headers: buildHeaders(options.rateLimits),
+      headers: buildHeaders(options.rateLimits, options.baseUrl),
       securitySchemes: { bearer: buildBearerScheme(options) },
     },
   }

@@ -109,7 +109,8 @@ function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
 const LISTS = [
   '## Paging and sync',
   'A list holds the newest records first. An answer with older records behind it names the next page: ' +
-    '`Link: <?limit=200&before=…>; rel="next"`, relative to the URL of the request. Follow it until an answer has none: ' +
+    '`Link: <clients?limit=200&before=…>; rel="next"`, absolute or relative to the URL of the request. Resolve it, and follow it ' +
+    'until an answer has none: ' +
     'each record comes once, also while others are added. A record that was being written meanwhile may be missing: ' +
     '`updatedSince` with a `Sync-Token` misses none.',
   table(
