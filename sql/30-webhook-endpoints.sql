@@ -12,6 +12,8 @@ create table business_api.webhook_endpoints (
   sealed_headers text,
   -- True: the headers of Standard Webhooks are sent too.
   standard_webhooks boolean not null default false,
+  -- The organization's own limit for deliveries; null: none. See 44-endpoint-rates.sql.
+  max_per_second double precision,
   -- Sealed by the application (AES-256-GCM); null once the endpoint is removed.
   sealed_secret text,
   previous_sealed_secret text,
@@ -64,12 +66,13 @@ begin
     end if;
     insert into business_api.webhook_endpoints as e
       (
-        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, state, sealed_secret,
-        created_at
+        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, max_per_second, state,
+        sealed_secret, created_at
       )
     values (
       $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
-      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false), 'enabled',
+      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false),
+      (new_endpoint ->> 'maxPerSecond')::double precision, 'enabled',
       new_endpoint ->> 'sealedSecret',
       (new_endpoint ->> 'createdAt')::timestamptz
     )

@@ -5,9 +5,11 @@
 -- used again before the call ends.
 
 -- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
--- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped.
+-- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped. `is_limited`: the endpoint has
+-- a rate, which this claim spends (44-endpoint-rates.sql).
 create function business_api.pick_deliveries(
-  organization_id text, endpoint_id text, budget integer, out ids text[], out events text[], out places tid[], out later jsonb
+  organization_id text, endpoint_id text, budget integer, at_time timestamptz, out ids text[], out events text[], out places tid[],
+  out later jsonb, out is_limited boolean
 )
 language plpgsql volatile
 set search_path = ''
@@ -15,14 +17,22 @@ as $$
 #variable_conflict use_column
 declare
   endpoint_state text;
+  own_rate double precision;
 begin
   ids := '{}';
-  select e.state into endpoint_state from business_api.webhook_endpoints e where e.organization_id = $1 and e.id = $2;
+  select e.state, e.max_per_second, e.max_per_second is not null or r.endpoint_id is not null
+    into endpoint_state, own_rate, is_limited
+    from business_api.webhook_endpoints e
+    left join business_api.endpoint_rates r on r.organization_id = e.organization_id and r.endpoint_id = e.id
+   where e.organization_id = $1 and e.id = $2;
   if endpoint_state = 'paused' then
     return;
   elsif endpoint_state is distinct from 'enabled' then
     perform business_api.skip_pending($1, $2);
     return;
+  end if;
+  if is_limited and $3 > 0 then
+    budget := business_api.rate_allowance($1, $2, own_rate, $3, $4);
   end if;
   if $3 > 0 then
     select coalesce(array_agg(f.id) filter (where f.priority < 2), '{}'), array_agg(f.event_id) filter (where f.priority < 2),
@@ -56,11 +66,14 @@ create function business_api.scan_due_deliveries(
   organization_budgets jsonb,
   claimed_organizations text[],
   claimed_endpoints text[],
+  at_time timestamptz,
   out organizations text[],
   out ids text[],
   out endpoints text[],
   out events text[],
   out places tid[],
+  out limited_organizations text[],
+  out limited_endpoints text[],
   out here_organization text,
   out here_endpoint text,
   out is_complete boolean
@@ -88,6 +101,8 @@ begin
   endpoints := '{}';
   events := '{}';
   places := '{}';
+  limited_organizations := '{}';
+  limited_endpoints := '{}';
   here_organization := coalesce(after_organization, '');
   here_endpoint := coalesce(after_endpoint, '');
   is_complete := false;
@@ -127,7 +142,11 @@ begin
       is_backfill_left := is_backfill_left or budget > 0 and cardinality(ids) + jsonb_array_length(later) >= pick_limit;
       budget := least(budget, pick_limit - cardinality(ids) - jsonb_array_length(later));
     end if;
-    select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget);
+    select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget, at_time);
+    if picked.is_limited then
+      limited_organizations := limited_organizations || here_organization;
+      limited_endpoints := limited_endpoints || here_endpoint;
+    end if;
     if cardinality(picked.ids) > 0 then
       ids := ids || picked.ids;
       events := events || picked.events;
@@ -230,6 +249,7 @@ declare
   here_endpoint text;
   is_complete boolean;
   failed json := '[]';
+  next_in_ms double precision;
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
@@ -254,7 +274,7 @@ begin
 
   select * into picked from business_api.scan_due_deliveries(
     claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
-    endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
+    endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints, at_time
   );
   organizations := organizations || picked.organizations;
   ids := ids || picked.ids;
@@ -320,6 +340,12 @@ begin
   if cardinality(places) > 0 then
     perform business_api.hold_deliveries(places, token, at_time, at_time + lease_ms * interval '1 millisecond');
   end if;
+  if cardinality(picked.limited_endpoints) > 0 then
+    next_in_ms := business_api.spend_rates(
+      picked.limited_organizations, picked.limited_endpoints, organizations[repeated + 1:], endpoints[repeated + 1:], token,
+      at_time, at_time + lease_ms * interval '1 millisecond'
+    );
+  end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
              'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
@@ -337,7 +363,8 @@ begin
     'storeTime', extract(epoch from clock_timestamp()) * 1000,
     'next', case when not is_complete
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
-    end
+    end,
+    'nextInMs', next_in_ms
   )::text;
 end
 $$;
@@ -368,6 +395,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   claim record;
+  endpoint text;
   released bigint := 0;
 begin
   for claim in
@@ -375,9 +403,14 @@ begin
   loop
     update business_api.open_deliveries d
        set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token
+    returning d.endpoint_id into endpoint;
     if found then
       released := released + 1;
+      -- A probe that was not sent: the next claim probes.
+      update business_api.endpoint_rates r set probe_until = null
+       where r.organization_id = claim."organizationId" and r.endpoint_id = endpoint and r.probe_token = claim.token
+         and r.probe_until is not null;
     end if;
   end loop;
   return released;

@@ -18,7 +18,7 @@ begin
       "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
       "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
       "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text
+      status integer, error text, "bodyExcerpt" text, "backOffMs" double precision
     )) as r (place)
   ), due_again as (
     update business_api.open_deliveries d
@@ -66,7 +66,13 @@ begin
            count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
            max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
              as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt,
+           -- For the endpoint's rate: see judge_rate.
+           count(*) filter (where e.outcome = 'delivered') as successes,
+           min(e."startedAgoMs") filter (where e.outcome = 'delivered') as succeeded_ago_ms,
+           min(e."startedAgoMs") filter (where e.is_failure) as failed_ago_ms,
+           min(e."startedAgoMs") filter (where e."backOffMs" is not null) as rejected_ago_ms,
+           max(e."backOffMs") as back_off_ms
       from (
         -- An attempt that the process interrupted or never made proves nothing about the endpoint.
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
@@ -262,6 +268,7 @@ as $$
 declare
   at_time timestamptz := clock_timestamp();
   ended record;
+  outcome jsonb;
 begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
@@ -275,6 +282,18 @@ begin
            limit 1
         ) as open on true
     ), at_time);
+  -- In the order of the keys, so that no two calls wait for each other.
+  for outcome in
+    select o.value
+      from jsonb_array_elements(ended.outcomes) as o
+     where o.value ->> 'rejected_ago_ms' is not null or exists (
+         select 1 from business_api.endpoint_rates r
+          where r.organization_id = o.value ->> 'organization_id' and r.endpoint_id = o.value ->> 'endpoint_id'
+       )
+     order by o.value ->> 'organization_id', o.value ->> 'endpoint_id'
+  loop
+    perform business_api.judge_rate(outcome ->> 'organization_id', outcome, at_time);
+  end loop;
   return business_api.report_results(
     results, ended.written,
     -- Most endpoints are healthy, and stay as they are.

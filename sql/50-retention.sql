@@ -192,6 +192,9 @@ begin
   ), purged as (
     delete from business_api.webhook_endpoints e using purgeable p
      where e.organization_id = p.organization_id and e.id = p.id and e.state = 'removed'
+  ), purged_rates as (
+    delete from business_api.endpoint_rates r using purgeable p
+     where r.organization_id = p.organization_id and r.endpoint_id = p.id
   )
   select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
                     order by r.organization_id desc, r.id desc))[1]

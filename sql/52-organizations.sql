@@ -59,6 +59,7 @@ begin
     ['projects', 'id'],
     ['number_series', 'series'],
     ['audit_entries', 'id'],
+    ['endpoint_rates', 'endpoint_id'],
     ['webhook_endpoints', 'id'],
     ['organization_limits', 'organization_id'],
     ['rate_buckets', 'bucket'],

@@ -86,6 +86,23 @@ create type business_api.delivery_filter as (
   until timestamp with time zone
 );
 
+create table business_api.endpoint_rates (
+  organization_id text collate "C" not null,
+  endpoint_id text collate "C" not null,
+  rate double precision,
+  ceiling double precision,
+  raised_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  rejected_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  accepted integer default 0 not null,
+  wait_ms double precision default 0 not null,
+  waited_ms double precision default 0 not null,
+  is_down boolean default false not null,
+  next_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  probe_token text collate "C",
+  probe_until timestamp with time zone,
+  constraint endpoint_rates_pkey PRIMARY KEY (organization_id, endpoint_id)
+) with (fillfactor=50);
+
 create table business_api.event_days (
   organization_id text collate "C" default ''::text not null,
   begins text collate "C" not null,
@@ -333,6 +350,7 @@ create table business_api.webhook_endpoints (
   header_names text[] default '{}'::text[] not null,
   sealed_headers text,
   standard_webhooks boolean default false not null,
+  max_per_second double precision,
   sealed_secret text,
   previous_sealed_secret text,
   previous_secret_expires_at timestamp with time zone,
@@ -426,7 +444,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 
 -- 2d07d0dbd793 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- b1c0447a1167 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
@@ -435,11 +453,11 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 0749f6158023 business_api.delete_organization_part(text,integer,jsonb)
+-- 6571ec77933d business_api.delete_organization_part(text,integer,jsonb)
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 7d44f0e66d28 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 718073d850fe business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 5b02e05e47cd business_api.event_types()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
@@ -455,13 +473,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8c08a4f68740 business_api.id_time(text)
 -- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
 -- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
--- 24bf18c3bdd9 business_api.insert_endpoint(text,jsonb,integer)
+-- 94bbacd0ccf8 business_api.insert_endpoint(text,jsonb,integer)
 -- 6a72e0254f76 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
+-- 1c73f367c01a business_api.judge_rate(text,jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
@@ -475,7 +494,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 20afa0ae9bbc business_api.next_number(text,text,text,text)
--- f83a603bd47e business_api.pick_deliveries(text,text,integer)
+-- 8b64c53a4edd business_api.pick_deliveries(text,text,integer,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
@@ -486,25 +505,27 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
 -- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
--- c5b39e30969e business_api.purge_removed_endpoints(jsonb,integer)
+-- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
+-- dde0a32ebaa0 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 6bf06e60ccca business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
 -- 9820ba950027 business_api.reclaim_expired_leases(integer)
 -- 9151d3d17770 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
--- ea6189030b7f business_api.release_deliveries(jsonb)
+-- 7d7b54e010fa business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
 -- 7838e40286c7 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
--- ce3705749f96 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[])
+-- 94480a9d8485 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],timestamp with time zone)
 -- 45a395123034 business_api.skip_pending(text,text)
+-- 7b70a7e07973 business_api.spend_rates(text[],text[],text[],text[],text,timestamp with time zone,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- c36eb3869a77 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
 -- 6f659a1542a4 business_api.unlisted_days()
--- 8c1716906b5e business_api.write_attempt_results(jsonb,integer,double precision)
+-- 0ab1fd8f5831 business_api.write_attempt_results(jsonb,integer,double precision)

@@ -6,7 +6,7 @@ import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/w
 import type { ResolvedLoopOptions } from './loop-options.ts'
 import type { Claimed } from './queue.ts'
 import type { EndpointQueues } from './queues.ts'
-import type { ResultWriter } from './result-writer.ts'
+import type { ResultWriter, UntimedResult } from './result-writer.ts'
 import { judgeAnswer } from './verdict.ts'
 
 /** Takes deliveries from the queues, makes the attempts, and passes the results to the result writer. */
@@ -17,6 +17,8 @@ export interface Dispatcher {
   dispatch(): void
   /** @param storeOffset the store's clock less the monotonic clock, in milliseconds */
   setClock(storeOffset: number): void
+  /** Ends the hold of endpoints whose rejections were written: from now on the store knows how many deliveries they get. */
+  noteWritten(results: readonly UntimedResult[]): void
   /** Allows attempts again after `interrupt`. */
   begin(): void
   /** Ends every attempt in flight. */
@@ -50,6 +52,7 @@ export function createDispatcher(
   let listener: DispatchListener = { onCapacity() {}, onError() {} }
   let interruption = createInterruption()
   let storeOffset = 0
+  const rejections = new WeakMap<UntimedResult, Claimed>()
 
   function dispatch(): void {
     for (let delivery = queues.next(); delivery; delivery = queues.next()) void deliver(delivery)
@@ -97,32 +100,39 @@ export function createDispatcher(
   }
 
   function write(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
-    const { load, outcome, reason, isGone, delayMs } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
+    const { load, outcome, reason, isGone, delayMs, backOffMs } = judgeAnswer(
+      answer,
+      delivery.attempt,
+      retryDelaysMs,
+    )
     const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
     const { status, error, durationMs, bodyExcerpt } = answer
     const { organizationId, id: deliveryId, token } = delivery
     const endedAt = performance.now()
     // Property by property: two objects spread into one cost as much as the signature.
-    resultWriter.write(
-      {
-        organizationId,
-        deliveryId,
-        token,
-        outcome,
-        reason,
-        isGone,
-        delayMs,
-        status,
-        error,
-        durationMs,
-        dnsMs,
-        connectMs,
-        tlsMs,
-        firstByteMs,
-        bodyExcerpt,
-      },
-      { startedAt, endedAt },
-    )
+    const result: UntimedResult = {
+      organizationId,
+      deliveryId,
+      token,
+      outcome,
+      reason,
+      isGone,
+      delayMs,
+      backOffMs,
+      status,
+      error,
+      durationMs,
+      dnsMs,
+      connectMs,
+      tlsMs,
+      firstByteMs,
+      bodyExcerpt,
+    }
+    resultWriter.write(result, { startedAt, endedAt })
+    if (backOffMs !== null) {
+      rejections.set(result, delivery)
+      for (const waiting of queues.hold(delivery)) resultWriter.release(refOf(waiting))
+    }
     if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
     const wasFull = queues.inFlight + queues.waiting >= concurrency
     if (queues.end(delivery, load, durationMs) || wasFull) listener.onCapacity()
@@ -135,6 +145,12 @@ export function createDispatcher(
     dispatch,
     setClock(offset) {
       storeOffset = offset
+    },
+    noteWritten(results) {
+      for (const result of results) {
+        const delivery = result.backOffMs === null ? undefined : rejections.get(result)
+        if (delivery) queues.endHold(delivery)
+      }
     },
     begin() {
       interruption = createInterruption()

@@ -58,6 +58,11 @@ export interface DeliveryLoopOptions {
    * the error goes to `onError`.
    */
   onNotice?: ((notice: Notice) => void) | undefined
+  /**
+   * `grouped`: deliveries of an endpoint that fail together are one `delivery_failed` notice with their number, because a dead
+   * endpoint fails thousands. `each`: a notice for each delivery. Default `grouped`.
+   */
+  deliveryNotices?: 'grouped' | 'each' | undefined
   /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
   /** Receives every failure of the store and every bug, with all details. */
@@ -78,6 +83,7 @@ export interface ResolvedLoopOptions {
   readonly logger: Logger
   readonly expiryTimes: ExpiryTimes
   readonly onNotice: (notice: Notice) => unknown
+  readonly deliveryNotices: 'grouped' | 'each'
   readonly onError: (error: unknown) => unknown
 }
 
@@ -104,6 +110,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOp
     logger: readLogger(options.logger),
     expiryTimes: readExpiryTimes(options.expiryNoticeMs),
     onNotice: readListener('onNotice', options.onNotice),
+    deliveryNotices: readGrouping(options.deliveryNotices),
     onError: readListener('onError', options.onError),
   }
 }
@@ -145,6 +152,13 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
     secretsWithinMs: read('signingSecrets', signingSecrets),
     apiKeysWithinMs: read('apiKeys', apiKeys),
   }
+}
+
+function readGrouping(given: 'grouped' | 'each' = 'grouped'): 'grouped' | 'each' {
+  if (given === 'grouped' || given === 'each') return given
+  throw new TypeError(
+    `Cannot use option 'deliveryNotices' because it must be 'grouped' or 'each': current value is ${given}`,
+  )
 }
 
 function readListener<Message>(

@@ -8,7 +8,7 @@ import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions 
 import { createLoopSteps, type LoopSteps } from './loop-steps.ts'
 import { createMaintenance, type Maintenance } from './maintenance.ts'
 import { createExpiryWatch, createOverdueMarking, createPurge } from './maintenance-tasks.ts'
-import { createNotifier, type Notifier, noticesOfEndpoints, noticesOfFailed } from './notifier.ts'
+import { createNotifier, type Notifier, noticesOfEndpoints } from './notifier.ts'
 import { createPoller, type Poller, type Unread } from './poller.ts'
 import { createPrefetcher, type Prefetcher, TIMER_EARLY_MS } from './prefetcher.ts'
 import { createEndpointQueues, type EndpointQueues } from './queues.ts'
@@ -77,8 +77,9 @@ export function createLoopParts(
   resultWriter.listen({
     onWritten(results, { failed, endpoints }) {
       wakeForRetries(results, wakeUp)
-      if (prefetcher.isHeldUp) wakeUp.wake()
-      notifier.notify(noticesOfFailed(failed))
+      dispatcher.noteWritten(results)
+      if (prefetcher.isHeldUp || results.some(({ backOffMs }) => backOffMs !== null)) wakeUp.wake()
+      notifier.notifyFailed(failed)
       notifier.notify(noticesOfEndpoints(endpoints))
     },
     onError: notifier.reportFailure,
@@ -153,6 +154,7 @@ const UNREADABLE = {
   reason: 'unreadable',
   isGone: false,
   delayMs: 0,
+  backOffMs: null,
   durationMs: 0,
   dnsMs: null,
   connectMs: null,

@@ -17,6 +17,8 @@ const SETTLE_MS = 5000
  */
 const STOP_GRACE_MS = 800
 const SWEEP_EVERY_MS = 10_000
+/** Milliseconds for which a run once waits for the turn of a delivery: an endpoint with a lower rate is left to the next run. */
+const TURN_MS = 2000
 /** Milliseconds between two checks for the end of the attempts in flight. */
 const IDLE_CHECK_MS = 20
 
@@ -78,17 +80,21 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
  * @throws the errors of the store, when the attempts in flight have ended
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
-  const { maintenance, resultWriter, wakeUp } = parts
+  const { maintenance, resultWriter, wakeUp, notifier } = parts
   try {
     await claimAll(parts, run)
     if (!run.isEnding) await maintenance.runOnce()
   } finally {
     while (!run.isEnding && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
     if (!run.isEnding) await resultWriter.settle(SETTLE_MS)
+    notifier.flush()
   }
 }
 
-/** Claims until a claim brings nothing and no delivery was under way before that claim. */
+/**
+ * Claims until a claim brings nothing and no delivery was under way before that claim, nor has a turn soon by the rate of its
+ * endpoint.
+ */
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
   const { prefetcher, resultWriter, wakeUp } = parts
   let isDone = false
@@ -97,8 +103,9 @@ async function claimAll(parts: LoopParts, run: Run): Promise<void> {
     if (wasIdle) await resultWriter.settle(SETTLE_MS)
     const receivedBefore = prefetcher.received
     const hasMore = await prefetcher.claim(run)
-    isDone = wasIdle && !hasMore && prefetcher.received === receivedBefore
-    if (!hasMore && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
+    const hasTurn = (prefetcher.nextInMs ?? Number.POSITIVE_INFINITY) <= TURN_MS
+    isDone = wasIdle && !hasMore && !hasTurn && prefetcher.received === receivedBefore
+    if (!hasMore && (hasTurn || !isIdle(parts))) await wakeUp.wait(IDLE_CHECK_MS)
   }
 }
 
@@ -138,6 +145,7 @@ export async function endRun(
   await endAttempts(parts, interruptAt)
   await waited
   await parts.resultWriter.settle(Math.min(SETTLE_MS, Math.max(0, giveUpAt - performance.now())))
+  parts.notifier.flush()
 }
 
 function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {

@@ -8,6 +8,10 @@ import type { ResolvedLoopOptions } from './loop-options.ts'
 export interface Notifier {
   /** Sends notices to the log, the channel `business-api:notice` and `onNotice`. */
   notify(notices: readonly Notice[]): void
+  /** Groups failed deliveries by endpoint, and sends the notices when no further delivery fails. */
+  notifyFailed(failed: readonly FailedDelivery[]): void
+  /** Sends the notices of all groups now. */
+  flush(): void
   /** Reports a failure that holds up deliveries, to the log and `onError`. */
   reportFailure(error: unknown): void
 }
@@ -16,7 +20,7 @@ export interface Notifier {
 const LINES = {
   endpoint_failing: ['warn', 'Webhook endpoint failing'],
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
-  delivery_failed: ['info', 'Webhook delivery failed'],
+  delivery_failed: ['info', 'Webhook deliveries failed'],
   retention_behind: ['warn', 'Old events not purged in time'],
   events_kept: ['warn', 'Old events kept for an open delivery'],
   secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
@@ -24,12 +28,49 @@ const LINES = {
   api_key_expiring: ['warn', 'API key about to expire'],
 } as const satisfies Record<Notice['kind'], readonly ['info' | 'warn', string]>
 
+/** Time without a further failure after which the failures of an endpoint are sent as a notice, and the maximum, in ms. */
+const FAILED_QUIET_MS = 5000
+const FAILED_MAX_MS = 60_000
+
+/** Failed deliveries of an endpoint, of which the notice is not sent. */
+interface FailedGroup {
+  readonly first: FailedDelivery
+  readonly endsAt: number
+  count: number
+  timer: NodeJS.Timeout | undefined
+}
+
 /** Creates the notifier of a loop. */
 export function createNotifier({
   logger,
   onNotice,
   onError,
-}: Pick<ResolvedLoopOptions, 'logger' | 'onNotice' | 'onError'>): Notifier {
+  deliveryNotices,
+}: Pick<ResolvedLoopOptions, 'logger' | 'onNotice' | 'onError' | 'deliveryNotices'>): Notifier {
+  const groups = new Map<string, FailedGroup>()
+
+  function group(delivery: FailedDelivery): void {
+    const key = JSON.stringify([delivery.organizationId, delivery.endpointId])
+    const now = performance.now()
+    const known = groups.get(key) ?? {
+      first: delivery,
+      endsAt: now + FAILED_MAX_MS,
+      count: 0,
+      timer: undefined,
+    }
+    groups.set(key, known)
+    known.count++
+    clearTimeout(known.timer)
+    known.timer = setTimeout(send, Math.max(0, Math.min(FAILED_QUIET_MS, known.endsAt - now)), key).unref()
+  }
+
+  function send(key: string): void {
+    const known = groups.get(key)
+    groups.delete(key)
+    clearTimeout(known?.timer)
+    if (known) notifyOf({ kind: 'delivery_failed', ...known.first, count: known.count })
+  }
+
   function notifyOf(notice: Notice): void {
     const [level, message] = LINES[notice.kind]
     logger[level](notice, message)
@@ -62,16 +103,20 @@ export function createNotifier({
     notify(notices) {
       for (const notice of notices) notifyOf(notice)
     },
+    notifyFailed(failed) {
+      for (const delivery of failed) {
+        if (deliveryNotices === 'grouped') group(delivery)
+        else notifyOf({ kind: 'delivery_failed', ...delivery, count: 1 })
+      }
+    },
+    flush() {
+      for (const key of [...groups.keys()]) send(key)
+    },
     reportFailure(error) {
       logger.warn({ error: describeError(error) }, 'Webhook deliveries held up')
       report(error)
     },
   }
-}
-
-/** The notices of failed deliveries. */
-export function noticesOfFailed(failed: readonly FailedDelivery[]): readonly Notice[] {
-  return failed.map((delivery) => ({ kind: 'delivery_failed', ...delivery }))
 }
 
 /** The notices of endpoints that attempts have made failing or disabled. */

@@ -33,6 +33,8 @@ export interface ClaimAnswer {
   readonly storeOffset: number
   /** True if endpoints of the present round are left. */
   readonly hasMore: boolean
+  /** As in the store's answer. */
+  readonly nextInMs: number | null
 }
 
 /** A delivery claimed without the content. */
@@ -84,6 +86,7 @@ export function createPoller(
         failed: claims.failed,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: cursor.advance(claims),
+        nextInMs: claims.nextInMs,
       }
     },
     abandon() {

@@ -1,7 +1,7 @@
 import type { Capacity } from '../webhooks/deliveries.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type Dispatcher, type DispatcherParts, refOf } from './dispatcher.ts'
-import { type Notifier, noticesOfFailed } from './notifier.ts'
+import type { Notifier } from './notifier.ts'
 import type { ClaimAnswer, Poller } from './poller.ts'
 import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
@@ -13,6 +13,8 @@ export interface Prefetcher {
   readonly received: number
   /** True if the last claim was not made, because too many results wait to be written. */
   readonly isHeldUp: boolean
+  /** Milliseconds after the last claim in which a delivery has its turn by its endpoint's rate; null: none. */
+  readonly nextInMs: number | null
   /** True while endpoints with a backlog are throttled. */
   readonly isThrottling: boolean
   /**
@@ -39,7 +41,7 @@ export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
   readonly reader: Pick<Reader, 'pending' | 'hasSuspects' | 'add' | 'noteRead'>
   readonly resultWriter: Pick<ResultWriter, 'release' | 'pending'>
   readonly dispatcher: Pick<Dispatcher, 'dispatch' | 'setClock'>
-  readonly notifier: Pick<Notifier, 'notify'>
+  readonly notifier: Pick<Notifier, 'notifyFailed'>
   readonly wakeUp: Pick<WakeUp, 'wake'>
 }
 
@@ -60,6 +62,8 @@ const CLAIM_BYTES = 4 * 1024 * 1024
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
+/** Maximum time until the loop is woken for a turn, in ms: no limit but that of timers. */
+const TURN_MAX_MS = 60_000
 /** A timer can fire this much early. */
 export const TIMER_EARLY_MS = 2
 
@@ -81,21 +85,24 @@ export function createPrefetcher(
   let wasCareful = false
   let carefulUntil = 0
   let throttling: NodeJS.Timeout | undefined
+  let nextInMs: number | null = null
+  let turn: NodeJS.Timeout | undefined
 
-  function accept({ deliveries, unread, failed, storeOffset }: ClaimAnswer, run: Run): void {
+  function accept({ deliveries, unread, failed, storeOffset }: ClaimAnswer, run: Run, sentAt: number): void {
     dispatcher.setClock(storeOffset)
     received += deliveries.length + unread.length
     if (run.isEnding) {
       for (const delivery of [...deliveries, ...unread]) resultWriter.release(refOf(delivery))
     } else {
-      for (const delivery of deliveries) queues.add(delivery)
+      for (const delivery of deliveries)
+        if (!queues.add(delivery, sentAt)) resultWriter.release(refOf(delivery))
       for (const delivery of unread) {
         queues.addUnread(delivery)
         reader.add(delivery)
       }
     }
     dispatcher.dispatch()
-    notifier.notify(noticesOfFailed(failed))
+    notifier.notifyFailed(failed)
   }
 
   /** Without throttling, a backlog would keep the database and this process busy, and all other deliveries waiting. */
@@ -106,6 +113,13 @@ export function createPrefetcher(
       throttling = undefined
       wakeUp.wake()
     }, Math.ceil(ms) + TIMER_EARLY_MS)
+  }
+
+  /** Wakes the loop for a delivery that waits for its turn by its endpoint's rate: ahead of the next poll. */
+  function wakeIn(ms: number | null): void {
+    nextInMs = ms
+    clearTimeout(turn)
+    if (ms !== null) turn = setTimeout(wakeUp.wake, Math.min(ms, TURN_MAX_MS) + TIMER_EARLY_MS).unref()
   }
 
   function mustBeCareful(): boolean {
@@ -134,6 +148,9 @@ export function createPrefetcher(
     get isHeldUp() {
       return isHeldUp
     },
+    get nextInMs() {
+      return nextInMs
+    },
     get isThrottling() {
       return throttling !== undefined
     },
@@ -150,7 +167,8 @@ export function createPrefetcher(
       const answer = await poll(limit, plan.capacity)
       const tookMs = performance.now() - sentAt
       if (answer.deliveries.length > 0) reader.noteRead(tookMs)
-      accept(answer, run)
+      accept(answer, run, sentAt)
+      wakeIn(answer.nextInMs)
       if (!run.isOnce && !run.isEnding) throttle(Math.min(THROTTLE_MAX_MS, tookMs * THROTTLE_FACTOR))
       return answer.hasMore
     },

@@ -14,6 +14,7 @@ import type { Verdict } from './verdict.ts'
 // | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
 // | throttled | the backlog is throttled after a claim              | the time has passed                    | nothing                               |
 // | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
+// | held     | the endpoint rejects a delivery                  | the store knows, or 5 s have passed    | nothing                               |
 
 /** A claimed delivery in this process. */
 export interface Claimed extends ClaimedDelivery {
@@ -47,6 +48,9 @@ export interface EndpointQueue {
   claimed: number
   blockedUntil: number
   throttledUntil: number
+  heldUntil: number
+  /** Deliveries of claims sent before this time are released: the store did not know of a rejection. */
+  claimsFrom: number
   usedAt: number
 }
 
@@ -58,6 +62,8 @@ export interface ConcurrencyLimits {
 }
 
 const QUICK_MS = 250
+/** Milliseconds without a delivery after which an endpoint begins anew. */
+const IDLE_MS = 1000
 /** An endpoint that has answered no attempt for this long is slow, also before any attempt has ended. */
 const SLOW_AFTER_MS = 1000
 /** Deliveries of an endpoint in a single claim: a burst, for which the deliveries of other endpoints wait. */
@@ -84,6 +90,8 @@ export function createEndpointQueue(
     claimed: 0,
     blockedUntil: 0,
     throttledUntil: 0,
+    heldUntil: 0,
+    claimsFrom: 0,
     usedAt: performance.now(),
   }
 }
@@ -95,9 +103,19 @@ export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
 
 /** The number of deliveries that may be claimed for a queue. */
 export function capacityOf(queue: EndpointQueue): number {
-  if (Math.max(queue.blockedUntil, queue.throttledUntil) > performance.now()) return 0
+  if (Math.max(queue.blockedUntil, queue.throttledUntil, queue.heldUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
   return Math.min(BURST_MAX, Math.max(0, queue.concurrencyLimit + ahead - sizeOf(queue)))
+}
+
+/**
+ * Lets an endpoint that was idle begin with the start limit: it may have a rate limit, and each attempt of a burst beyond it is
+ * rejected. A quick endpoint is back at its limit after a few attempts.
+ */
+export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): void {
+  if (performance.now() - queue.usedAt < IDLE_MS) return
+  queue.concurrencyLimit = Math.min(queue.concurrencyLimit, start)
+  queue.isQuick = false
 }
 
 /** Adapts a queue to the result of an attempt. */

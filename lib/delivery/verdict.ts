@@ -3,20 +3,21 @@ import type { AttemptResult } from '../webhooks/deliveries.ts'
 import type { WebhookAnswer } from '../webhooks/webhook-sender.ts'
 
 /** The consequences of an attempt. */
-export interface Verdict extends Pick<AttemptResult, 'outcome' | 'reason' | 'isGone' | 'delayMs'> {
-  /** The load that the endpoint can take: more after a success, less after a timeout or 429. */
+export interface Verdict
+  extends Pick<AttemptResult, 'outcome' | 'reason' | 'isGone' | 'delayMs' | 'backOffMs'> {
+  /** The load that the endpoint can take: more after a success, less after a timeout. */
   readonly load: 'more' | 'same' | 'less'
 }
 
 /** Milliseconds between attempts (specification, section 6, rule 3 of delivery): 5 attempts in all. */
 export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_000]
 
-/** A `Retry-After` lengthens the backoff to an hour at most. */
+/** A `Retry-After` lengthens the wait to an hour at most. */
 const RETRY_AFTER_MAX_MS = 60 * 60 * 1000
 
 const GONE = 410
-/** Statuses with a `Retry-After` that counts. */
-const RETRY_AFTER_STATUSES = [429, 503]
+/** Statuses by which an endpoint rejects deliveries for now; any other failure is a rejection if it has a `Retry-After`. */
+const REJECTIONS = [429, 503]
 
 /**
  * Judges an answer: any 2xx is a success, 410 fails the delivery at once, and every other answer, redirects included, is retried
@@ -29,22 +30,20 @@ export function judgeAnswer(
   attempt: number,
   retryDelaysMs: readonly number[] = RETRY_DELAYS_MS,
 ): Verdict {
-  if (isSuccess(answer)) {
-    return { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
-  }
-  const { status, error, retryAfterMs } = answer
+  const rest = { reason: null, isGone: false, delayMs: 0, backOffMs: null, load: 'same' } as const
+  if (isSuccess(answer)) return { ...rest, outcome: 'delivered', load: 'more' }
+  const { status, error, retryAfterMs = null } = answer
   // This process ended the attempt, so the delivery is due at once and never fails for the interruption.
-  if (error === 'interrupted')
-    return { outcome: 'retry', reason: null, isGone: false, delayMs: 0, load: 'same' }
-  const load = error === 'timeout' || status === 429 ? 'less' : 'same'
-  if (status === GONE) return { outcome: 'failed', reason: 'gone', isGone: true, delayMs: 0, load }
+  if (error === 'interrupted') return { ...rest, outcome: 'retry' }
+  if (status === GONE) return { ...rest, outcome: 'failed', reason: 'gone', isGone: true }
+  const isRejected = status !== null && (REJECTIONS.includes(status) || retryAfterMs !== null)
+  const askedMs = Math.min(Math.max(0, retryAfterMs ?? 0), RETRY_AFTER_MAX_MS)
+  const failed = {
+    ...rest,
+    backOffMs: isRejected ? askedMs : null,
+    load: error === 'timeout' ? 'less' : 'same',
+  } as const
   const delayMs = retryDelaysMs[attempt - 1]
-  if (delayMs === undefined) {
-    const reason = error ?? `http_${status}`
-    return { outcome: 'failed', reason, isGone: false, delayMs: 0, load }
-  }
-  const askedMs = RETRY_AFTER_STATUSES.includes(status ?? 0)
-    ? Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS)
-    : 0
-  return { outcome: 'retry', reason: null, isGone: false, delayMs: Math.max(delayMs, askedMs), load }
+  if (delayMs === undefined) return { ...failed, outcome: 'failed', reason: error ?? `http_${status}` }
+  return { ...failed, outcome: 'retry', delayMs: Math.max(delayMs, isRejected ? askedMs : 0) }
 }

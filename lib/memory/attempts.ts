@@ -7,6 +7,7 @@ import type {
   FailureLimit,
   ResultReport,
 } from '../webhooks/deliveries.ts'
+import { createEndpointRate, judgeRate } from '../webhooks/endpoint-rate.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
@@ -37,6 +38,7 @@ export function writeResults(
     }
     if (isFailureOf(delivery, result)) failed.push(failedDeliveryOf(delivery))
   }
+  for (const [endpoint, ended] of written) judgeRateOf(endpoint, ended, now)
   const judged = [...written].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
   const recalled = repeated.flatMap(([endpoint, result]) => recall(endpoint, result, limit) ?? [])
   return { lost, endpoints: [...judged, ...recalled], failed }
@@ -48,6 +50,8 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
     const delivery = find(memory, claim)
     if (!delivery || !isInForce(delivery, claim)) continue
     memory.move(delivery, { state: 'pending', attempts: delivery.attempts - 1, claim: null })
+    // A probe that was not sent: the next claim probes.
+    if (delivery.endpoint.rate?.probe?.token === claim.token) delivery.endpoint.rate.probe = null
     memory.wakeUp.signal()
   }
 }
@@ -147,6 +151,26 @@ function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: StoredDel
   const { organizationId, record } = endpoint
   const { id: eventId, type } = event
   return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }
+}
+
+// --- The rate of endpoints ---
+
+function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[], now: number): void {
+  const latest = (some: readonly AttemptResult[]): number | null =>
+    some.length === 0 ? null : now - Math.min(...some.map(({ startedAgoMs }) => startedAgoMs))
+  const successes = results.filter(({ outcome }) => outcome === 'delivered')
+  const rejections = results.filter(({ backOffMs }) => backOffMs !== null)
+  if (rejections.length > 0) endpoint.rate ??= createEndpointRate()
+  if (endpoint.rate === null) return
+  const judged = {
+    successes: successes.length,
+    successAt: latest(successes),
+    rejectionAt: latest(rejections),
+    failureAt: latest(results.filter(isFailure)),
+    askedMs: Math.max(0, ...rejections.map(({ backOffMs }) => backOffMs ?? 0)),
+    failures: endpoint.failures,
+  }
+  if (!judgeRate(endpoint.rate, judged, now)) endpoint.rate = null
 }
 
 // --- The health of endpoints ---

@@ -1,4 +1,5 @@
 import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/deliveries.ts'
+import { allowanceOf, createEndpointRate, spend } from '../webhooks/endpoint-rate.ts'
 import { reclaimExpiredLeases, release } from './attempts.ts'
 import { sealedSecretsOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
@@ -12,18 +13,37 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
   const failed = reclaimExpiredLeases(memory, request.maxAttempts, now)
   const repeated = request.isRepeat ? findClaimed(memory, request.token) : []
-  const { found, next } = findDue(memory, repeated, request, now)
+  const { found, next, limited } = findDue(memory, repeated, request, now)
   const { whole, unread, last } = cutToBytes([...repeated, ...found], request.maxBytes)
   const claimed = new Set([...whole, ...unread])
   release(memory, repeated.filter((delivery) => !claimed.has(delivery)).map(claimRefOf))
-  for (const delivery of found) if (claimed.has(delivery)) take(memory, delivery, request, now)
+  const taken = found.filter((delivery) => claimed.has(delivery))
+  for (const delivery of taken) take(memory, delivery, request, now)
   return {
     deliveries: whole.map((delivery) => show(delivery, now)),
     unread: unread.map(({ id, endpoint }) => ({ ...refOf(endpoint), id })),
     failed,
     storeTime: now,
     next: last === null ? next : refOf(last.endpoint),
+    nextInMs: spendRates(limited, taken, request, now),
   }
+}
+
+/** Spends the rates of endpoints for a claim: see `Claims.nextInMs`. */
+function spendRates(
+  limited: readonly StoredEndpoint[],
+  taken: readonly StoredDelivery[],
+  { token, leaseMs }: ClaimRequest,
+  now: number,
+): number | null {
+  const waits = limited.flatMap((endpoint) => {
+    const count = taken.filter((delivery) => delivery.endpoint === endpoint).length
+    const { maxPerSecond = null } = endpoint.record
+    return (
+      (endpoint.rate && spend(endpoint.rate, maxPerSecond, count, { token, until: now + leaseMs }, now)) ?? []
+    )
+  })
+  return waits.length === 0 ? null : Math.min(...waits)
 }
 
 /** Reads the content of deliveries whose claims are in force: see `DeliveryStore.read`. */
@@ -46,7 +66,12 @@ function findDue(
   repeated: readonly StoredDelivery[],
   request: ClaimRequest,
   now: number,
-): { readonly found: readonly StoredDelivery[]; readonly next: EndpointRef | null } {
+): {
+  readonly found: readonly StoredDelivery[]
+  readonly next: EndpointRef | null
+  readonly limited: readonly StoredEndpoint[]
+} {
+  const limited: StoredEndpoint[] = []
   const found: StoredDelivery[] = []
   const backfills: StoredDelivery[] = []
   let next: EndpointRef | null = null
@@ -62,7 +87,11 @@ function findDue(
     last = refOf(endpoint)
     if (isClosed(endpoint)) skipSome(memory, endpoint, now)
     if (endpoint.state !== 'enabled' || endpoint.isRemoved) continue
-    for (const delivery of dueOf(endpoint, claimed, request, now)) {
+    const due = dueOf(endpoint, claimed, request, now)
+    if (due.length === 0) continue
+    const allowance = limit(endpoint, now)
+    if (allowance !== null) limited.push(endpoint)
+    for (const delivery of due.slice(0, allowance ?? due.length)) {
       ;(delivery.isBackfill ? backfills : found).push(delivery)
     }
   }
@@ -75,7 +104,14 @@ function findDue(
     found.push(delivery)
     served = refOf(delivery.endpoint)
   }
-  return { found, next: next ?? (isLeft ? served : null) }
+  return { found, next: next ?? (isLeft ? served : null), limited }
+}
+
+/** Returns how many deliveries the endpoint's rate allows now; null without a rate. */
+function limit(endpoint: StoredEndpoint, now: number): number | null {
+  const { maxPerSecond = null } = endpoint.record
+  if (maxPerSecond !== null) endpoint.rate ??= createEndpointRate()
+  return endpoint.rate && allowanceOf(endpoint.rate, maxPerSecond, now)
 }
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */

@@ -90,12 +90,11 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const { headers, ...fields } = structuredClone(changes)
       if (headers && headers.replaces !== before.sealedHeaders) return answer('conflict')
       const { headerNames, sealedHeaders } = headers ?? before
-      const { standardWebhooks = false } = before
-      const after = { ...before, standardWebhooks, ...fields, headerNames, sealedHeaders }
-      const changed = CHANGEABLE.filter(
-        ([, field]) => !isDeepStrictEqual({ standardWebhooks, ...before }[field], after[field]),
-      )
+      const present = { standardWebhooks: false, maxPerSecond: null, ...before }
+      const after = { ...present, ...fields, headerNames, sealedHeaders }
+      const changed = CHANGEABLE.filter(([, field]) => !isDeepStrictEqual(present[field], after[field]))
       endpoint.record = after
+      if (fields.url !== undefined || fields.maxPerSecond !== undefined) endpoint.rate = null
       if (changed.length > 0) {
         const details = { ...entry.details, fields: changed.map(([name]) => name) }
         recordEntry(memory, organization, { ...entry, details })
@@ -196,6 +195,7 @@ const CHANGEABLE = [
   ['types', 'types'],
   ['description', 'description'],
   ['standardWebhooks', 'standardWebhooks'],
+  ['maxPerSecond', 'maxPerSecond'],
   ['headers', 'sealedHeaders'],
 ] as const
 
@@ -215,6 +215,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
     noticedAttempt: null,
     previousSecret: null,
     isRemoved: false,
+    rate: null,
     pending: new Set(),
   }
   endpoints.set(record.id, endpoint)
@@ -238,6 +239,7 @@ function find({ endpoints }: Organization, endpointId: string): StoredEndpoint |
 function enable(memory: Memory, endpoint: StoredEndpoint): void {
   endpoint.failures = 0
   endpoint.failingSince = null
+  endpoint.rate = null
   // Deliveries that waited for the endpoint may be due.
   memory.wakeUp.signal()
 }
@@ -245,11 +247,18 @@ function enable(memory: Memory, endpoint: StoredEndpoint): void {
 /** Returns an endpoint without secrets, for administrators. */
 export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
-  const { sealedSecret: _, sealedHeaders: __, standardWebhooks = false, ...shown } = structuredClone(record)
+  const {
+    sealedSecret: _,
+    sealedHeaders: __,
+    standardWebhooks = false,
+    maxPerSecond = null,
+    ...shown
+  } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)
   return {
     ...shown,
     standardWebhooks,
+    maxPerSecond,
     state,
     disabledReason,
     failures,

@@ -10,6 +10,7 @@ import type { LeadRow } from '../resources/leads.ts'
 import type { Project } from '../resources/projects.ts'
 import type { ProposalRow } from '../resources/proposals.ts'
 import type { DeliveryAttempt, DeliveryState } from '../webhooks/deliveries.ts'
+import type { EndpointRate } from '../webhooks/endpoint-rate.ts'
 import type { EndpointRecord, EndpointState } from '../webhooks/endpoints.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
@@ -51,6 +52,8 @@ export interface StoredEndpoint {
   previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
   /** True for an endpoint that is kept for the log of its deliveries only. */
   isRemoved: boolean
+  /** Null for an endpoint without a learned or chosen rate. */
+  rate: EndpointRate | null
   /** Pending deliveries, so that no claim searches all deliveries of the past. */
   readonly pending: Set<StoredDelivery>
 }

@@ -16,8 +16,8 @@ export interface DeliveryMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
   /** Counts a step of a loop. */
   note(step: LoopStep): void
-  /** Counts a notice. */
-  noteNotice(notice: Pick<Notice, 'kind'>): void
+  /** Counts a notice; of `delivery_failed` the deliveries. */
+  noteNotice(notice: Notice): void
 }
 
 /** In seconds: an attempt ends after 10 seconds. */
@@ -166,7 +166,9 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
       else if (step.kind === 'results') noteResults(step)
       else notePurge(step)
     },
-    noteNotice: ({ kind }) => void notices.series({ kind }).value++,
+    noteNotice(notice) {
+      notices.series({ kind: notice.kind }).value += notice.kind === 'delivery_failed' ? notice.count : 1
+    },
   }
 }
 

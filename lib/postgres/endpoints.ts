@@ -7,7 +7,14 @@ import type {
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
-import { before as beforeChange, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
+import {
+  before as beforeChange,
+  columns,
+  forgetRate,
+  isEndpoint,
+  one,
+  orAsItIs,
+} from './statements/endpoints.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
 /** Creates the slice of webhook endpoints in PostgreSQL. */
@@ -99,7 +106,7 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async update({ organizationId, endpointId, changes, entry }) {
-      const { url, description, types, standardWebhooks, headers } = changes
+      const { url, description, types, standardWebhooks, maxPerSecond, headers } = changes
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -109,19 +116,21 @@ export function createEndpointStore(database: Database): EndpointStore {
               description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
               types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
               standard_webhooks = ${standardWebhooks === undefined ? sql`endpoint.standard_webhooks` : sql`${standardWebhooks}::boolean`},
+              max_per_second = ${maxPerSecond === undefined ? sql`endpoint.max_per_second` : sql`${maxPerSecond}::float8`},
               header_names = ${headers ? textArray(sql, headers.headerNames) : sql`endpoint.header_names`},
               sealed_headers = ${headers ? sql`${headers.sealedHeaders}::text` : sql`endpoint.sealed_headers`}
             from before
             where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
               ${headers ? sql`and before.sealed_headers is not distinct from ${headers.replaces}::text` : sql``}
             returning endpoint.*
-          ), compared as (
+          ), ${url === undefined && maxPerSecond === undefined ? sql`` : sql`${forgetRate(sql, 'changed')},`} compared as (
             select array_remove(
               array[
                 case when before.url <> changed.url then 'url' end,
                 case when before.types is distinct from changed.types then 'types' end,
                 case when before.description <> changed.description then 'description' end,
                 case when before.standard_webhooks <> changed.standard_webhooks then 'standardWebhooks' end,
+                case when before.max_per_second is distinct from changed.max_per_second then 'maxPerSecond' end,
                 case when before.sealed_headers is distinct from changed.sealed_headers then 'headers' end
               ],
               null
@@ -161,7 +170,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               and before.state = any (${textArray(sql, from)}) and before.state <> ${state}::text
               and not before.is_repeat
             returning endpoint.*
-          ), audited as (
+          ), ${state === 'enabled' ? sql`${forgetRate(sql, 'moved')},` : sql``} audited as (
             ${recordEntry(sql, organizationId, entry, sql`moved`)}
           )
           select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,

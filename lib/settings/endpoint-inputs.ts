@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
+import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -24,6 +25,14 @@ const UrlSchema = v.pipe(
 )
 const DescriptionSchema = field.text(0, 200)
 const FlagSchema = v.boolean('must be true or false')
+const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
+const MaxPerSecondSchema = v.nullable(
+  v.pipe(
+    v.number(rateRequirement),
+    v.minValue(MAX_PER_SECOND_BOUNDS.min, rateRequirement),
+    v.maxValue(MAX_PER_SECOND_BOUNDS.max, rateRequirement),
+  ),
+)
 
 /** Judges whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
@@ -77,6 +86,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       types: v.optional(TypesSchema, null),
       description: v.optional(DescriptionSchema, ''),
       standardWebhooks: v.optional(FlagSchema, false),
+      maxPerSecond: v.optional(MaxPerSecondSchema, null),
       headers: v.optional(HeadersSchema, {}),
     }),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
@@ -85,6 +95,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       types: v.exactOptional(TypesSchema),
       description: v.exactOptional(DescriptionSchema),
       standardWebhooks: v.exactOptional(FlagSchema),
+      maxPerSecond: v.exactOptional(MaxPerSecondSchema),
       headers: v.exactOptional(PatchSchema),
     }),
   }

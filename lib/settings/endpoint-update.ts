@@ -24,6 +24,11 @@ export interface EndpointUpdate extends Acting {
    */
   readonly standardWebhooks?: boolean | undefined
   /**
+   * Deliveries per second that the endpoint gets at most, of all processes together, from 0.01 to 1,000; null: no limit. For a
+   * receiver whose limit is known: the rate of any other receiver is learned from its rejections. Default of a new endpoint: null.
+   */
+  readonly maxPerSecond?: number | null | undefined
+  /**
    * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
    * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
    * service sets itself. The values are sealed, and no call shows a value again.

@@ -173,7 +173,7 @@ function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
     wasMade: answer.wasMade !== false,
     detail: answer.detail ?? null,
     bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
-    retryAfterMs: readMs(Math.min(answer.retryAfterMs ?? 0, MS_MAX)),
+    retryAfterMs: readMs(answer.retryAfterMs == null ? null : Math.min(answer.retryAfterMs, MS_MAX)),
     durationMs: readMs(answer.durationMs) ?? measuredMs,
     timings: {
       dnsMs: readMs(dnsMs),

@@ -184,6 +184,11 @@ export interface Claims {
   readonly storeTime: number
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
   readonly next: EndpointRef | null
+  /**
+   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint; null if there is none, and for
+   * endpoints that back off.
+   */
+  readonly nextInMs: number | null
 }
 
 /** Identifies a claim; only the process that has the token can end it. */
@@ -203,6 +208,11 @@ export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' 
   readonly isGone: boolean
   /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
   readonly delayMs: number
+  /**
+   * Milliseconds for which the endpoint asked to be left alone when it rejected the delivery (429, 503, or any failure with
+   * `Retry-After`), 0 if it named no time; null if the attempt was not rejected.
+   */
+  readonly backOffMs: number | null
   /** Milliseconds since the attempt began, and since the attempt ended. */
   readonly startedAgoMs: number
   readonly endedAgoMs: number
@@ -341,6 +351,9 @@ export interface DeliveryStore {
    * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
    * claim.
    *
+   * An endpoint that has rejected deliveries, or has a `maxPerSecond`, gets no more than its rate allows, of all processes together:
+   * see endpoint-rate.ts.
+   *
    * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
    * store knows the sizes without reading the bodies, so that the cost of a claim does not depend on the size of bodies.
    *
@@ -361,7 +374,7 @@ export interface DeliveryStore {
 
   /**
    * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
-   * order in which the attempts ended. Attempts with the error `interrupted` or `unreadable` count, but not against the
+   * order in which the attempts ended; and the rate of each endpoint, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
    * endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
    *
    * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead

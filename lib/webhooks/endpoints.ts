@@ -26,6 +26,8 @@ export interface WebhookEndpoint {
   readonly headerNames: readonly string[]
   /** True: the headers of Standard Webhooks are sent beside the headers of the service. */
   readonly standardWebhooks: boolean
+  /** Deliveries per second that the endpoint gets at most, of all processes together; null: no such limit. */
+  readonly maxPerSecond: number | null
   readonly state: EndpointState
   /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
   readonly disabledReason: string | null
@@ -46,6 +48,8 @@ export interface EndpointRecord
   extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
   /** As in {@link WebhookEndpoint}; absent: false. */
   readonly standardWebhooks?: boolean
+  /** As in {@link WebhookEndpoint}; absent: null. */
+  readonly maxPerSecond?: number | null
   /** The headers with the values, sealed; null without headers. */
   readonly sealedHeaders: string | null
   /** The signing secret, sealed: a store never holds the open secret. */
@@ -70,7 +74,9 @@ export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'seal
 
 /** The fields of an endpoint that can be changed; absent fields stay. */
 export interface EndpointChanges
-  extends Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'standardWebhooks'>> {
+  extends Partial<
+    Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'standardWebhooks' | 'maxPerSecond'>
+  > {
   readonly headers?: HeaderChange
 }
 
@@ -194,13 +200,15 @@ export interface EndpointStore {
    * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
    * if no value is new, no entry is written.
    *
+   * A change of the URL or of `maxPerSecond` forgets the learned rate.
+   *
    * @returns `null` if there is no such endpoint
    */
   update(request: EndpointChange): Promise<EndpointChangeOutcome | null>
 
   /**
-   * Moves the endpoint to a state if the present state is in `from`. Enabling forgets the failures; disabling has the
-   * reason `administrator`.
+   * Moves the endpoint to a state if the present state is in `from`. Enabling forgets the failures and the learned rate;
+   * disabling has the reason `administrator`.
    *
    * @returns the endpoint after the call, moved or not; `null` if there is no such endpoint
    */

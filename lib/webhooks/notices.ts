@@ -28,12 +28,16 @@ export interface EndpointDisabledNotice extends EndpointRef {
 }
 
 /**
- * A delivery failed for good. Sent at least once for each round of attempts, and twice when a late result equals the
- * result that counted. The notice can be missing only when a process dies during the last attempt and the answer to the
- * claim that reclaims the delivery is lost.
+ * Deliveries of an endpoint failed for good: this first one, and those that followed it with pauses of less than five seconds.
+ * With `deliveryNotices: 'each'`, a notice for each delivery.
+ *
+ * Every delivery is counted at least once for each round of attempts, and twice when a late result equals the result that counted.
+ * A delivery can be missing only when a process dies before the notice is sent.
  */
 export interface DeliveryFailedNotice extends FailedDelivery {
   readonly kind: 'delivery_failed'
+  /** Deliveries of the endpoint that failed together, with this first one. */
+  readonly count: number
 }
 
 /** The previous signing secret of a rotation will soon expire. Sent once for each rotation. */

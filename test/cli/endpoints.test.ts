@@ -113,10 +113,10 @@ describe('endpoints', () => {
     const endpoint = await findEndpoint(run, org, id)
     assert.deepEqual(endpoint.headerNames, ['Authorization', 'X-Team'])
     const table = textOf(await run('endpoints', 'list', '--organization', org))
-    assert.match(table, /^ID +STATE +FAILURES +URL +TYPES +STANDARD +HEADERS +DESCRIPTION\n/)
+    assert.match(table, /^ID +STATE +FAILURES +URL +TYPES +STANDARD +MAX\/S +HEADERS +DESCRIPTION\n/)
     assert.match(
       table,
-      new RegExp(`^${id} +enabled +0 +http://127.0.0.1:4000/hook +all +- +Authorization, X-Team +-$`, 'm'),
+      new RegExp(`^${id} +enabled +0 +http://127.0.0.1:4000/hook +all +- +- +Authorization, X-Team +-$`, 'm'),
     )
     for (const shown of [table, JSON.stringify(endpoint)]) {
       assert.ok(!shown.includes('t0k3n') && !shown.includes(secret))
@@ -124,6 +124,27 @@ describe('endpoints', () => {
     const [stored] =
       await sql`select endpoint::text from business_api.webhook_endpoints endpoint where id = ${id}`
     assert.doesNotMatch(stored?.endpoint, /t0k3n/)
+  })
+
+  test('add and update take --max-per-second, and update takes off', async () => {
+    const org = newOrganization()
+    const { id } = await addEndpoint(run, org, '--max-per-second', '0.5')
+    const limitOf = async () => (await findEndpoint(run, org, id)).maxPerSecond
+    assert.equal(await limitOf(), 0.5)
+    const update = ['endpoints', 'update', id, '-o', org, '--max-per-second']
+    for (const [word, expected] of [
+      ['10', 10],
+      ['off', null],
+    ] as const) {
+      assert.equal((await run(...update, word)).exitCode, 0)
+      assert.equal(await limitOf(), expected)
+    }
+    assertFailed(
+      await run(...update, 'fast'),
+      2,
+      /--max-per-second because it must be a number like 10 or 0\.5/,
+    )
+    assertFailed(await run(...update, '5000'), 2, /a number from 0\.01 to 1000/)
   })
 
   test('list fits a table into the terminal and loses nothing', async () => {

@@ -245,6 +245,7 @@ describe('on the command line', () => {
       // Follows from the numbers of invoices and proposals.
       'number_series',
       // Counters and locks.
+      'endpoint_rates',
       'rate_buckets',
       'settings_turns',
       // The ids of events that the host made, which stand in the events.

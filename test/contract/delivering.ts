@@ -133,6 +133,7 @@ export function success(delivery: ClaimedName, changes: Partial<AttemptResult> =
     reason: null,
     isGone: false,
     delayMs: 0,
+    backOffMs: null,
     startedAgoMs: 30,
     endedAgoMs: 10,
     durationMs: 20,
@@ -202,11 +203,13 @@ export function shown({
   sealedSecret: _,
   sealedHeaders: __,
   standardWebhooks = false,
+  maxPerSecond = null,
   ...record
 }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,
     standardWebhooks,
+    maxPerSecond,
     state: 'enabled',
     disabledReason: null,
     failingSince: null,

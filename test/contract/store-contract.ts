@@ -13,6 +13,7 @@ import { testClaims } from './claims.ts'
 import { testConversions } from './conversions.ts'
 import { testCreations } from './creations.ts'
 import { testDeliveries } from './deliveries.ts'
+import { testEndpointRates } from './endpoint-rates.ts'
 import { testEndpoints } from './endpoints.ts'
 import { testEventLog } from './event-log.ts'
 import type { ContractTest, StoreHarness, StoreUnderTest } from './harness.ts'
@@ -106,6 +107,7 @@ const PARTS = {
   leases: testLeases,
   attempts: testAttempts,
   'health of endpoints': testHealth,
+  'rates of endpoints': testEndpointRates,
   'new failures, reported once': testNews,
   'notices of expiries': testNotices,
   deliveries: testDeliveries,

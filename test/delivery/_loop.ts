@@ -93,7 +93,7 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
     beforeEach(
       () => sql()`
         truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.delivery_attempts,
-          business_api.webhook_endpoints, business_api.api_keys`,
+          business_api.webhook_endpoints, business_api.endpoint_rates, business_api.api_keys`,
     )
     define({
       get store() {
@@ -148,6 +148,9 @@ async function letTimePass(sql: Sql, ms: number): Promise<void> {
   await sql`
     update business_api.webhook_endpoints
     set ${earlier('previous_secret_expires_at')}, ${earlier('failing_since')}, ${earlier('secret_expiry_noticed')}`
+  await sql`
+    update business_api.endpoint_rates
+    set ${earlier('next_at')}, ${earlier('raised_at')}, ${earlier('rejected_at')}, ${earlier('probe_until')}`
   await sql`update business_api.api_keys set ${earlier('expires_at')}, ${earlier('expiry_noticed')}`
 }
 

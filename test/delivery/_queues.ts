@@ -34,7 +34,8 @@ export function addTo(
   endpointId: string,
   organizationId?: string,
 ): void {
-  for (let added = 0; added < count; added++) queues.add(newDelivery(endpointId, organizationId))
+  for (let added = 0; added < count; added++)
+    queues.add(newDelivery(endpointId, organizationId), performance.now())
 }
 
 /** Sends all that may go now. */
@@ -51,7 +52,7 @@ export function runOne(
   load: Verdict['load'],
   durationMs = SLOW_MS,
 ): void {
-  queues.add(newDelivery(endpointId))
+  queues.add(newDelivery(endpointId), performance.now())
   const delivery = queues.next()
   assert.ok(delivery)
   queues.end(delivery, load, durationMs)

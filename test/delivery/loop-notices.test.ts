@@ -67,8 +67,8 @@ describeOnStores('Notices', (under) => {
     const given = { deliveryId, eventId: event.id, type: event.type, reason: 'gone' }
     const health = { failures: 1, failingSince: endpoint?.failingSince }
     assert.deepEqual(heard.notices, [
-      { kind: 'delivery_failed', ...of, ...given },
       { kind: 'endpoint_disabled', ...of, ...health, reason: 'gone' },
+      { kind: 'delivery_failed', ...of, ...given, count: 1 },
     ])
   })
 
@@ -86,7 +86,7 @@ describeOnStores('Notices', (under) => {
         { onNotice },
       )
       .runOnce()
-    assert.deepEqual(await Promise.all(seen), ['failed', 'disabled'])
+    assert.deepEqual(await Promise.all(seen), ['disabled', 'failed'])
   })
 
   test('report a delivery given up because the process of the last attempt has ended', async () => {
@@ -98,7 +98,48 @@ describeOnStores('Notices', (under) => {
     await under.loop(createTestSender(), { retryDelaysMs: [], onNotice: heard.onNotice }).runOnce()
     const { id: deliveryId } = await onlyDelivery(under.store)
     const given = { organizationId: ORG, endpointId, deliveryId, eventId, type, reason: 'interrupted' }
-    assert.deepEqual(heard.notices, [{ kind: 'delivery_failed', ...given }])
+    assert.deepEqual(heard.notices, [{ kind: 'delivery_failed', ...given, count: 1 }])
+  })
+
+  test('report a burst of failed deliveries once for each endpoint, with the number', async () => {
+    const endpoints = [await addEndpoint(under.store), await addEndpoint(under.store)]
+    await publishMany(under.store, 30)
+    const heard = listen()
+    const sender = createTestSender(() => FAILED)
+    await under.loop(sender, { retryDelaysMs: [], onNotice: heard.onNotice }).runOnce()
+    const failed = heard.notices.filter((notice) => notice.kind === 'delivery_failed')
+    assert.deepEqual(
+      failed.map(({ endpointId, count, reason }) => [endpointId, count, reason]).toSorted(),
+      endpoints.map((endpointId) => [endpointId, 30, 'http_500']).toSorted(),
+    )
+  })
+
+  test('report each failed delivery of a burst on its own, if the host asks for it', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 30)
+    const heard = listen()
+    const sender = createTestSender(() => FAILED)
+    const options = { retryDelaysMs: [], deliveryNotices: 'each', onNotice: heard.onNotice } as const
+    await under.loop(sender, options).runOnce()
+    const failed = heard.notices.filter((notice) => notice.kind === 'delivery_failed')
+    assert.equal(new Set(failed.map(({ deliveryId }) => deliveryId)).size, 30)
+    assert.deepEqual(new Set(failed.map(({ count }) => count)), new Set([1]))
+  })
+
+  test('of failed deliveries come when the loop stops, at the latest', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 3)
+    const heard = listen()
+    const sender = createTestSender(() => FAILED)
+    const loop = under.loop(sender, { retryDelaysMs: [], onNotice: heard.onNotice })
+    loop.start()
+    await sender.sent(3)
+    await loop.stop()
+    const failed = heard.notices.filter((notice) => notice.kind === 'delivery_failed')
+    assert.deepEqual(
+      failed.map(({ count }) => count),
+      [3],
+    )
   })
 
   test('report no successful attempt, and no attempt with a retry', async () => {
@@ -131,7 +172,7 @@ describeOnStores('Notices', (under) => {
       )
       .runOnce()
     assert.equal(calls, 3)
-    assert.deepEqual(heard.kinds, ['delivery_failed', 'endpoint_disabled'])
+    assert.deepEqual(heard.kinds, ['endpoint_disabled', 'delivery_failed'])
   })
 
   test('come to one of two loops when the results of both make an endpoint failing', async () => {
@@ -196,9 +237,9 @@ describeOnMemory('A host’s onNotice', (under) => {
         { onNotice, onError, logger },
       )
       const { failed } = await loop.runOnce()
-      // Two failed deliveries and an endpoint.
-      assert.deepEqual([failed, errors], [2, [bug, bug, bug]])
-      assert.equal(lines.filter(({ message }) => message === 'onNotice failed').length, 3)
+      // One of two failed deliveries, and one of an endpoint.
+      assert.deepEqual([failed, errors], [2, [bug, bug]])
+      assert.equal(lines.filter(({ message }) => message === 'onNotice failed').length, 2)
       await loop.runOnce()
     })
   }

@@ -51,6 +51,7 @@ test('each step of a loop is published, without a lost result and without anythi
       reason: null,
       isGone: false,
       delayMs: 0,
+      backOffMs: null,
       startedAgoMs: 20,
       endedAgoMs: 10,
       durationMs: 10,

@@ -104,6 +104,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
         eventId: poison.id,
         type: poison.type,
         reason: 'unreadable',
+        count: 1,
       },
     ])
     assert.deepEqual((await loop.stats()).attempts.failed, 1)

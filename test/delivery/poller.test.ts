@@ -45,6 +45,7 @@ describe('createPoller()', () => {
       failed: [],
       storeTime: 1_773_480_413_000,
       next,
+      nextInMs: null,
     }
   }
 

@@ -37,6 +37,7 @@ function resultOf(number: number): Result {
     reason: null,
     isGone: false,
     delayMs: 0,
+    backOffMs: null,
     durationMs: 5,
     dnsMs: null,
     connectMs: null,

@@ -4,7 +4,14 @@ import { judgeAnswer, RETRY_DELAYS_MS, type Verdict } from '../../lib/delivery/v
 import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
 
 const HOUR_MS = 60 * 60 * 1000
-const RETRY: Verdict = { outcome: 'retry', reason: null, isGone: false, delayMs: 30_000, load: 'same' }
+const RETRY: Verdict = {
+  outcome: 'retry',
+  reason: null,
+  isGone: false,
+  delayMs: 30_000,
+  backOffMs: null,
+  load: 'same',
+}
 
 function judge(answer: Partial<WebhookAnswer>, attempt = 1, retryDelaysMs?: readonly number[]): Verdict {
   return judgeAnswer(
@@ -23,7 +30,14 @@ describe('judgeAnswer()', () => {
   test('any 2xx is a success, whichever attempt it answers', () => {
     for (let status = 200; status <= 299; status++) {
       for (const attempt of [1, 5]) {
-        const delivered = { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
+        const delivered = {
+          outcome: 'delivered',
+          reason: null,
+          isGone: false,
+          delayMs: 0,
+          backOffMs: null,
+          load: 'more',
+        }
         assert.deepEqual(judge({ status }, attempt), delivered, String(status))
       }
     }
@@ -32,8 +46,8 @@ describe('judgeAnswer()', () => {
   test('every other status is a failed attempt, redirects included', () => {
     for (let status = 100; status <= 599; status++) {
       if ((status >= 200 && status <= 299) || status === 410) continue
-      const load = status === 429 ? 'less' : 'same'
-      assert.deepEqual(judge({ status }), { ...RETRY, load }, String(status))
+      const backOffMs = status === 429 || status === 503 ? 0 : null
+      assert.deepEqual(judge({ status }), { ...RETRY, backOffMs }, String(status))
     }
   })
 
@@ -77,13 +91,23 @@ describe('judgeAnswer()', () => {
   })
 
   test('410 ends a delivery at the first attempt, with the endpoint reported as gone', () => {
-    const gone = { outcome: 'failed', reason: 'gone', isGone: true, delayMs: 0, load: 'same' }
+    const gone = {
+      outcome: 'failed',
+      reason: 'gone',
+      isGone: true,
+      delayMs: 0,
+      backOffMs: null,
+      load: 'same',
+    }
     assert.deepEqual(judge({ status: 410 }), gone)
     assert.deepEqual(judge({ status: 410, retryAfterMs: 60_000 }), gone)
   })
 
-  test('Retry-After lengthens the wait after 429 and 503, to an hour at most', () => {
-    for (const status of [429, 503]) {
+  test('Retry-After lengthens the wait after any failure, to an hour at most, and makes the failure a rejection', () => {
+    for (const status of [301, 400, 413, 429, 500, 502, 503]) {
+      assert.equal(judge({ status, retryAfterMs: 90_000 }).backOffMs, 90_000)
+      assert.equal(judge({ status, retryAfterMs: 0 }).backOffMs, 0)
+      assert.equal(judge({ status, retryAfterMs: HOUR_MS + 1 }).backOffMs, HOUR_MS)
       assert.equal(waitAfter(status, 90_000), 90_000)
       assert.equal(waitAfter(status, HOUR_MS), HOUR_MS)
       assert.equal(waitAfter(status, HOUR_MS + 1), HOUR_MS)
@@ -98,15 +122,14 @@ describe('judgeAnswer()', () => {
     }
   })
 
-  test('Retry-After is ignored elsewhere, and does not keep the last attempt from being the last', () => {
-    for (const status of [301, 400, 413, 500, 502]) assert.equal(waitAfter(status, 90_000), 30_000)
+  test('Retry-After means nothing on a success, and does not keep the last attempt from being the last', () => {
+    assert.deepEqual(judge({ status: 202, retryAfterMs: 90_000 }), judge({ status: 200 }))
     assert.equal(judge({ status: 503, retryAfterMs: 90_000 }, 5).outcome, 'failed')
   })
 
-  test('an endpoint is asked less after a timeout and after 429, and not after other failures', () => {
+  test('fewer attempts at once are made after a timeout, and not after other failures', () => {
     assert.equal(judge({ error: 'timeout' }, 5).load, 'less')
-    assert.equal(judge({ status: 429 }, 5).load, 'less')
-    for (const status of [410, 500, 503]) assert.equal(judge({ status }).load, 'same')
+    for (const status of [410, 429, 500, 503]) assert.equal(judge({ status }).load, 'same')
     assert.equal(judge({ error: 'connection_refused' }).load, 'same')
   })
 

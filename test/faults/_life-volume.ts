@@ -156,6 +156,7 @@ function attempt(ledger: Ledger, delivery: ClaimedDelivery, token: string): Atte
     reason: outcome === 'failed' ? `http_${status}` : null,
     isGone,
     delayMs: outcome === 'retry' ? (delayMs ?? 0) : 0,
+    backOffMs: null,
     startedAgoMs: 30,
     endedAgoMs: 10,
     durationMs: 20,

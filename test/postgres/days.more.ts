@@ -894,7 +894,15 @@ test('days are dropped while others publish, claim, write results, list and rede
       const { lost } = await store.deliveries.writeResults(
         deliveries.map(({ id }) => ({
           ...{ organizationId: ORGANIZATION, deliveryId: id, token, outcome: 'delivered' as const },
-          ...{ reason: null, isGone: false, delayMs: 0, startedAgoMs: 2, endedAgoMs: 1, durationMs: 1 },
+          ...{
+            reason: null,
+            isGone: false,
+            delayMs: 0,
+            backOffMs: null,
+            startedAgoMs: 2,
+            endedAgoMs: 1,
+            durationMs: 1,
+          },
           ...{ dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null, status: 200, error: null },
           bodyExcerpt: '',
         })),
@@ -1094,6 +1102,7 @@ describe('Days are read one by one', () => {
       ...{
         isGone: false,
         delayMs: 0,
+        backOffMs: null,
         startedAgoMs: 2,
         endedAgoMs: 1,
         durationMs: 1,

@@ -72,6 +72,7 @@ async function fill(organizationId: string): Promise<void> {
     { id: 'evt_of-the-host' },
   )
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
+  await sql`insert into business_api.endpoint_rates (organization_id, endpoint_id) values (${organizationId}, 'we_1')`
   await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)

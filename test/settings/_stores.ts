@@ -116,6 +116,7 @@ export async function record(
     reason: outcome === 'failed' ? 'http_500' : null,
     isGone: false,
     delayMs: outcome === 'retry' ? 30_000 : 0,
+    backOffMs: null,
     startedAgoMs: 30,
     endedAgoMs: 10,
     durationMs: 20,

@@ -24,6 +24,7 @@ describeOnEveryStore((open) => {
         types: null,
         headerNames: [],
         standardWebhooks: false,
+        maxPerSecond: null,
         state: 'enabled',
         disabledReason: null,
         failingSince: null,

@@ -40,4 +40,8 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
     set ${earlier('previous_secret_expires_at')}, ${earlier('failing_since')},
       ${earlier('secret_expiry_noticed')}
     where organization_id = ${organizationId}`
+  await sql`
+    update business_api.endpoint_rates
+    set ${earlier('next_at')}, ${earlier('raised_at')}, ${earlier('rejected_at')}, ${earlier('probe_until')}
+    where organization_id = ${organizationId}`
 }

@@ -15,6 +15,7 @@ import { withSettings } from '../database.ts'
 import { formatMoment } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { choices, repeated, required, text, toggle } from '../flags.ts'
+import { maxPerSecond } from '../rate.ts'
 import { readSealing, SEALING_FLAGS } from '../sealing.ts'
 
 // Commands that make a signing secret, and show it only once.
@@ -40,6 +41,7 @@ export const add: Command = defineCommand({
       'a header to send with every event; other users of this machine can read it here',
     ),
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
+    maxPerSecond,
     headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
@@ -60,7 +62,17 @@ export const add: Command = defineCommand({
     },
   ],
   async run(
-    { organization: owner, url, types, description, header, standardWebhooks, actor: who, ...rest },
+    {
+      organization: owner,
+      url,
+      types,
+      description,
+      header,
+      standardWebhooks,
+      maxPerSecond: most,
+      actor: who,
+      ...rest
+    },
     session,
   ) {
     const sealing = readSealing(session, rest)
@@ -74,6 +86,7 @@ export const add: Command = defineCommand({
           description,
           headers,
           standardWebhooks,
+          maxPerSecond: most,
           actor: who,
         }),
       { ...rest, ...sealing },

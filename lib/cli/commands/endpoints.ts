@@ -9,6 +9,7 @@ import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { choice, choices, type Flag, text } from '../flags.ts'
+import { maxPerSecond } from '../rate.ts'
 import { readSecretKeys } from '../sealing.ts'
 import { type Column, formatTable } from '../table.ts'
 import { backfill } from './endpoint-backfill.ts'
@@ -41,6 +42,7 @@ const COLUMNS: readonly Column<WebhookEndpoint>[] = [
   { title: 'URL', value: ({ url }) => url },
   { title: 'TYPES', value: ({ types }) => types?.join(', ') ?? 'all' },
   { title: 'STANDARD', value: ({ standardWebhooks }) => (standardWebhooks ? 'yes' : '') },
+  { title: 'MAX/S', value: ({ maxPerSecond: most }) => String(most ?? '') },
   { title: 'HEADERS', value: ({ headerNames }) => headerNames.join(', ') },
   { title: 'DESCRIPTION', value: ({ description }) => description },
 ]
@@ -154,7 +156,7 @@ const types: Flag<readonly EventType[] | null | undefined> = (() => {
 /** Changes an endpoint. */
 const update: Command = defineCommand({
   name: 'update',
-  summary: 'changes the URL, the types, the description or the signing of an endpoint',
+  summary: 'changes the URL, the types, the description, the signing or the rate of an endpoint',
   about:
     'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of deliveries that already wait.',
   argument: 'ID',
@@ -164,6 +166,7 @@ const update: Command = defineCommand({
     types,
     description: text('TEXT', 'a name for people'),
     standardWebhooks: choice('on|off', 'send the headers of Standard Webhooks too', ['on', 'off']),
+    maxPerSecond,
     ...DESTINATION_FLAGS,
     actor,
   },
@@ -178,13 +181,24 @@ const update: Command = defineCommand({
     },
   ],
   async run(
-    { organization: owner, url, types: wanted, description, standardWebhooks, actor: who, ...options },
+    {
+      organization: owner,
+      url,
+      types: wanted,
+      description,
+      standardWebhooks,
+      maxPerSecond: most,
+      actor: who,
+      ...options
+    },
     session,
   ) {
     const isOn = standardWebhooks === undefined ? undefined : standardWebhooks === 'on'
-    const changes = { url, types: wanted, description, standardWebhooks: isOn }
+    const changes = { url, types: wanted, description, standardWebhooks: isOn, maxPerSecond: most }
     if (Object.values(changes).every((change) => change === undefined)) {
-      throw new UsageError('Give a change: --url, --types, --description or --standard-webhooks')
+      throw new UsageError(
+        'Give a change: --url, --types, --description, --standard-webhooks or --max-per-second',
+      )
     }
     // The secret is only read, and never stored: one that is stored unsealed may be read too.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}

@@ -68,6 +68,19 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_filter.states': '5d0f33744be9',
     'column delivery_filter.type': 'd06b30f1f1ef',
     'column delivery_filter.until': 'b93ebeb571bf',
+    'column endpoint_rates.accepted': '767a7bf880ea',
+    'column endpoint_rates.ceiling': 'c5884cab5882',
+    'column endpoint_rates.endpoint_id': '0415511659f8',
+    'column endpoint_rates.is_down': 'ba9b67b2048e',
+    'column endpoint_rates.next_at': '54ff0ef01fe0',
+    'column endpoint_rates.organization_id': '0415511659f8',
+    'column endpoint_rates.probe_token': '9299932d5f23',
+    'column endpoint_rates.probe_until': 'b93ebeb571bf',
+    'column endpoint_rates.raised_at': '54ff0ef01fe0',
+    'column endpoint_rates.rate': 'c5884cab5882',
+    'column endpoint_rates.rejected_at': '54ff0ef01fe0',
+    'column endpoint_rates.wait_ms': 'bf4c4e6f5bb1',
+    'column endpoint_rates.waited_ms': 'bf4c4e6f5bb1',
     'column event_days.begins': '0415511659f8',
     'column event_days.begins_at': '60019a7f1daa',
     'column event_days.checked_at': 'b93ebeb571bf',
@@ -212,6 +225,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column webhook_endpoints.failures': '767a7bf880ea',
     'column webhook_endpoints.header_names': '8a9301a25e89',
     'column webhook_endpoints.id': '0415511659f8',
+    'column webhook_endpoints.max_per_second': 'c5884cab5882',
     'column webhook_endpoints.noticed_attempt': '9299932d5f23',
     'column webhook_endpoints.organization_id': '0415511659f8',
     'column webhook_endpoints.previous_sealed_secret': 'd06b30f1f1ef',
@@ -233,6 +247,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint businesses.businesses_pkey': '1a29056265b9',
     'constraint businesses.businesses_total_revenue_check': 'c8fa25807dc9',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
+    'constraint endpoint_rates.endpoint_rates_pkey': '793db918d1c3',
     'constraint event_days.event_days_organization_id_check': '6f34b39d604d',
     'constraint event_days.event_days_pkey': '787472166460',
     'constraint event_ids.event_ids_pkey': '1a29056265b9',
@@ -280,7 +295,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '75d446a3ade7',
+      'adf80ac85040',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -293,13 +308,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      '34df54d93d75',
+      '7d996aacbd54',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '6770104462b5',
+      '98d238838deb',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function event_types()': '0babe9e09636',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
@@ -321,7 +336,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '75301e48f28b',
+      '0208db40cc68',
     'function insert_events(organization_id text, events jsonb)': '482d69950cef',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
@@ -331,6 +346,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'b74d0272b2c5',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
+    'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
+      'a9f189bd5c80',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -350,8 +367,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
-    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb)':
-      '02061520618e',
+    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
+      'b0970af623b6',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -368,7 +385,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'f7fa8a2d6540',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '34577d808ed4',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
+    'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
+      '1b51ee1c13f5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
@@ -377,7 +396,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'e8215fba8fbf',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_deliveries(claims jsonb)': '584d9df861da',
+    'function release_deliveries(claims jsonb)': 'c5786bb8c59e',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
@@ -387,9 +406,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function retained_deliveries()': '250744daa8fe',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      '81720abbe55e',
+    'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT limited_organizations text[], OUT limited_endpoints text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      'e52cce086016',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
+    'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
+      '3e28db759282',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
@@ -397,7 +418,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '3f06e56c959b',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      'f62b3be0a4bc',
+      'a4dcb400c40c',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
@@ -441,6 +462,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
     'table delivery_attempts': 'e8eb39553230',
+    'table endpoint_rates': 'e7dde70d4645',
     'table event_days': 'e7dde70d4645',
     'table event_ids': 'e7dde70d4645',
     'table event_limits': 'e7dde70d4645',

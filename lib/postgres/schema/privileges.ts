@@ -152,6 +152,7 @@ const SETTINGS = merge(BASE, {
         'header_names',
         'sealed_headers',
         'standard_webhooks',
+        'max_per_second',
         'sealed_secret',
         'previous_sealed_secret',
         'previous_secret_expires_at',
@@ -161,6 +162,7 @@ const SETTINGS = merge(BASE, {
         'failing_since',
       ],
     },
+    endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
     // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
@@ -219,6 +221,24 @@ const WORKER = merge(BASE, PUBLISHING, {
       ],
       delete: true,
     },
+    endpoint_rates: {
+      select: true,
+      insert: true,
+      update: [
+        'rate',
+        'ceiling',
+        'raised_at',
+        'rejected_at',
+        'accepted',
+        'wait_ms',
+        'waited_ms',
+        'is_down',
+        'next_at',
+        'probe_token',
+        'probe_until',
+      ],
+      delete: true,
+    },
     api_keys: {
       select: [
         'organization_id',
@@ -267,6 +287,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
     organization_limits: { select: true, delete: true },
     rate_buckets: { select: true, delete: true },
     settings_turns: { select: true, delete: true },
+    endpoint_rates: { select: true, delete: true },
   },
 })
 

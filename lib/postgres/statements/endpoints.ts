@@ -31,6 +31,15 @@ export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
+/** Builds the step that forgets the rate of the endpoint in a step's row: another URL may be another server. */
+export function forgetRate(sql: Sql, step: 'changed' | 'moved'): Fragment {
+  return sql`
+    forgotten as (
+      delete from business_api.endpoint_rates rate using ${sql.unsafe(step)} as endpoint
+      where rate.organization_id = endpoint.organization_id and rate.endpoint_id = endpoint.id
+    )`
+}
+
 /** Builds the condition that a row is the endpoint, and not removed. */
 export function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
   return sql`organization_id = ${organizationId}::text and id = ${endpointId}::text and state <> 'removed'`
@@ -39,7 +48,7 @@ export function isEndpoint(sql: Sql, organizationId: string, endpointId: string)
 /** Builds the columns of an endpoint as administrators see the endpoint. */
 export function columns(sql: Sql): Fragment {
   return sql`
-    id, url, description, types, header_names as "headerNames", standard_webhooks as "standardWebhooks", state,
+    id, url, description, types, header_names as "headerNames", standard_webhooks as "standardWebhooks", max_per_second as "maxPerSecond", state,
     disabled_reason as "disabledReason",
     ${isoTimestamp(sql, 'failing_since')} as "failingSince", failures,
     case when previous_secret_expires_at > now() then ${isoTimestamp(sql, 'previous_secret_expires_at')} end

@@ -23,7 +23,8 @@ export const registration = {
       )
       return { title: t`Add an endpoint`, content }
     }
-    const wish = { id: newId('we'), url: '', description: '', wants: null, types: [], known: [], added: [] }
+    const empty = { url: '', description: '', maxPerSecond: '', wants: null, types: [], known: [], added: [] }
+    const wish = { id: newId('we'), ...empty }
     return showForm(context, wish, {}, null)
   },
 
@@ -87,8 +88,9 @@ ${verificationCode(t, settings.capabilities.headerPrefix)}
   return { title, content }
 }
 
-function fieldsOf({ url, description, wants, types }: EndpointWish) {
-  return { url, description, types: wants === 'all' ? null : types }
+function fieldsOf({ url, description, maxPerSecond, wants, types }: EndpointWish) {
+  const limit = maxPerSecond === '' ? null : Number(maxPerSecond)
+  return { url, description, maxPerSecond: limit, types: wants === 'all' ? null : types }
 }
 
 /** Returns the faults of the fields that the settings refuse. @throws every other error */
@@ -136,6 +138,15 @@ ${input(
     problems,
   },
   { value: wish.description, autocomplete: 'off' },
+)}
+${input(
+  {
+    name: 'max-per-second',
+    label: t`Deliveries a second at most (optional)`,
+    hint: t`If the receiver has a known limit: “5”, or “0.5”`,
+    problems,
+  },
+  { value: wish.maxPerSecond, inputmode: 'decimal', autocomplete: 'off' },
 )}
 ${radios(
   { name: 'wants', label: t`Which events?`, problems },

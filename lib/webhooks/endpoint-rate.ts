@@ -1,0 +1,202 @@
+// The rate of an endpoint that rejects deliveries: how long it backs off, which rate is learned, and when the rejections count for
+// every delivery again. The function judge_rate in sql/44-endpoint-rates.sql has the same rules for PostgreSQL; the contract of stores
+// compares the two.
+//
+// | state       | begins                                            | a claim may take                                  |
+// |-------------|---------------------------------------------------|---------------------------------------------------|
+// | unlimited   | with the endpoint; when the rate passes 1,000/s   | all                                               |
+// | backing off | a rejection                                       | nothing until the wait has passed, then one probe |
+// | paced       | the probe succeeds                                | 0.1 s of the rate, 1 at least, once in that time  |
+// | down        | the probe fails after 450 s of waits              | all: each delivery ends after its own attempts    |
+//
+// The rate begins at 0.8/s and rises by 10 % with each success, at most twofold in a second, until the first rejection, which takes a
+// quarter away; from then on it rises by 0.3 % with each success. A rejection soon after the one before shows that the receiver counts
+// over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
+// that count by intervals, windows and buckets: 1 to 8 % of a few hundred requests are rejected, and 0.7 to 0.95 of the receiver's rate
+// is used. Each process adds its first burst of four.
+
+/** Bounds of an endpoint's `maxPerSecond`. */
+export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
+
+/** The wait after a rejection, at least and at most, in milliseconds; doubled with each failed probe. */
+const WAIT_MIN_MS = 1000
+const WAIT_MAX_MS = 60 * 60 * 1000
+/** Sum of the waits since the last success after which a failed probe shows that the endpoint is down, in milliseconds. */
+const PATIENCE_MS = 450_000
+/** Deliveries per second after the first successful probe, and the rate at which an endpoint is unlimited again. */
+const START = 0.8
+const UNLIMITED = 1000
+/** Factor of the rate with each success before the first rejection, and in a second; with each success afterwards; with a rejection. */
+const RISE_FAST = 1.1
+const RISE_IN_SECOND = 2
+const RISE = 1.003
+const CUT = 0.75
+/** The rate may rise this far beyond the rate of the last rejection before it rises fast again. */
+const BEYOND = 1.25
+/** Waits within which a second rejection comes soon. */
+const SOON = 3
+/** Share of the rate of a probe after each wait below which the rate does not fall. */
+const FLOOR = 0.5
+/** Seconds of the rate that a claim takes at once. */
+const BURST_S = 0.1
+/** Failures in a row, other than rejections, after which an endpoint is not paced. */
+const FAILURES_MAX = 10
+
+/** What is known about the rate of an endpoint. Moments are in milliseconds of the store's clock. */
+export interface EndpointRate {
+  /** Deliveries per second; null: not learned. */
+  rate: number | null
+  /** The rate at the last rejection; null: the rate rises fast. */
+  ceiling: number | null
+  raisedAt: number
+  /** The last rejection that counted, and the successes since. */
+  rejectedAt: number
+  accepted: number
+  /** The last wait, and the sum of all waits since the last success: above 0 while the endpoint backs off. */
+  waitMs: number
+  waitedMs: number
+  isDown: boolean
+  /** No delivery is claimed before this moment. */
+  nextAt: number
+  /** The claim of the only delivery that is being sent to an endpoint that backs off. */
+  probe: { readonly token: string; readonly until: number } | null
+}
+
+/** The results of an endpoint's attempts that were written together. Null: no such result. */
+export interface RateResults {
+  readonly successes: number
+  /** The latest begin of an attempt that succeeded, of a rejected one, and of any that failed. */
+  readonly successAt: number | null
+  readonly rejectionAt: number | null
+  readonly failureAt: number | null
+  /** The longest time that a rejection asked for, in milliseconds. */
+  readonly askedMs: number
+  /** Failures of the endpoint in a row, with these. */
+  readonly failures: number
+}
+
+/** Creates the rate of an endpoint of which nothing is known. */
+export function createEndpointRate(): EndpointRate {
+  const never = Number.NEGATIVE_INFINITY
+  return {
+    rate: null,
+    ceiling: null,
+    raisedAt: never,
+    rejectedAt: never,
+    accepted: 0,
+    waitMs: 0,
+    waitedMs: 0,
+    isDown: false,
+    nextAt: never,
+    probe: null,
+  }
+}
+
+/** Returns how many deliveries a claim may take. @param maxPerSecond the organization's own limit; null: none */
+export function allowanceOf(known: EndpointRate, maxPerSecond: number | null, now: number): number {
+  if (known.nextAt > now) return 0
+  if (isBackingOff(known)) return known.probe !== null && known.probe.until > now ? 0 : 1
+  return Math.max(1, Math.floor(perSecondOf(known, maxPerSecond) * BURST_S))
+}
+
+/**
+ * Spends the rate for deliveries that a claim has taken.
+ *
+ * @param claim the token of the claim, and the end of its lease
+ * @returns milliseconds until the next delivery has its turn; null if that is not known
+ */
+export function spend(
+  known: EndpointRate,
+  maxPerSecond: number | null,
+  taken: number,
+  claim: { readonly token: string; readonly until: number },
+  now: number,
+): number | null {
+  if (taken > 0 && known.waitedMs > 0) known.probe = claim
+  if (isBackingOff(known)) return null
+  if (taken > 0) known.nextAt = now + (taken / perSecondOf(known, maxPerSecond)) * 1000
+  return Math.max(0, known.nextAt - now)
+}
+
+/**
+ * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so that a
+ * burst that was under way counts as one rejection.
+ *
+ * @returns false if the endpoint is unlimited again
+ */
+export function judgeRate(known: EndpointRate, results: RateResults, now: number): boolean {
+  const { successes, successAt, rejectionAt, failureAt, askedMs } = results
+  if (successAt !== null && successAt > known.rejectedAt) succeed(known, successes, now)
+  if (known.rate !== null && known.rate >= UNLIMITED) return false
+  if (known.isDown) return true
+  if (known.waitedMs > 0 && failureAt !== null && failureAt > known.rejectedAt) {
+    failProbe(known, askedMs, now)
+  } else if (rejectionAt !== null && rejectionAt > known.rejectedAt) {
+    backOff(known, askedMs, now)
+  } else if (rejectionAt !== null) {
+    known.nextAt = Math.max(known.nextAt, now + Math.min(WAIT_MAX_MS, askedMs))
+  } else if (failureAt !== null && known.waitedMs === 0 && known.rate !== null) {
+    known.isDown = results.failures >= FAILURES_MAX
+  }
+  return true
+}
+
+function isBackingOff({ waitedMs, isDown }: EndpointRate): boolean {
+  return waitedMs > 0 && !isDown
+}
+
+function perSecondOf({ rate, isDown }: EndpointRate, maxPerSecond: number | null): number {
+  const learned = rate === null || isDown ? Number.POSITIVE_INFINITY : rate
+  return Math.min(learned, maxPerSecond ?? Number.POSITIVE_INFINITY)
+}
+
+function succeed(known: EndpointRate, successes: number, now: number): void {
+  known.accepted += successes
+  if (known.waitedMs > 0 || known.isDown) {
+    known.rate ??= START
+    known.waitedMs = 0
+    known.isDown = false
+    known.probe = null
+    known.nextAt = now + 1000 / known.rate
+  } else if (known.rate !== null && known.ceiling === null) {
+    const inTime = RISE_IN_SECOND ** ((now - known.raisedAt) / 1000)
+    known.rate *= Math.min(RISE_FAST ** successes, inTime)
+  } else if (known.rate !== null && known.ceiling !== null) {
+    known.rate *= RISE ** successes
+    if (known.rate > known.ceiling * BEYOND) known.ceiling = null
+  }
+  known.raisedAt = now
+}
+
+function failProbe(known: EndpointRate, askedMs: number, now: number): void {
+  if (known.waitedMs >= PATIENCE_MS) {
+    known.isDown = true
+    known.waitMs = WAIT_MIN_MS
+    known.nextAt = now
+  } else {
+    const doubledMs = Math.min(2 * known.waitMs, PATIENCE_MS - known.waitedMs)
+    known.waitMs = Math.min(WAIT_MAX_MS, Math.max(WAIT_MIN_MS, askedMs, doubledMs))
+    known.waitedMs += known.waitMs
+    known.nextAt = now + known.waitMs
+  }
+  known.rejectedAt = now
+  known.probe = null
+}
+
+function backOff(known: EndpointRate, askedMs: number, now: number): void {
+  if (known.rate !== null) {
+    const seconds = (now - known.rejectedAt) / 1000
+    const isSoon = seconds <= (SOON * known.waitMs) / 1000
+    const lower = known.rate * CUT
+    const floor = Math.min(known.rate, (FLOOR * 1000) / known.waitMs)
+    known.ceiling = known.rate
+    known.rate = Math.max(isSoon ? Math.min(lower, known.accepted / seconds) : lower, floor)
+  }
+  // The wait that was long enough the last time, but no longer than one delivery takes at the rate.
+  const lastMs = known.rate === null ? 0 : Math.min(known.waitMs, 1000 / known.rate)
+  known.waitMs = Math.min(WAIT_MAX_MS, Math.max(WAIT_MIN_MS, askedMs, lastMs))
+  known.waitedMs = known.waitMs
+  known.rejectedAt = now
+  known.accepted = 0
+  known.nextAt = now + known.waitMs
+}

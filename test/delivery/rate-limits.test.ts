@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  addEndpoint,
+  countIn,
+  createGate,
+  createTestSender,
+  deliveriesOf,
+  describeOnStores,
+  NO_POLL,
+  publishMany,
+  until,
+} from './_loop.ts'
+
+// A loop beside a receiver with a rate limit. The rates are those of test/contract/endpoint-rates.ts.
+
+describeOnStores('A receiver with a rate limit', (under) => {
+  test('is sent a burst of four, and the rest goes back uncounted', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 40)
+    const sender = createTestSender(() => ({ status: 429 }))
+    assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 0, retried: 4, failed: 0 })
+    const attempts = (await deliveriesOf(under.store)).map(
+      ({ attempts: count, state }) => `${state} ${count}`,
+    )
+    assert.equal(attempts.filter((text) => text === 'pending 1').length, 4)
+    assert.equal(attempts.filter((text) => text === 'pending 0').length, 36)
+  })
+
+  test('keeps what was claimed ahead of a rejection, and gets one probe when the wait is over', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 40)
+    const gate = createGate()
+    const sender = createTestSender(async (_request, number) => {
+      if (number <= 8) return {}
+      await gate.opened
+      return { status: 503 }
+    })
+    const loop = under.loop(sender)
+    const running = loop.runOnce()
+    await until('attempts wait for the gate', () => sender.inFlight > 4)
+    gate.open()
+    await running
+    const sent = sender.requests.length
+    assert.ok(sent < 40, `${sent} requests`)
+    assert.equal(await countIn(under.store, 'sending'), 0)
+    const unsent = (await deliveriesOf(under.store)).filter(({ attempts }) => attempts === 0)
+    assert.equal(unsent.length, 40 - sent)
+    await under.letTimePass(1000)
+    await loop.runOnce()
+    assert.equal(sender.requests.length, sent + 1)
+  })
+
+  test('of its own choice gets that many a second, also from a loop that does not poll', async () => {
+    await addEndpoint(under.store, { maxPerSecond: 20 })
+    await publishMany(under.store, 8)
+    const at: number[] = []
+    const sender = createTestSender(() => {
+      at.push(performance.now())
+      return {}
+    })
+    const startedAt = performance.now()
+    under.loop(sender, NO_POLL).start()
+    await sender.sent(8)
+    // Two at once, then two every tenth of a second, counted from the first claim.
+    const lasted = (at.at(-1) ?? 0) - startedAt
+    assert.ok(lasted >= 290, `all within ${lasted} ms`)
+  })
+
+  test('is served by a run once for as long as its turns come within two seconds', async () => {
+    await addEndpoint(under.store, { maxPerSecond: 20 })
+    await addEndpoint(under.store, { url: 'https://slow.test/', maxPerSecond: 0.1 })
+    await publishMany(under.store, 6)
+    const sender = createTestSender()
+    assert.equal((await under.loop(sender).runOnce()).delivered, 7)
+  })
+
+  test('means nothing by a Retry-After on a success', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 20)
+    const sender = createTestSender(() => ({ status: 200, retryAfterMs: 60_000 }))
+    assert.equal((await under.loop(sender).runOnce()).delivered, 20)
+  })
+})
