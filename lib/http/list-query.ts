@@ -37,6 +37,9 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
 export function readListQuery(query: string, idKind: IdKind): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
   const given = new URLSearchParams(query)
+  // Generated clients send an unset parameter empty.
+  for (const name of ['before', 'updatedSince'])
+    if (given.get(name) === '' && given.getAll(name).length === 1) given.delete(name)
   for (const name of given.keys()) {
     if (Object.hasOwn(FOREIGN_NAMES, name)) return refusals.foreignParameter(name, FOREIGN_NAMES[name] ?? '')
   }

@@ -122,8 +122,20 @@ describe('GET /clients', () => {
     assert.deepEqual(Object.keys(JSON.parse((await get('?limit=5')).text)), ['data'])
   })
 
+  test('GET /clients takes an empty before and an empty updatedSince for none, also beside the other', async () => {
+    for (const query of ['before=', 'updatedSince=', 'before=&updatedSince=']) {
+      const answer = await get(`?limit=5&${query}`)
+      assert.deepEqual(idsIn(answer), newest.slice(0, 5))
+      assert.equal(answer.headers.get('sync-token'), null)
+    }
+    assert.deepEqual(idsIn(await get(`?updatedSince=&before=${newest[9]}`)), newest.slice(10))
+    const changes = await get('?before=&updatedSince=1970-01-01T00:00:00Z')
+    assert.deepEqual(idsIn(changes).toSorted(), newest.toSorted())
+    assertError(await get('?before=&before='), 422)
+    assertError(await get(`?before=&before=${newest[9]}`), 422)
+  })
+
   for (const before of [
-    '',
     '2',
     '2026-03-14',
     newest[0]?.replace('cli_', 'lead_'),
