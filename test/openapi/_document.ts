@@ -32,7 +32,6 @@ export interface Schema {
   readonly examples?: readonly unknown[]
   readonly description?: string
   readonly anyOf?: readonly Schema[]
-  readonly oneOf?: readonly Schema[]
   readonly discriminator?: {
     readonly propertyName: string
     readonly mapping: Readonly<Record<string, string>>
