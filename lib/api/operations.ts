@@ -115,7 +115,7 @@ export function createOperations(
       if (page === null)
         throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
       const linkTo = (more: Readonly<Record<string, string>>) => ({
-        Link: nextLink(listUrl(route.path, baseUrl), exchange.query, more),
+        Link: nextLink(listUrl(route.path, baseUrl, exchange.request.url), exchange.query, more),
       })
       if (asked.since === undefined) {
         const link = next == null ? {} : linkTo({ before: next })

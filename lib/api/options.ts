@@ -36,6 +36,11 @@ export interface BusinessApiOptions {
    * relative.
    */
   baseUrl?: string | undefined
+  /**
+   * Serves each path with a slash at its end too, as Next.js with `trailingSlash: true` passes paths. Default `false`: such a path is
+   * another path.
+   */
+  trailingSlash?: boolean | undefined
   /** The title, version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
   info?: ApiInfo | undefined
   /** Largest request body in bytes. Default 65536. */
@@ -90,6 +95,7 @@ export interface BusinessApiOptions {
 export interface ResolvedOptions {
   readonly basePath: string
   readonly baseUrl: string | undefined
+  readonly trailingSlash: boolean
   readonly info: ApiInfo
   readonly maxBodyBytes: number
   readonly deadlineMs: number
@@ -119,6 +125,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
   return {
     basePath: readBasePath(options.basePath),
     baseUrl: readBaseUrl(options.baseUrl),
+    trailingSlash: options.trailingSlash ?? false,
     info: options.info ?? {},
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),

@@ -2,6 +2,7 @@ import type { PageRequest, Since } from '../access/admission.ts'
 import { isIsoMoment } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
+import { pathOf } from './target.ts'
 
 /** Specification, section 8. */
 export const LIMIT_DEFAULT = 50
@@ -111,11 +112,14 @@ export function nextLink(list: string, query: string, next: Readonly<Record<stri
 }
 
 /**
- * Returns the URL of a list for a Link: absolute with `baseUrl`, else relative to the request and therefore right behind every mount and
+ * Returns the URL of a list for a Link: of the requested form, absolute with `baseUrl`, else relative to the request and therefore right behind every mount and
  * proxy. Never a bare `?limit=…`: Java's resolvers follow RFC 2396, in which such a reference drops the last segment of the path.
  *
  * @param path of the list: `/api/v1/clients`
+ * @param target of the request: with a slash at its end, the last segment is above
  */
-export function listUrl(path: string, baseUrl: string | undefined): string {
-  return baseUrl === undefined ? path.slice(path.lastIndexOf('/') + 1) : baseUrl + path
+export function listUrl(path: string, baseUrl: string | undefined, target = path): string {
+  const slash = pathOf(target).endsWith('/') ? '/' : ''
+  if (baseUrl !== undefined) return baseUrl + path + slash
+  return (slash && '../') + path.slice(path.lastIndexOf('/') + 1) + slash
 }
