@@ -165,6 +165,28 @@ after(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
+test('the declarations of every door compile from TypeScript 5.4 on, without skipLibCheck', async () => {
+  const { exports } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const doors = Object.keys(exports).filter((door) => !door.endsWith('.json'))
+  const text = doors.map(
+    (door, index) => `export * as door${index} from '${door.replace('.', 'business-api-kit')}'`,
+  )
+  const older = join(directory, 'typescript-5.4')
+  const files = { 'package.json': { private: true, type: 'module' }, 'doors.ts': text.join('\n') }
+  await installProject(older, files, [packed.tarball, 'typescript@5.4', '@types/node@20'])
+  const options = [
+    '--noEmit',
+    '--strict',
+    '--target',
+    'es2022',
+    '--module',
+    'nodenext',
+    '--skipLibCheck',
+    'false',
+  ]
+  assert.equal(await compile(older, ...options, 'doors.ts'), '')
+})
+
 /** The output of tsc for a project; empty without errors. */
 async function compile(project: string, ...options: string[]): Promise<string> {
   const tsc = join(project, 'node_modules/typescript/bin/tsc')

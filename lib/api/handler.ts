@@ -33,7 +33,7 @@ export interface ApiHandler extends Handler {
  * the way becomes an answer.
  */
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
-  const { basePath, deadlineMs, peerAddress } = resolved
+  const { basePath, deadlineMs, peerAddress, trailingSlash } = resolved
   const report = createReport(resolved.logger, resolved.onError)
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
@@ -92,7 +92,9 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     traced: RequestTrace | undefined,
   ): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
-    if (target === null || !PLAIN_PATH.test(target.path) || !hasPath(target.path)) return null
+    if (target === null) return null
+    const path = trailingSlash ? target.path.replace(/(?<=[^/])\/$/, '') : target.path
+    if (!PLAIN_PATH.test(path) || !hasPath(path)) return null
     let exchange: Exchange | undefined
     let reply: ApiReply | null
     let described: DescribedExchange
@@ -100,7 +102,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       exchange = begin(request, target.query, from)
       described = exchange
       if (exchange.credentials.kind !== 'known') await enter(exchange)
-      reply = await answer(target.path, exchange)
+      reply = await answer(path, exchange)
     } catch (error) {
       described = exchange ?? withoutOwnId(request)
       reply = fail(error, described)
@@ -108,7 +110,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       exchange?.release()
     }
     // The path of an operation has no parameters: the path that was found is the route.
-    if (reply) noteAnswer(described, reply, target.path, traced)
+    if (reply) noteAnswer(described, reply, path, traced)
     return reply
   }
 

@@ -2,7 +2,7 @@ import type { Admission, AdmissionRequest } from '../access/admission.ts'
 import type { Scope } from '../access/scopes.ts'
 import { channels } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { nextLink, readListQuery, syncToken } from '../http/list-query.ts'
+import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
@@ -49,7 +49,7 @@ export function createOperations(
   resolved: ResolvedOptions,
   fail: Fail,
 ): Operations {
-  const { rateLimits, rateLimitScope, onRequest } = resolved
+  const { rateLimits, rateLimitScope, onRequest, baseUrl } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
@@ -114,12 +114,18 @@ export function createOperations(
     return enter(admission, request, exchange, (admitted) => {
       if (page === null)
         throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
+      const linkTo = (more: Readonly<Record<string, string>>) => ({
+        Link: nextLink(listUrl(route.path, baseUrl, exchange.request.url), exchange.query, more),
+      })
       if (asked.since === undefined) {
-        const link = next == null ? {} : { Link: nextLink(exchange.query, { before: next }) }
+        const link = next == null ? {} : linkTo({ before: next })
         return jsonReply(200, pageBody(page), admitted, link)
       }
       if (position == null) throw refusals.notSynced()
-      return jsonReply(200, pageBody(page), admitted, syncHeaders(exchange.query, position, next != null))
+      // The token of each page is the one to go on with, so that a client can be killed at any page.
+      const token = syncToken(position)
+      const link = next == null ? {} : linkTo({ updatedSince: token })
+      return jsonReply(200, pageBody(page), admitted, { 'Sync-Token': token, ...link })
     })
   }
 
@@ -181,15 +187,6 @@ const PAGE_END = Buffer.from('}')
 /** The bytes of a page pass through and never become a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
-}
-
-/** The token of each page is the one to go on with, so that a client can be killed at any page. */
-function syncHeaders(query: string, position: string, hasMore: boolean): Readonly<Record<string, string>> {
-  const token = syncToken(position)
-  return {
-    'Sync-Token': token,
-    ...(hasMore ? { Link: nextLink(query, { updatedSince: token }) } : {}),
-  }
 }
 
 function creationReply(created: ApiCreationOutcome | null, reply: string, admitted: Admitted): ApiReply {

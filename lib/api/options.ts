@@ -30,8 +30,17 @@ export interface BusinessApiOptions {
    * the option out, or give the full path. Default none.
    */
   basePath?: string | undefined
-  /** The server in the OpenAPI document: `https://app.example.com`. Never taken from a request. Default the basePath. */
+  /**
+   * The URL of the API as callers know it, the base path included: `https://app.example.com`. The server in the OpenAPI document, and the
+   * beginning of every `Link` to a next page. Never taken from a request. Default: the document's server is the basePath, and links are
+   * relative.
+   */
   baseUrl?: string | undefined
+  /**
+   * Serves each path with a slash at its end too, as Next.js with `trailingSlash: true` passes paths. Default `false`: such a path is
+   * another path.
+   */
+  trailingSlash?: boolean | undefined
   /** The title, version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
   info?: ApiInfo | undefined
   /** Largest request body in bytes. Default 65536. */
@@ -86,6 +95,7 @@ export interface BusinessApiOptions {
 export interface ResolvedOptions {
   readonly basePath: string
   readonly baseUrl: string | undefined
+  readonly trailingSlash: boolean
   readonly info: ApiInfo
   readonly maxBodyBytes: number
   readonly deadlineMs: number
@@ -115,6 +125,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
   return {
     basePath: readBasePath(options.basePath),
     baseUrl: readBaseUrl(options.baseUrl),
+    trailingSlash: options.trailingSlash ?? false,
     info: options.info ?? {},
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),

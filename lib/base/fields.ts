@@ -20,10 +20,9 @@ const EMAIL_MAX = 254
 const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
 /**
  * A single @, at most 64 characters before the @, a dot in the domain, no empty label, no white space or control
- * character. Written with the syntax that the regular expressions of all languages share, because the OpenAPI document
- * publishes the pattern.
+ * character. The OpenAPI document publishes a pattern of ASCII, which passes a little more.
  */
-export const EMAIL_PATTERN: RegExp = new RegExp(
+const EMAIL_PATTERN: RegExp = new RegExp(
   String.raw`^[^\s@${CONTROL}]{1,64}@[^\s@.${CONTROL}]+(?:\.[^\s@.${CONTROL}]+)+$`,
   'u',
 )

@@ -46,10 +46,12 @@ export const TABLE_FLAGS: { readonly wide: Flag<boolean> } = {
 export const DESTINATION_FLAGS: {
   readonly allowPrivateNetworks: Flag<boolean>
   readonly allowHttp: Flag<boolean>
+  readonly localDevelopment: Flag<boolean>
   readonly refuseAddresses: Flag<readonly string[] | undefined>
 } = {
   allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
   allowHttp: toggle('allow webhooks over http: for development'),
+  localDevelopment: toggle('--allow-private-networks and --allow-http together'),
   refuseAddresses: orVariable(
     'BUSINESS_API_REFUSE_ADDRESSES',
     parsed('RANGE,…', 'further addresses that get no webhook: 198.51.100.0/24,fd12::/16', parseRanges),

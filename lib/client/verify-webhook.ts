@@ -34,13 +34,13 @@ export async function verifyWebhook(
 const encoder = new TextEncoder()
 const HMAC = { name: 'HMAC', hash: 'SHA-256' }
 
-async function hmacOf(secret: string, signed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+async function hmacOf(secret: string, signed: Uint8Array): Promise<Uint8Array> {
   const key = await crypto.subtle.importKey('raw', encoder.encode(secret), HMAC, false, ['sign'])
-  return new Uint8Array(await crypto.subtle.sign(HMAC.name, key, signed))
+  return new Uint8Array(await crypto.subtle.sign(HMAC.name, key, signed as Uint8Array<ArrayBuffer>))
 }
 
-/** Joins chunks of so many bytes in all. */
-export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+/** Joins chunks of so many bytes in all. Without the type of the buffer, which TypeScript before 5.7 cannot read. */
+export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const joined = new Uint8Array(size)
   let place = 0
   for (const chunk of chunks) {

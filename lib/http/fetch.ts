@@ -23,13 +23,25 @@ export interface FetchBody {
  *
  * @param given a {@link FetchBody}, or another second argument of the host's framework
  */
-export function fromFetch(request: Request, given?: unknown): ApiRequest {
+export function fromFetch(request: Request, given?: unknown): FetchRequest {
+  let isRead = request.body === null || request.bodyUsed
   return {
     method: request.method,
     url: targetOf(request.url),
     header: (name) => request.headers.get(name) ?? undefined,
-    body: (maxBytes) => readBody(request, Object(given), maxBytes),
+    async body(maxBytes) {
+      const body = await readBody(request, Object(given), maxBytes)
+      isRead = true
+      return body
+    },
+    isRead: () => isRead,
   }
+}
+
+/** A request with the state of its body. */
+export interface FetchRequest extends ApiRequest {
+  /** Returns whether the body was read to the end, by the host or by the API, or there is none. */
+  isRead(): boolean
 }
 
 /** Returns the path and query of a URL as written: all after the authority. */
@@ -74,11 +86,12 @@ async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: numb
 }
 
 /** Builds the `Response` of a reply. */
-export function toFetch(reply: ApiReply, request: Request): Response {
+export function toFetch(reply: ApiReply, request: FetchRequest): Response {
   // Not an empty text, which would give the answer a content type of its own.
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
-    headers: reply.headers,
+    // As in `toNode`: a server of node:http, such as that of Next.js, closes the connection then.
+    headers: request.isRead() ? reply.headers : { ...reply.headers, Connection: 'close' },
   })
 }

@@ -2,6 +2,7 @@ import type { PageRequest, Since } from '../access/admission.ts'
 import { isIsoMoment } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
+import { pathOf } from './target.ts'
 
 /** Specification, section 8. */
 export const LIMIT_DEFAULT = 50
@@ -37,6 +38,9 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
 export function readListQuery(query: string, idKind: IdKind): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
   const given = new URLSearchParams(query)
+  // Generated clients send an unset parameter empty.
+  for (const name of ['before', 'updatedSince'])
+    if (given.get(name) === '' && given.getAll(name).length === 1) given.delete(name)
   for (const name of given.keys()) {
     if (Object.hasOwn(FOREIGN_NAMES, name)) return refusals.foreignParameter(name, FOREIGN_NAMES[name] ?? '')
   }
@@ -95,14 +99,27 @@ export function syncToken(position: string): string {
 }
 
 /**
- * Builds the Link header that names the next page (RFC 8288): relative to the request, and therefore right behind every mount
- * and proxy, with the parameters that {@link readListQuery} knows.
+ * Builds the Link header that names the next page (RFC 8288), with the parameters that {@link readListQuery} knows.
  *
+ * @param list the URL of the list, by {@link listUrl}
  * @param query of the request
  * @param next the parameter that continues, by name
  */
-export function nextLink(query: string, next: Readonly<Record<string, string>>): string {
+export function nextLink(list: string, query: string, next: Readonly<Record<string, string>>): string {
   const limit = new URLSearchParams(query).get('limit')
   const parameters = new URLSearchParams({ ...(limit === null ? {} : { limit }), ...next })
-  return `<?${parameters}>; rel="next"`
+  return `<${list}?${parameters}>; rel="next"`
+}
+
+/**
+ * Returns the URL of a list for a Link: of the requested form, absolute with `baseUrl`, else relative to the request and therefore right behind every mount and
+ * proxy. Never a bare `?limit=…`: Java's resolvers follow RFC 2396, in which such a reference drops the last segment of the path.
+ *
+ * @param path of the list: `/api/v1/clients`
+ * @param target of the request: with a slash at its end, the last segment is above
+ */
+export function listUrl(path: string, baseUrl: string | undefined, target = path): string {
+  const slash = pathOf(target).endsWith('/') ? '/' : ''
+  if (baseUrl !== undefined) return baseUrl + path + slash
+  return (slash && '../') + path.slice(path.lastIndexOf('/') + 1) + slash
 }

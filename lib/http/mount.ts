@@ -54,7 +54,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     const seen = fromFetch(request, given)
     const received = { raw: request, basePath: basePath ?? '', publicPath: basePath ?? '' }
     const reply = await handler.handle(seen, received)
-    return toFetch(reply ?? handler.notFound(seen, received), request)
+    return toFetch(reply ?? handler.notFound(seen, received), seen)
   }
 
   async function serveNode(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {

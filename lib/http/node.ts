@@ -25,10 +25,16 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
     method,
     url: toOriginForm(basePath === '' ? url : (originalUrl ?? url)),
     header: (name) => readHeader(request, name),
-    // Node.js calls a request complete only after its handler has first waited, though the body came with the head.
-    isWhole: () => request.complete || String(request.readableLength) === request.headers?.['content-length'],
+    isWhole: () => isWhole(request),
     body: (maxBytes) => readBody(request, maxBytes),
   }
+}
+
+/** Node.js calls a request complete only in its next turn, though the body came with the head. */
+function isWhole({ complete, readableLength, headers }: NodeRequest): boolean {
+  if (complete || headers === undefined) return complete
+  const { 'transfer-encoding': coding, 'content-length': declared = '0' } = headers
+  return coding === undefined && readableLength === Number(declared)
 }
 
 /** Returns the path and query of a target in absolute form (RFC 9112, section 3.2.2). The authority is never used. */
@@ -125,18 +131,32 @@ const LINGER_MS = 2000
 /** Writes a reply, unless the host has answered already or the caller is gone. */
 export function toNode(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return
-  response.writeHead(reply.status, reply.headers)
-  response.end(request.method === 'HEAD' ? undefined : reply.body)
-  if (!request.complete) drain(request)
+  const body = request.method === 'HEAD' ? '' : reply.body
+  if (isWhole(request) || request.httpVersionMajor > 1) {
+    response.writeHead(reply.status, reply.headers).end(body)
+    if (!request.complete) drain(request, () => {})
+    return
+  }
+  // Otherwise a proxy sends the next caller's request after a body that never ends.
+  response.writeHead(reply.status, { ...reply.headers, Connection: 'close' })
+  if (body.length > 0) response.write(body)
+  else response.flushHeaders()
+  // The end of the response closes the connection, so it comes after the end of the body.
+  drain(request, () => response.end())
 }
 
 /**
  * Reads and drops the rest of a body that is not needed. Cutting the connection at once could destroy the reply on its
  * way; never cutting the connection would keep the connection open for a body without end.
  */
-function drain(request: NodeRequest): void {
-  request.on('error', () => {})
-  request.resume()
+function drain(request: NodeRequest, onEnd: () => void): void {
   const timer = setTimeout(() => request.destroy(), LINGER_MS)
-  request.once('close', () => clearTimeout(timer))
+  request
+    .on('error', () => {})
+    .once('end', onEnd)
+    .once('close', () => {
+      clearTimeout(timer)
+      onEnd()
+    })
+    .resume()
 }

@@ -4,11 +4,19 @@ import { BusinessSchema } from '../resources/businesses.ts'
 import { EXAMPLE_CONTEXT, exampleOf } from '../resources/example-data.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'
-import { buildBearerScheme, buildInfo, type InfoOptions, tags } from './info.ts'
-import { answerName, buildPaths, operationParameters } from './paths.ts'
+import { buildBearerScheme, buildInfo, buildTags, type InfoOptions } from './info.ts'
+import { answerName, buildPaths, operationParameters, parameterSchemas } from './paths.ts'
 import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
 import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
-import { buildWebhooks, eventComponents, webhookParameters, webhookResponses } from './webhooks.ts'
+import {
+  buildAnyWebhook,
+  buildWebhooks,
+  eventComponents,
+  WEBHOOK_EVENT_NAME,
+  webhookEvent,
+  webhookParameters,
+  webhookResponses,
+} from './webhooks.ts'
 
 /** Everything that the document depends on. */
 export interface OpenApiOptions extends InfoOptions, ResponseOptions {
@@ -29,17 +37,18 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   return {
     // 3.1.1 only has better words; every tool knows 3.1.0.
     openapi: '3.1.0',
-    info: buildInfo(options, schemas),
+    info: buildInfo(options),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
     security: [{ bearer: [] }],
-    tags,
+    tags: buildTags(options, schemas),
     paths: buildPaths(options, schemas),
     webhooks: buildWebhooks(options.headerPrefix, schemas),
     components: {
-      schemas: schemas.components,
+      schemas: { ...schemas.components, ...parameterSchemas, [WEBHOOK_EVENT_NAME]: webhookEvent },
       responses: { ...buildRefusals(options), ...webhookResponses },
       parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
-      headers: buildHeaders(options.rateLimits),
+      headers: buildHeaders(options.rateLimits, options.baseUrl),
+      pathItems: { [WEBHOOK_EVENT_NAME]: { post: buildAnyWebhook(schemas) } },
       securitySchemes: { bearer: buildBearerScheme(options) },
     },
   }
@@ -61,8 +70,12 @@ function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
     [ERROR_NAME]: { schema: ErrorSchema },
   })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)
+  Object.assign(schemas.components.Client ?? {}, GO_NAME_OF_CLIENT)
   return schemas
 }
+
+/** `Client` is what generators of Go (oapi-codegen, ogen) call the client of the API. */
+const GO_NAME_OF_CLIENT = { 'x-go-name': 'ClientRecord', 'x-ogen-name': 'ClientRecord' }
 
 type NameAndSchema = readonly [string, NamedSchema]
 

@@ -1,6 +1,6 @@
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { exampleId } from '../base/fields.ts'
-import { nextLink, syncToken } from '../http/list-query.ts'
+import { listUrl, nextLink, syncToken } from '../http/list-query.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { refusals } from '../http/refusal.ts'
 import type { Route } from '../resources/route.ts'
@@ -26,7 +26,10 @@ export function headerRefs(names: readonly string[]): Record<string, { $ref: str
 // --- Declarations ---
 
 /** Builds `components.headers`: all headers that a response refers to. */
-export function buildHeaders(rateLimits: RateLimits | null): Record<string, object> {
+export function buildHeaders(
+  rateLimits: RateLimits | null,
+  baseUrl: string | undefined,
+): Record<string, object> {
   const { 'WWW-Authenticate': challenge } = refusals.invalidKey().headers
   return {
     'X-Request-Id': {
@@ -50,10 +53,10 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
     },
     Link: {
       description:
-        'The next page (RFC 8288), relative to the URL of the request. Absent on the last page, so that a client goes on ' +
-        'until there is none.',
+        `The next page (RFC 8288), ${baseUrl === undefined ? 'relative to the URL of the request' : 'absolute'}. Absent on the last ` +
+        'page, so that a client goes on until there is none.',
       schema: { type: 'string', maxLength: 2048 },
-      example: nextLink('limit=200', { before: exampleId('cli') }),
+      example: nextLink(listUrl('/api/v1/clients', baseUrl), 'limit=200', { before: exampleId('cli') }),
     },
     'Sync-Token': {
       description: 'Present with `updatedSince`: the `updatedSince` to ask with next time. Opaque.',

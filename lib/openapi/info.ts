@@ -34,13 +34,15 @@ export interface InfoOptions {
 }
 
 /** `info` (specification, sections 1 and 9). */
-export function buildInfo(options: InfoOptions, schemas: Schemas): object {
+export function buildInfo(options: InfoOptions): object {
   const { title = 'Business API', version = '1.0.0', contact, license, termsOfService } = options.info
   return {
     title,
     version,
     summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
-    description: describeService(options, schemas),
+    description:
+      'A caller sees and creates only the data of the organization that its API key belongs to. Authentication, paging, sync, errors, ' +
+      `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
     // Linters ask for a contact, but only the host knows the platform's address: a name alone.
     contact: contact ?? { name: 'Platform support' },
     // The terms of the platform's API, which are not the licence of this library.
@@ -49,18 +51,27 @@ export function buildInfo(options: InfoOptions, schemas: Schemas): object {
   }
 }
 
-/** `tags`, in alphabetical order, which linters ask for. */
-export const tags: readonly { readonly name: string; readonly description: string }[] = [
-  { name: 'Clients', description: 'Businesses that the organization works for.' },
-  { name: 'Invoices', description: 'What clients owe; money in decimal strings.' },
-  { name: 'Leads', description: 'Businesses that may become clients.' },
-  { name: 'Projects', description: 'What the organization does.' },
-  { name: 'Proposals', description: 'What the organization offers to do.' },
-  {
-    name: WEBHOOK_TAG,
-    description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
-  },
-]
+/** Holds the long text, which generators would put at the head of each file if it stood in `info`. */
+const GUIDE_TAG = 'Guide'
+
+/** Builds `tags`, in alphabetical order, which linters ask for. */
+export function buildTags(
+  options: InfoOptions,
+  schemas: Schemas,
+): readonly { readonly name: string; readonly description: string }[] {
+  return [
+    { name: 'Clients', description: 'Businesses that the organization works for.' },
+    { name: GUIDE_TAG, description: describeService(options, schemas) },
+    { name: 'Invoices', description: 'What clients owe; money in decimal strings.' },
+    { name: 'Leads', description: 'Businesses that may become clients.' },
+    { name: 'Projects', description: 'What the organization does.' },
+    { name: 'Proposals', description: 'What the organization offers to do.' },
+    {
+      name: WEBHOOK_TAG,
+      description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
+    },
+  ]
+}
 
 /** `components.securitySchemes.bearer` (specification, section 5). */
 export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
@@ -75,8 +86,8 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
 
 function describeService(options: InfoOptions, schemas: Schemas): string {
   return [
-    'A caller sees and creates only the data of the organization that its API key belongs to. All timestamps are ISO ' +
-      '8601 in UTC.',
+    'All timestamps are ISO 8601 in UTC. The API creates clients and leads; no operation changes or deletes a record. A business has no ' +
+      'operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
     ...describeAuthentication(options),
     ...LISTS,
     ...ERRORS,
@@ -109,9 +120,10 @@ function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
 const LISTS = [
   '## Paging and sync',
   'A list holds the newest records first. An answer with older records behind it names the next page: ' +
-    '`Link: <?limit=200&before=…>; rel="next"`, relative to the URL of the request. Follow it until an answer has none: ' +
+    '`Link: <clients?limit=200&before=…>; rel="next"`, absolute or relative to the URL of the request. Resolve it, and follow it ' +
+    'until an answer has none: ' +
     'each record comes once, also while others are added. A record that was being written meanwhile may be missing: ' +
-    '`updatedSince` with a `Sync-Token` misses none.',
+    '`updatedSince` with a `Sync-Token` misses none. Nothing filters by status, name or other fields: list, and filter what was read.',
   table(
     ['parameter', 'meaning'],
     [
@@ -145,10 +157,12 @@ const ERRORS = [
       ['401', 'no API key, or one that is invalid, revoked or expired', 'with another key'],
       ['403', 'the key lacks the scope', 'with another key'],
       ['404', 'no such path, or no such business', 'no'],
+      ['405', 'the path has no such method; `Allow` names those it has', 'no'],
       ['409', 'a request with the same Idempotency-Key is in progress', 'after `Retry-After` seconds'],
       ['413, 415', 'the body is too large, or not JSON in UTF-8', 'no'],
       ['422', 'a field, a parameter or the Idempotency-Key breaks its rule; the text names each', 'changed'],
       ['429', 'a rate limit is exceeded', 'after `Retry-After` seconds'],
+      ['501', 'a `Transfer-Encoding` other than `chunked`', 'no'],
       ['500, 503', 'the service failed, or cannot answer now', 'yes; a POST with its Idempotency-Key'],
     ],
   ),

@@ -1,10 +1,23 @@
-import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
+import { EXAMPLE_TIME } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
 import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
 import { type Schemas, schemaRef } from './schemas.ts'
+
+/** Schemas of parameters. Generators of Go have no union of two strings: there the parameter is a string. */
+export const parameterSchemas: Readonly<Record<string, object>> = {
+  ChangesSince: {
+    description: 'A time in RFC 3339, or a `Sync-Token`.',
+    anyOf: [
+      { type: 'string', format: 'date-time', maxLength: 64 },
+      { type: 'string', minLength: 1, maxLength: 1024, pattern: '^[0-9A-Za-z_-]+$' },
+    ],
+    'x-go-type': 'string',
+    'x-ogen-type': 'string',
+  },
+}
 
 /** `components.parameters` of the operations (specification, section 4). */
 export const operationParameters = {
@@ -21,7 +34,7 @@ export const operationParameters = {
     description:
       'Gives the records that were created or changed since, oldest change first: a `Sync-Token` of an earlier answer of the ' +
       'same list, or a time in ISO 8601 with a time zone. Not together with `before`.',
-    schema: { type: 'string', minLength: 1, maxLength: 1024, pattern: '^[0-9A-Za-z_:.+ -]+$' },
+    schema: schemaRef('ChangesSince'),
     example: EXAMPLE_TIME,
   },
   IdempotencyKey: {
@@ -29,9 +42,10 @@ export const operationParameters = {
     in: 'header',
     description:
       'Makes the request safe to repeat: the same key with the same content within 7 days answers the first reply ' +
-      'again and creates nothing. Visible ASCII characters. It belongs to the organization and the operation.',
+      'again and creates nothing. Visible ASCII characters, as in `form-submission-8f14e45f`. It belongs to the organization and the ' +
+      'operation.',
+    // No example: a tool that fills in every example would send two contents with one key.
     schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX, pattern: '^[!-~]+$' },
-    example: 'form-submission-8f14e45f',
   },
 } as const
 
@@ -53,7 +67,7 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     operationId: route.operationId,
     tags: [route.tag],
     summary: route.summary,
-    description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
+    description: `${route.description}${route.method === 'GET' ? READING : ''}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
     parameters:
       route.method === 'GET'
@@ -61,10 +75,34 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
         : [parameterRef('IdempotencyKey')],
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
-      200: { ...buildSuccess(route, schemas), headers },
+      200: { ...buildSuccess(route, schemas), headers, ...linksOf(route) },
       ...refusalRefs(route.method),
     },
   }
+}
+
+/** For programs that read the description of an operation and nothing else. */
+const READING =
+  ' The `Link` header names the next page; follow it until an answer has none. To keep a copy, ask with `updatedSince` and the ' +
+  '`Sync-Token` of the answer before. Nothing filters by status or name.'
+
+/** What to do with a created record. */
+const LINKS: Readonly<Record<string, object>> = {
+  createClient: {
+    CreateLead: {
+      operationId: 'createLead',
+      description: "The id of the new client's business is the `businessId` of a lead.",
+      requestBody: '{"businessId":"{$response.body#/data/business/id}"}',
+    },
+    ListClients: { operationId: 'listClients', description: 'The list of clients begins with the newest.' },
+  },
+  createLead: {
+    ListLeads: { operationId: 'listLeads', description: 'The list of leads begins with the newest.' },
+  },
+}
+
+function linksOf({ operationId }: Route): object {
+  return Object.hasOwn(LINKS, operationId) ? { links: LINKS[operationId] } : {}
 }
 
 function parameterRef(name: keyof typeof operationParameters): object {
@@ -80,8 +118,8 @@ function beforeParameter({ idKind }: ListRoute): object {
       'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
       'answer, which names the next page. Not together with `updatedSince`.',
     // As readListQuery reads an id; without \w, which is more than ASCII in some languages.
+    // No example: a tool that fills in every example would send it beside `updatedSince`.
     schema: { type: 'string', maxLength: 64, pattern: `^${idKind}_[0-9A-Za-z_-]{1,59}$` },
-    example: exampleId(idKind),
   }
 }
 

@@ -6,7 +6,7 @@ import {
   toJsonSchemaDefs,
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { EMAIL_PATTERN, isEmail, isStorable } from '../base/fields.ts'
+import { isEmail, isStorable } from '../base/fields.ts'
 import { exampleOf } from '../resources/example-data.ts'
 
 /** A value of JSON. */
@@ -83,8 +83,14 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
 }
 
-/** No NUL. Of all spellings only `\x00` is read by ECMAScript, RE2, PCRE, Python and Java alike. */
+// Patterns of the document are read by ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET alike, with a Unicode mode and without: only ASCII,
+// no \s, \w or \d, and escapes up to \x7f. A few strings pass them that the API rejects.
+
+/** No NUL. */
 const STORABLE_PATTERN = '^[^\\x00]*$'
+
+/** An email address, without the white space and control characters beyond ASCII. */
+const EMAIL_PATTERN = '^[^\\x00-\\x20\\x7f@]{1,64}@[^\\x00-\\x20\\x7f@.]+(?:\\.[^\\x00-\\x20\\x7f@.]+)+$'
 
 function convertAction({ valibotAction: action, jsonSchema }: OverrideActionContext): JsonSchema | undefined {
   const requirement: unknown = 'requirement' in action ? action.requirement : undefined
@@ -114,14 +120,16 @@ function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonS
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
   // Not `format: email`, because validators disagree on the format, and some refuse addresses that the API accepts.
-  return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN.source } : undefined
+  return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN } : undefined
 }
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
   if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
-  // Without a type, generators make `unknown` or an object; without the list of one value, some make any string.
+  // Without a format, generators of Go and Rust make a float of 32 bits, which keeps seven digits.
+  if (jsonSchema.type === 'number') return { ...jsonSchema, format: 'double' }
+  // Without a type, generators make `unknown` or an object.
   return typeof jsonSchema.const === 'string'
-    ? { type: 'string', maxLength: jsonSchema.const.length, enum: [jsonSchema.const], ...jsonSchema }
+    ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
     : undefined
 }
 

@@ -37,7 +37,9 @@ export const CreateLeadInputSchema = v.object({
     v.string('must be a string, the id of a business of the organization'),
     // In the document only, and not checked: a longer id is an unknown id, and the answer is 404, not 422.
     v.metadata({ maxLength: 64 }),
-    v.description('The id of an existing business of the organization.'),
+    v.description(
+      'The id of a business of the organization: `business.id` of a client, listed or just created.',
+    ),
     v.examples([field.exampleId('biz')]),
   ),
 })

@@ -87,7 +87,8 @@ interface RawOperation {
 }
 
 interface Document {
-  readonly info?: { readonly description?: string }
+  /** The tag `Guide` holds the text on authentication, lists, errors, limits and webhooks. */
+  readonly tags?: readonly { readonly name?: string; readonly description?: string }[]
   readonly servers?: readonly { readonly url?: string }[]
   readonly paths?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>
   readonly webhooks?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>
@@ -124,7 +125,7 @@ function readReference(document: Document): Reference {
   return {
     text: JSON.stringify(document, null, 2),
     server: url.startsWith('http') ? url : `https://api.example.com${url}`,
-    description: document.info?.description ?? '',
+    description: document.tags?.find(({ name }) => name === 'Guide')?.description ?? '',
     operations: read(document.paths, false),
     webhooks: read(document.webhooks, true),
     resolve: follow,

@@ -11,7 +11,7 @@ import { verifyWebhook } from '../webhooks/signature.ts'
 /** Options of `captureWebhooks`. */
 export interface CaptureWebhooksOptions {
   /**
-   * The developer settings, with `allowHttp` and `allowPrivateNetworks`: the capture registers itself as an endpoint of
+   * The developer settings, with `localDevelopment`: the capture registers itself as an endpoint of
    * `organizationId`. Default: the test registers `url`, and passes the endpoint's `secret` to `verifyWith`.
    */
   readonly settings?: CapturingSettings | undefined
@@ -40,6 +40,12 @@ export interface CapturingSettings {
 /** An event of one type, or of any of several types. */
 export type EventOf<Type extends EventType> = Extract<Event, { readonly type: Type }>
 
+/** A webhook that came, and was answered with another status than 2xx. */
+export interface FailedWebhook {
+  readonly event: Event
+  readonly status: number
+}
+
 /** Webhooks that have arrived, verified, in the order of arrival. */
 export interface CapturedWebhooks extends AsyncDisposable {
   /** The address of the receiver, on 127.0.0.1. */
@@ -48,6 +54,8 @@ export interface CapturedWebhooks extends AsyncDisposable {
   readonly endpointId: string | null
   /** The events that have arrived and were answered with 2xx, each once. */
   readonly events: readonly Event[]
+  /** The verified webhooks that came and were answered with an error, each time, by option `answer`. */
+  readonly failures: readonly FailedWebhook[]
   /** The requests that were refused, because of the signature for example: what was wrong with each. */
   readonly refusals: readonly string[]
   /** Sets the secret, or the secrets of a rotation, to verify with. */
@@ -87,6 +95,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
     const { event } = await toReceived(body, timestamp, reception)
     const status = answer(event)
     if (status >= 200 && status < 300) inbox.take(event)
+    else inbox.fail({ event, status })
     return status
   }
 
@@ -121,6 +130,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
     url,
     endpointId,
     events: inbox.events,
+    failures: inbox.failures,
     refusals: inbox.refusals,
     verifyWith(given) {
       secrets = given
@@ -133,6 +143,8 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
 
 async function listen(server: Server): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
+  // A test that fails before `close` still lets its process end.
+  server.on('connection', (socket) => socket.unref()).unref()
   // Not a path, because the server listens on a port.
   const { port } = server.address() as AddressInfo
   return `http://127.0.0.1:${port}/webhooks`
@@ -150,7 +162,9 @@ async function end(server: Server): Promise<void> {
 /** The events that have come, and those who wait for one. */
 interface Inbox {
   readonly events: readonly Event[]
+  readonly failures: readonly FailedWebhook[]
   readonly refusals: readonly string[]
+  fail(failure: FailedWebhook): void
   /** Keeps an event, if it is new. */
   take(event: Event): void
   refuse(reason: string): void
@@ -160,6 +174,7 @@ interface Inbox {
 
 function createInbox(): Inbox {
   const events: Event[] = []
+  const failures: FailedWebhook[] = []
   const refusals: string[] = []
   const returned = new Set<string>()
   const waiting = new Set<() => void>()
@@ -186,7 +201,7 @@ function createInbox(): Inbox {
         }
       }
       const timer = setTimeout(() => {
-        const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, refusals)}`
+        const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
         settle(() => reject(new Error(reason)))
       }, timeoutMs)
       waiting.add(check)
@@ -196,7 +211,11 @@ function createInbox(): Inbox {
 
   return {
     events,
+    failures,
     refusals,
+    fail: (failure) => {
+      failures.push(failure)
+    },
     take(event) {
       if (!events.some(({ id }) => id === event.id)) events.push(event)
       wake()
@@ -212,8 +231,14 @@ function createInbox(): Inbox {
   }
 }
 
-function describe(events: readonly Event[], refusals: readonly string[]): string {
-  if (events.length + refusals.length === 0) return 'nothing has come at all. Does a delivery loop run?'
+function describe(
+  events: readonly Event[],
+  failures: readonly FailedWebhook[],
+  refusals: readonly string[],
+): string {
+  if (events.length + failures.length + refusals.length === 0)
+    return 'nothing has come at all. Does a delivery loop run?'
   const come = events.map(({ type }) => type).join(', ')
-  return `come: ${come || 'nothing'}${refusals.length === 0 ? '' : `; refused: ${refusals.join('; ')}`}`
+  const failed = failures.map(({ event, status }) => `${event.type} with ${status}`).join(', ')
+  return `come: ${come || 'nothing'}${failed && `; answered with an error: ${failed}`}${refusals.length === 0 ? '' : `; refused: ${refusals.join('; ')}`}`
 }

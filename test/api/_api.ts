@@ -4,6 +4,7 @@ import http from 'node:http'
 import net from 'node:net'
 import type postgres from 'postgres'
 import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
+import { findNextLink } from '../../lib/client/next-link.ts'
 import {
   type BusinessApi,
   type BusinessApiOptions,
@@ -236,6 +237,12 @@ export function listOf(answer: Answer): Fields[] {
   assert.ok(Array.isArray(data))
   for (const item of data) assertFields(item)
   return data
+}
+
+/** The query of the next page; null after the last. */
+export function nextQuery(answer: Answer): string | null {
+  const link = findNextLink(answer.headers.get('link'))
+  return link === null ? null : new URL(link, 'http://localhost/api/v1/list').search
 }
 
 function dataOf(answer: Answer): unknown {

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import express from 'express'
-import { findNextLink } from '../../lib/client/next-link.ts'
 import { createApiClient } from '../../lib/client.ts'
-import { type Answer, assertError, listOf, request, seedClients, serve, startPlatform } from './_api.ts'
+import {
+  type Answer,
+  assertError,
+  listOf,
+  nextQuery,
+  request,
+  seedClients,
+  serve,
+  startPlatform,
+} from './_api.ts'
 
 const platform = await startPlatform()
 const api = platform.apiWith({ rateLimit: false })
@@ -27,7 +35,7 @@ async function walk(query: string): Promise<unknown[][]> {
   for (let next: string | null = query; next !== null; ) {
     const answer: Answer = await get(next)
     pages.push(idsIn(answer))
-    next = findNextLink(answer.headers.get('link'))
+    next = nextQuery(answer)
   }
   return pages
 }
@@ -35,19 +43,29 @@ async function walk(query: string): Promise<unknown[][]> {
 describe('GET /clients', () => {
   test('GET /clients names the next page in a Link that is relative to the request', async () => {
     const answer = await get('?limit=5')
-    assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
+    assert.equal(answer.headers.get('link'), `<clients?limit=5&before=${newest[4]}>; rel="next"`)
+  })
+
+  test('GET /clients names the next page in an absolute Link with baseUrl, also of a list of changes', async () => {
+    const known = platform.apiWith({ rateLimit: false, baseUrl: 'https://app.example/platform/' })
+    const linkOf = async (query: string): Promise<string | null> =>
+      (await request(known, PATH + query, { key })).headers.get('link')
+    const absolute = '<https://app.example/platform/api/v1/clients?limit=5&'
+    assert.equal(await linkOf('?limit=5'), `${absolute}before=${newest[4]}>; rel="next"`)
+    const changes = await linkOf('?limit=5&updatedSince=1970-01-01T00:00:00Z')
+    assert.ok(changes?.startsWith(`${absolute}updatedSince=`), String(changes))
   })
 
   test('GET /clients keeps only known parameters in the Link', async () => {
     const answer = await get('?x=%3E&limit=5&sort=name&before=cli_z')
-    assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
+    assert.equal(answer.headers.get('link'), `<clients?limit=5&before=${newest[4]}>; rel="next"`)
   })
 
   test('GET /clients without a limit names none in the Link', async () => {
     const { id, key: other } = await platform.organization()
     const ids = await seed(id, 51)
     const answer = await get('', { key: other })
-    assert.equal(answer.headers.get('link'), `<?before=${ids[49]}>; rel="next"`)
+    assert.equal(answer.headers.get('link'), `<clients?before=${ids[49]}>; rel="next"`)
     assert.deepEqual(idsIn(await get(`?before=${ids[49]}`, { key: other })), ids.slice(50))
   })
 
@@ -74,7 +92,7 @@ describe('GET /clients', () => {
     const ids = await seed(id, 6)
     const first = await get('?limit=3', { key: other })
     await seed(id, 4)
-    const second = await get(findNextLink(first.headers.get('link')) ?? '', { key: other })
+    const second = await get(nextQuery(first) ?? '', { key: other })
     assert.deepEqual([...idsIn(first), ...idsIn(second)], ids)
     assert.equal(second.headers.get('link'), null)
   })
@@ -104,8 +122,20 @@ describe('GET /clients', () => {
     assert.deepEqual(Object.keys(JSON.parse((await get('?limit=5')).text)), ['data'])
   })
 
+  test('GET /clients takes an empty before and an empty updatedSince for none, also beside the other', async () => {
+    for (const query of ['before=', 'updatedSince=', 'before=&updatedSince=']) {
+      const answer = await get(`?limit=5&${query}`)
+      assert.deepEqual(idsIn(answer), newest.slice(0, 5))
+      assert.equal(answer.headers.get('sync-token'), null)
+    }
+    assert.deepEqual(idsIn(await get(`?updatedSince=&before=${newest[9]}`)), newest.slice(10))
+    const changes = await get('?before=&updatedSince=1970-01-01T00:00:00Z')
+    assert.deepEqual(idsIn(changes).toSorted(), newest.toSorted())
+    assertError(await get('?before=&before='), 422)
+    assertError(await get(`?before=&before=${newest[9]}`), 422)
+  })
+
   for (const before of [
-    '',
     '2',
     '2026-03-14',
     newest[0]?.replace('cli_', 'lead_'),

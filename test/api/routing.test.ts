@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Answer, assertError, idOf, OPERATIONS, rawHead, rawRequest, request } from './_api.ts'
+import {
+  type Answer,
+  assertError,
+  idOf,
+  OPERATIONS,
+  rawHead,
+  rawRequest,
+  request,
+  seedClients,
+} from './_api.ts'
 import { AUTHORIZATION, api, get, key, PATHS, platform, server } from './_routing.ts'
 
 describe('Paths', () => {
@@ -134,6 +143,26 @@ describe('Paths', () => {
 
   test('OPTIONS * is answered in the form of the API', async () => {
     assertError(await rawRequest(server, rawHead('OPTIONS *')), 404)
+  })
+
+  test('A slash at the end makes the same path with option trailingSlash, and the Link leads to it', async () => {
+    const { id, key: own } = await platform.organization()
+    await seedClients(platform.store, id, 3)
+    for (const [baseUrl, link] of [
+      [undefined, '../clients/?limit=2&'],
+      ['https://app.example', 'https://app.example/api/v1/clients/?limit=2&'],
+    ] as const) {
+      const sliding = platform.apiWith({ trailingSlash: true, baseUrl })
+      for (const path of [...PATHS, '/openapi.json']) {
+        assert.equal((await request(sliding, `${path}/?x=1`, { key: own })).status, 200, path)
+        assert.equal((await request(sliding, `${path}//`, { key: own })).status, 404, path)
+      }
+      const { headers } = await request(sliding, '/api/v1/clients/?limit=2', { key: own })
+      assert.ok(headers.get('link')?.startsWith(`<${link}`), String(headers.get('link')))
+      const bare = await request(sliding, '/api/v1/clients?limit=2&x=/', { key: own })
+      assert.ok(bare.headers.get('link')?.includes('clients?limit=2&'))
+    }
+    assertError(await request(platform.apiWith({ trailingSlash: true }), '/', { key: own }), 404)
   })
 
   test('A slash at the end makes another path', async () => {

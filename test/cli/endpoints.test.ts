@@ -70,6 +70,8 @@ describe('endpoints', () => {
       /destination not allowed \(its host is unknown, or leads to a private address\); --allow-private-networks allows it, for development/
     assertFailed(await run(...add, 'https://127.0.0.1/'), 2, internal)
     assertFailed(await run(...add, 'http://127.0.0.1/', '--allow-http'), 2, internal)
+    const local = await run(...add, 'http://127.0.0.1:4000/', '--local-development')
+    assert.match(local.stdout, /^whsec_/)
     assertFailed(
       await run(...add, 'https://x.example/', '--types', 'client.gone', ...DEVELOPMENT),
       2,

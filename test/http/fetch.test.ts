@@ -37,6 +37,27 @@ describe('fetch', () => {
     assert.match(String(failures[0]?.error), /consumed before this handler/)
   })
 
+  test('An answer before the end of the body says Connection: close, for the server behind fetch', async () => {
+    const { api } = watched()
+    const connectionOf = async (request: Request): Promise<readonly [number, string | null]> => {
+      const { status, headers: answered } = await api(request)
+      return [status, answered.get('connection')]
+    }
+    const large = 'x'.repeat(100_000)
+    const post = (body: string, own: Readonly<Record<string, string>> = headers): Request =>
+      new Request(url, { method: 'POST', headers: own, body })
+    assert.deepEqual(await connectionOf(post(BODY, {})), [401, 'close'])
+    assert.deepEqual(await connectionOf(post(large)), [413, 'close'])
+    assert.deepEqual(await connectionOf(new Request(url, { method: 'PUT', body: BODY })), [405, 'close'])
+    assert.deepEqual(await connectionOf(post('{}')), [422, null])
+    assert.deepEqual(await connectionOf(post(BODY)), [200, null])
+    assert.deepEqual(await connectionOf(new Request(url)), [401, null])
+    const { status, headers: answered } = await api.fetch(await used(BODY, { Authorization: 'x' }), {
+      rawBody: BODY,
+    })
+    assert.deepEqual([status, answered.get('connection')], [401, null])
+  })
+
   test('A Request with a body locked by a reader is 500, not a wait', async () => {
     const { api, failures } = watched()
     const locked = new Request(url, { method: 'POST', headers, body: BODY })

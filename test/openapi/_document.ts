@@ -30,6 +30,12 @@ export interface Schema {
   readonly required?: readonly string[]
   readonly items?: Schema
   readonly examples?: readonly unknown[]
+  readonly description?: string
+  readonly anyOf?: readonly Schema[]
+  readonly discriminator?: {
+    readonly propertyName: string
+    readonly mapping: Readonly<Record<string, string>>
+  }
 }
 
 export interface Parameter {
@@ -47,6 +53,7 @@ export interface Response {
   readonly description: string
   readonly headers?: Readonly<Record<string, Ref>>
   readonly content?: Content
+  readonly links?: Readonly<Record<string, { readonly operationId: string; readonly requestBody?: unknown }>>
 }
 
 export interface Operation {
@@ -77,6 +84,7 @@ export interface Document {
   readonly webhooks: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>
+    readonly pathItems: Readonly<Record<string, { readonly post: Operation }>>
     readonly securitySchemes: Readonly<Record<string, unknown>>
     readonly headers: Readonly<Record<string, Parameter>>
   }
@@ -166,7 +174,7 @@ export function schema(name: string): Schema {
 
 export const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true })
 addFormats.default(ajv)
-ajv.addVocabulary(['components'])
+ajv.addVocabulary(['components', 'discriminator', 'x-go-name', 'x-ogen-name', 'x-go-type', 'x-ogen-type'])
 
 /** Compiles a schema of the document, strictly: a keyword that is misspelt or does not fit the type throws. */
 export function compile(judged: Schema): ValidateFunction {

@@ -123,7 +123,10 @@ async function askList(path: string, asked: Operation, document: Document, key: 
   for (const one of asked.parameters) {
     if (chance() < 0.6) continue
     const parameter = resolve<Parameter & { readonly example?: unknown }>(one, document)
-    const value = chance() < 0.3 ? parameter.example : valueFor(parameter.schema)
+    const schema = resolve<Schema>(parameter.schema as Schema, document)
+    const value = chance() < 0.3 ? (parameter.example ?? '') : valueFor(schema)
+    // Empty, a parameter counts as absent, which no schema says.
+    if (String(value) === '' && parameter.name !== 'limit') continue
     isSound &&= fits(value, parameter.schema, document)
     // As a text, a value of another type may be a number.
     const isOther = parameter.name === 'limit' && typeof value !== 'number'
@@ -164,6 +167,8 @@ async function askCreate(
   if (isLead && answer.status === 404) return
   // A lone surrogate is no Unicode, which no pattern says: JSON writes it as an escape.
   if (/\\ud[89a-f]/.test(body)) return
+  // Nor which white space beyond ASCII an email address must not have.
+  if (/"email":"[^"]*[\u0080-\u00a0\u2028]/.test(body)) return
   agree(answer, isKeySound && fits(value, schema, document), what, tally)
 }
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { exampleId } from '../../lib/base/fields.ts'
+import { syncToken } from '../../lib/http/list-query.ts'
 import {
   assertFits,
   build,
@@ -11,8 +13,8 @@ import {
   openapi,
   operation,
   operationsOf,
-  type Parameter,
   parameter,
+  type Ref,
   resolve,
   response,
   type Schema,
@@ -32,6 +34,11 @@ const OPERATIONS = [
 
 const reads = OPERATIONS.filter(([method]) => method === 'get')
 const writes = OPERATIONS.filter(([method]) => method === 'post')
+
+/** The long text of the document. */
+function guideOf({ tags }: typeof openapi): string {
+  return tags.find(({ name }) => name === 'Guide')?.description ?? assert.fail('no tag Guide')
+}
 
 describe('openapi operations (specification, section 4)', () => {
   test('the document has the seven operations and no other', () => {
@@ -73,16 +80,11 @@ describe('openapi operations (specification, section 4)', () => {
 
   test('before is an id of the list', () => {
     const kinds = reads.map(([method, path]) => {
-      const { schema: id, example } = parameter(operation(method, path), 'before') as Parameter & Node
-      const accepts = compile(id)
-      assert.ok(accepts(example))
-      assert.deepEqual(
-        ['', 'evt_1', `${example} `, 'cli_1', 'inv_1'].filter((text) => accepts(text)).length,
-        Number(['clients', 'invoices'].some((list) => path.endsWith(list))),
-      )
-      return String(example).split('_')[0]
+      const accepts = compile(parameter(operation(method, path), 'before').schema)
+      assert.ok(!['', 'evt_1', 'cli_1 ', 'inv_1 '].some((text) => accepts(text)))
+      return ['cli', 'lead', 'inv', 'prop', 'proj'].filter((kind) => accepts(exampleId(kind)))
     })
-    assert.deepEqual(kinds, ['cli', 'lead', 'inv', 'prop', 'proj'])
+    assert.deepEqual(kinds, [['cli'], ['lead'], ['inv'], ['prop'], ['proj']])
   })
 
   for (const [method, path] of writes) {
@@ -155,8 +157,8 @@ describe('openapi statuses (specification, section 7)', () => {
   })
 
   test('refusals of the platform are announced under the errors exactly when the host has onRequest', () => {
-    const errorsOf = ({ info }: typeof openapi): string =>
-      /^## Errors$(.*?)^## /ms.exec(info.description)?.[1] ?? assert.fail('no section Errors')
+    const errorsOf = (document: typeof openapi): string =>
+      /^## Errors$(.*?)^## /ms.exec(guideOf(document))?.[1] ?? assert.fail('no section Errors')
     const sentence = /The platform may also refuse a request by rules of its own/
     assert.match(errorsOf(build({ onRequest: () => null })), sentence)
     assert.doesNotMatch(errorsOf(openapi), sentence)
@@ -175,7 +177,7 @@ describe('openapi limits (specification, section 8)', () => {
       ...['| attempt of a webhook | 10 seconds |', '| age of a webhook’s signature | 300 seconds |'],
       '| attempts of a webhook | 5; the waits between are 30, 60, 120 and 240 seconds |',
     ]
-    for (const row of rows) assert.ok(openapi.info.description.split('\n').includes(row), row)
+    for (const row of rows) assert.ok(guideOf(openapi).split('\n').includes(row), row)
   })
 
   test('the headers show the limits of the API', () => {
@@ -186,7 +188,7 @@ describe('openapi limits (specification, section 8)', () => {
       ['"key";q=10;w=2, "org";q=100;w=2', '"key";r=9;t=1, "org";r=99;t=1'],
     )
     assert.match(
-      build({ rateLimit: limits }).info.description,
+      guideOf(build({ rateLimit: limits })),
       /5 requests per second with bursts of 10 .*50 requests per second with bursts of 100 /s,
     )
   })
@@ -212,7 +214,7 @@ describe('openapi document', () => {
       'Limits',
       'Webhooks',
     ]) {
-      assert.match(openapi.info.description, new RegExp(`^## ${topic}$`, 'm'))
+      assert.match(guideOf(openapi), new RegExp(`^## ${topic}$`, 'm'))
     }
   })
 
@@ -234,18 +236,15 @@ describe('openapi document', () => {
     for (const name of ['ClientList', 'ClientResponse', 'LeadResponse', 'InvoiceList', 'ErrorResponse']) {
       assert.ok(names.includes(name), name)
     }
-    assert.equal(names.filter((name) => name.endsWith('Event')).length, 24)
+    assert.equal(names.filter((name) => name.endsWith('Event')).length, 24 + 1)
     assert.ok(!names.includes('Error'))
   })
 
   test('the description lists the scope of each operation, and says that the secret is used as shown', () => {
     for (const [method, path, scope] of OPERATIONS) {
-      assert.ok(
-        openapi.info.description.includes(`| \`${scope}\` | \`${method.toUpperCase()} ${path}\` |`),
-        scope,
-      )
+      assert.ok(guideOf(openapi).includes(`| \`${scope}\` | \`${method.toUpperCase()} ${path}\` |`), scope)
     }
-    assert.match(openapi.info.description, /`whsec_` included and nothing decoded/)
+    assert.match(guideOf(openapi), /`whsec_` included and nothing decoded/)
   })
 
   test('the server is baseUrl, else basePath, else the root', () => {
@@ -282,10 +281,68 @@ describe('openapi document', () => {
     assert.ok(judged > 250, `only ${judged} examples`)
   })
 
-  test('every body and every parameter has an example', () => {
+  test('every body and every parameter has an example, but those that a tool must not fill in beside others', () => {
+    const without = new Set(['before', 'Idempotency-Key'])
     for (const [path, node] of nodesOf(openapi as unknown as Node)) {
-      if (isNode(node.schema)) assert.ok('example' in node || 'examples' in node, path)
+      if (without.has(String(node.name))) assert.ok(!('example' in node), path)
+      else if (isNode(node.schema)) assert.ok('example' in node || 'examples' in node, path)
     }
+  })
+
+  test('a constant has no list of one value beside it', () => {
+    assert.doesNotMatch(JSON.stringify(openapi), /"enum"/)
+  })
+
+  test('WebhookEvent is one of the events, told apart by type', () => {
+    const { anyOf = [], discriminator } = schema('WebhookEvent')
+    const bodies = Object.values(openapi.webhooks).map(
+      ({ post }) => post.requestBody?.content['application/json'].schema,
+    )
+    assert.deepEqual(anyOf, bodies)
+    assert.equal(discriminator?.propertyName, 'type')
+    assert.deepEqual(
+      Object.entries(discriminator.mapping),
+      Object.keys(openapi.webhooks).map((type, index) => [type, anyOf[index]?.$ref]),
+    )
+  })
+
+  test('Client has another name in Go, where the client of the API is called Client', () => {
+    const { 'x-go-name': go, 'x-ogen-name': ogen } = schema('Client') as Node
+    assert.deepEqual([go, ogen], ['ClientRecord', 'ClientRecord'])
+  })
+
+  test('updatedSince is a time or a token', () => {
+    const { schema: since } = parameter(operation('get', '/api/v1/leads'), 'updatedSince')
+    const accepts = compile(since)
+    for (const text of ['2026-03-14T09:26:53.589Z', '2026-03-14T09:26:53+01:00', syncToken('x')]) {
+      assert.ok(accepts(text), text)
+    }
+    for (const text of ['2026-03-14 09:26', '', 'a b']) assert.ok(!accepts(text), text)
+    assert.deepEqual(
+      (resolve<Schema>(since as Schema | Ref).anyOf ?? []).map(({ format }) => format),
+      ['date-time', undefined],
+    )
+  })
+
+  test('the created client leads to a lead of its business by a link', () => {
+    const { links } = response(operation('post', '/api/v1/clients'), '200')
+    const operations = operationsOf(openapi).map(({ operationId }) => operationId)
+    for (const { operationId } of Object.values(links ?? {})) assert.ok(operations.includes(operationId))
+    assert.equal(links?.CreateLead?.requestBody, '{"businessId":"{$response.body#/data/business/id}"}')
+  })
+
+  test('the document tells what a program without the page needs: paging, sync, no filters, no deletion, businessId', () => {
+    for (const [method, path] of reads) {
+      const { description } = operation(method, path)
+      assert.match(description, /`Link`.*`updatedSince`.*Nothing filters by status or name/)
+    }
+    assert.match(guideOf(openapi), /no operation changes or deletes a record/)
+    assert.match(
+      schema('CreateLeadInput').properties?.businessId?.description ?? '',
+      /`business\.id` of a client/,
+    )
+    for (const status of ['405', '501']) assert.ok(guideOf(openapi).includes(`\n| ${status} | `), status)
+    assert.ok(openapi.info.description.length < 500)
   })
 
   test('every string is bounded', () => {
@@ -298,6 +355,7 @@ describe('openapi document', () => {
     for (const [path, { type, minimum, maximum, format, maxItems }] of schemasOf(openapi)) {
       const types = [type].flat()
       if (types.includes('integer')) assert.equal(format, 'int32', path)
+      if (types.includes('number')) assert.equal(format, 'double', path)
       if (types.includes('integer') || types.includes('number')) assert.ok(maximum !== undefined, path)
       if (types.includes('integer') || types.includes('number')) assert.ok(minimum !== undefined, path)
       if (types.includes('array')) assert.ok(maxItems, path)
@@ -315,7 +373,8 @@ describe('openapi document', () => {
       resolve({ $ref })
       refs.add($ref)
     }
-    const { securitySchemes, ...components } = openapi.components
+    const { securitySchemes, pathItems, ...components } = openapi.components
+    assert.deepEqual(Object.keys(pathItems), ['WebhookEvent'])
     const declared = Object.entries(components).flatMap(([kind, named]) =>
       Object.keys(named).map((name) => `#/components/${kind}/${name}`),
     )

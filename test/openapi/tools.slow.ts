@@ -296,11 +296,6 @@ function portmanConfig(key: string): object {
         openApiOperation: 'POST::/api/v1/leads',
         overwriteRequestBody: [{ key: 'businessId', value: '{{businessId}}', overwrite: true }],
       },
-      {
-        // Two parameters that exclude each other; each alone is tried elsewhere.
-        openApiOperation: 'GET::/api/*',
-        overwriteRequestQueryParams: [{ key: 'before', remove: true }],
-      },
     ],
   }
 }

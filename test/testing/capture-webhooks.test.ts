@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
 import type { EventData } from '../../lib/index.ts'
 import { captureWebhooks, waitForDelivery } from '../../lib/testing.ts'
 import { signWebhook } from '../../lib/webhooks.ts'
+import { programArguments } from '../_program.ts'
 import { createHost, ORGANIZATION } from './_host.ts'
 
 test('captureWebhooks() registers itself, and next() gives typed events in the order of arrival', async (t) => {
@@ -56,6 +60,14 @@ test('captureWebhooks() with an answer sees retries, and keeps an event once', a
   })
   await loop.runOnce()
   assert.deepEqual([asked, captured.events.length], [1, 0])
+  assert.deepEqual(
+    captured.failures.map(({ event, status }) => [event.id, status]),
+    [[eventId, 500]],
+  )
+  await assert.rejects(
+    captured.next('support.ticket_created', { timeoutMs: 1 }),
+    /come: nothing; answered with an error: support\.ticket_created with 500$/,
+  )
   clock.advance(30_000)
   await loop.runOnce()
   assert.equal((await captured.next('support.ticket_created')).id, eventId)
@@ -102,4 +114,16 @@ test('captureWebhooks() refuses half of the options, and passes the refusal of a
   const { settings } = createHost(t)
   await assert.rejects(captureWebhooks({ settings }), TypeError)
   await assert.rejects(captureWebhooks({ settings, organizationId: '' }), { code: 'invalid_input' })
+})
+
+test('captureWebhooks() keeps no process alive that forgot to close it', async () => {
+  const begunAt = performance.now()
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    programArguments(join(import.meta.dirname, '_forgetful.ts')),
+    { timeout: 60_000 },
+  )
+  const endedAt = performance.now()
+  assert.equal(stdout, 'client.created')
+  assert.ok(endedAt - begunAt < 30_000)
 })

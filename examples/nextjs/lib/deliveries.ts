@@ -1,8 +1,13 @@
 import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
+import { kept } from './kept'
 import { store } from './store'
 
 /** Delivers webhooks from this process until a signal ends the process. */
 export function startDeliveries(): void {
+  kept('deliveries', start)
+}
+
+function start(): true {
   const sender = createWebhookSender()
   const deliveries = createDeliveryLoop(store, sender, {
     secretKeys: process.env.BUSINESS_API_SECRET_KEYS?.split(','),
@@ -15,4 +20,5 @@ export function startDeliveries(): void {
     await store.close()
     if (process.env.NEXT_MANUAL_SIG_HANDLE) process.exit(0)
   })
+  return true
 }

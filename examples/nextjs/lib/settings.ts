@@ -2,11 +2,12 @@ import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { createWebhookSender } from 'business-api-kit/webhooks'
 import { api } from './api'
+import { kept } from './kept'
 import { store } from './store'
 
 const settings = createDeveloperSettings(store, {
   secretKeys: process.env.BUSINESS_API_SECRET_KEYS?.split(','),
-  sender: createWebhookSender(),
+  sender: kept('sender', () => createWebhookSender()),
 })
 
 export const page = createSettingsPage(settings, {

@@ -4,8 +4,11 @@ import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_in
 
 type Event = z.infer<typeof schemas.ClientCreatedEvent> | z.infer<typeof schemas.InvoicePaidEvent>
 
-export function describe(event: Event): string {
-  return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
+/** The generator reads no `const`, so `type` is any string to it. */
+export function describe({ type, data }: Event): string {
+  return type === 'invoice.paid'
+    ? schemas.InvoicePaidEventData.parse(data).number
+    : schemas.ClientCreatedEventData.parse(data).client.business.name
 }
 
 /** Checks every answer with the schemas that were generated. */
