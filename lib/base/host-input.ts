@@ -2,6 +2,8 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
+import { findUnknown, printName } from './options.ts'
+import { suggest } from './suggest.ts'
 
 /** The host's name for an organization: any text that a database can keep. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
@@ -78,18 +80,27 @@ export function isIsoMoment(text: string): boolean {
 }
 
 /**
- * Checks an input of the host's code. A refusal names each wrong field and the rule that the field breaks, and repeats
+ * Checks an input of the host's code. An error names each wrong field and the rule that the field breaks, and repeats
  * no value: a value may be a key that was passed in the wrong place.
  *
+ * A name that does not exist is an error, because a misspelled filter would select everything. Three kinds of input are read
+ * elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an import the fields
+ * that only reads and exports show.
+ *
  * @param action the start of the error's message: "Cannot create an API key"
- * @returns a copy with the known fields only
  * @throws `BusinessApiError` with code `invalid_input`
  */
-export function read<Schema extends v.GenericSchema>(
-  schema: Schema,
-  input: unknown,
+export function read<Entries extends v.ObjectEntries>(
+  schema: v.ObjectSchema<Entries, undefined>,
+  input: object,
   action: string,
-): v.InferOutput<Schema> {
+): Fields<Entries> {
+  const unknown = findUnknown(input, schema.entries)
+  if (unknown !== undefined) {
+    const name = printName(unknown)
+    const text = `${action} because ${name} is unknown${suggest(unknown, Object.keys(schema.entries))}`
+    throw new BusinessApiError(INVALID_INPUT, text, { fields: [name] })
+  }
   const result = v.safeParse(schema, input)
   if (result.success) return result.output
   const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
@@ -139,6 +150,14 @@ export type ReadCall<Input> = (organizationId: string, given?: unknown) => Call<
 /** The checked fields of a call. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
+/** What a call makes of a field that is `undefined`. */
+export interface CallRules {
+  /**
+   * True: an error, for calls that act on many records, or grant something without end, where a field is absent. Default: as absent.
+   */
+  readonly rejectsUndefined?: boolean
+}
+
 /**
  * Defines a call by its input.
  *
@@ -148,13 +167,23 @@ export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSche
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
+  { rejectsUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // A single schema, so that a refusal names every field that cannot be used.
+  // A single schema, so that an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given) => {
-    const fields = { ...withoutUndefined(Object(given)), organizationId }
-    const { organizationId: owner, ...input } = read(schema, fields, action) as Checked
-    return { action, organizationId: owner, input: input as Fields<Entries> }
+    const input: unknown = given ?? {}
+    if (typeof input !== 'object' || input === null) {
+      throw new BusinessApiError(INVALID_INPUT, `${action} because its input must be an object`)
+    }
+    const absent = Object.keys(input).find((name) => Reflect.get(input, name) === undefined)
+    if (rejectsUndefined && absent !== undefined) {
+      const text = `${printName(absent)} is undefined: leave the field out, or give a value`
+      throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: [printName(absent)] })
+    }
+    const fields = { ...withoutUndefined(input), organizationId }
+    const { organizationId: owner, ...checked } = read(schema, fields, action) as Checked
+    return { action, organizationId: owner, input: checked as Fields<Entries> }
   }
 }
 

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util'
+import { suggest } from '../base/suggest.ts'
 import { UsageError } from './failure.ts'
 import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
-import { dashed, suggest } from './names.ts'
+import { dashed } from './names.ts'
 import { createSession, type Session } from './session.ts'
 import type { Terminal } from './terminal.ts'
 

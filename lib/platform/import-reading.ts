@@ -62,12 +62,9 @@ export function readGivenRecord(
   const fault = (text: string, fields: readonly string[]): BusinessApiError =>
     new BusinessApiError(INVALID_INPUT, `Cannot import ${name} because ${text}`, { fields })
   const readFields: ReadFields = (schema, fields, part = '') => {
-    const present = withoutUndefined(Object(fields))
-    const unknown = Object.keys(present).filter(
-      (key) => !Object.hasOwn(schema.entries, key) && !DERIVED_FIELDS.includes(key),
-    )
-    if (unknown.length > 0) throw fault(`it has unknown fields: ${unknown.slice(0, 5).join(', ')}`, unknown)
-    return read(schema, present, `Cannot import ${name}${part}`)
+    const present = Object.entries(withoutUndefined(Object(fields)))
+    const own = present.filter(([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key))
+    return read(schema, Object.fromEntries(own), `Cannot import ${name}${part}`)
   }
   const rows = READERS[kind](record, { readFields, fault, minorUnits })
   return { name, kind, id: String(record.id), rows }

@@ -134,23 +134,31 @@ function defineCalls(clock: Clock) {
     v.transform((expiry) => expiry.toISOString()),
   )
   return {
-    readCreate: defineAuditedCall('Cannot create an API key', {
-      id: v.exactOptional(newIdOf('key')),
-      name: field.text(1, 100),
-      scopes: ScopesSchema,
-      expiresAt: v.optional(v.nullable(ExpirySchema), null),
-      rateLimit: v.optional(v.nullable(RateLimitSchema), null),
-    }),
+    readCreate: defineAuditedCall(
+      'Cannot create an API key',
+      {
+        id: v.exactOptional(newIdOf('key')),
+        name: field.text(1, 100),
+        scopes: ScopesSchema,
+        expiresAt: v.optional(v.nullable(ExpirySchema), null),
+        rateLimit: v.optional(v.nullable(RateLimitSchema), null),
+      },
+      { rejectsUndefined: true },
+    ),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
     readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
     readRevoke: defineAuditedCall('Cannot revoke an API key', { keyId: IdSchema }),
-    readRotate: defineAuditedCall('Cannot rotate an API key', {
-      keyId: IdSchema,
-      id: v.exactOptional(newIdOf('key')),
-      overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
-      expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
-    }),
+    readRotate: defineAuditedCall(
+      'Cannot rotate an API key',
+      {
+        keyId: IdSchema,
+        id: v.exactOptional(newIdOf('key')),
+        overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
+        expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
+      },
+      { rejectsUndefined: true },
+    ),
   }
 }
 

@@ -121,17 +121,18 @@ const AFTER = {
 }
 
 const ACTION = 'Cannot backfill a webhook endpoint'
-const readPreview = defineCall(ACTION, SELECTION)
-const readPart = defineAuditedCall(ACTION, {
-  ...SELECTION,
-  ...AFTER,
-  limit: v.optional(whole(1, PART_MAX), PART_SIZE),
-})
-const readWhole = defineAuditedCall(ACTION, {
-  ...SELECTION,
-  ...AFTER,
-  limit: v.optional(whole(1, LIMIT_MAX), LIMIT_MAX),
-})
+const MANY = { rejectsUndefined: true }
+const readPreview = defineCall(ACTION, SELECTION, MANY)
+const readPart = defineAuditedCall(
+  ACTION,
+  { ...SELECTION, ...AFTER, limit: v.optional(whole(1, PART_MAX), PART_SIZE) },
+  MANY,
+)
+const readWhole = defineAuditedCall(
+  ACTION,
+  { ...SELECTION, ...AFTER, limit: v.optional(whole(1, LIMIT_MAX), LIMIT_MAX) },
+  MANY,
+)
 
 /** The place of a backfill: a type, and the last record of it that was read; an empty id at the beginning of the type. */
 interface Position {

@@ -139,16 +139,17 @@ const COUNT = { ...FILTER, states: v.exactOptional(someOf(STATES)) }
 const REF = { deliveryId: IdSchema }
 const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
 const readCount = defineCall('Cannot count deliveries', COUNT)
-const readCountRecoverable = defineCall('Cannot count deliveries', FILTER)
+const MANY = { rejectsUndefined: true }
+const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
-const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER)
-const readRecoverPart = defineAuditedCall('Cannot recover deliveries', {
-  ...FILTER,
-  ...pageEntries('dlv'),
-  limit: v.optional(whole(1, PART_MAX), PART_MAX),
-})
+const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER, MANY)
+const readRecoverPart = defineAuditedCall(
+  'Cannot recover deliveries',
+  { ...FILTER, ...pageEntries('dlv'), limit: v.optional(whole(1, PART_MAX), PART_MAX) },
+  MANY,
+)
 
 // --- Calls ---
 
