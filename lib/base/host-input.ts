@@ -96,16 +96,21 @@ export function read<Entries extends v.ObjectEntries>(
   action: string,
 ): Fields<Entries> {
   const unknown = findUnknown(input, schema.entries)
-  if (unknown !== undefined) {
-    const name = printName(unknown)
-    const text = `${action} because ${name} is unknown${suggest(unknown, Object.keys(schema.entries))}`
-    throw new BusinessApiError(INVALID_INPUT, text, { fields: [name] })
-  }
   const result = v.safeParse(schema, input)
-  if (result.success) return result.output
-  const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
-  const fields = [...new Set(result.issues.map((issue) => String(issue.path?.[0].key)))]
-  throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, { fields })
+  if (result.success && unknown === undefined) return result.output
+  const known = Object.keys(schema.entries)
+  const reasons = new Set(
+    unknown === undefined ? [] : [`${printName(unknown)} is unknown${suggest(unknown, known)}`],
+  )
+  const fields = new Set(unknown === undefined ? [] : [printName(unknown)])
+  for (const issue of result.issues ?? []) {
+    const name = String(issue.path?.[0].key)
+    reasons.add(`${name} ${requirementOf(issue)}`)
+    fields.add(name)
+  }
+  throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, {
+    fields: [...fields],
+  })
 }
 
 /**
@@ -118,9 +123,16 @@ function requirementOf({ message, expected }: v.BaseIssue<unknown>): string {
 }
 
 /** Returns a copy of an input without the fields that are `undefined`. */
-export function withoutUndefined(input: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+export function withoutUndefined<Input extends object>(input: Input): Defined<Input> {
+  return Object.fromEntries(
+    Object.entries(input).filter(([, value]) => value !== undefined),
+  ) as Defined<Input>
 }
+
+/** An object with the fields that may be `undefined` absent instead. */
+export type Defined<Input> = {
+  [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>
+} & { [Name in keyof Input as undefined extends Input[Name] ? never : Name]: Input[Name] }
 
 /**
  * Returns the record that a store has found. The error does not repeat the id: the id may be a key that was passed in
@@ -153,9 +165,10 @@ export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSche
 /** What a call makes of a field that is `undefined`. */
 export interface CallRules {
   /**
-   * True: an error, for calls that act on many records, or grant something without end, where a field is absent. Default: as absent.
+   * Default: the field is absent. True: the schema decides, and `exactOptional` rejects it. For calls that without the field act on
+   * more records, or grant something without end.
    */
-  readonly rejectsUndefined?: boolean
+  readonly judgesUndefined?: boolean
 }
 
 /**
@@ -167,21 +180,13 @@ export interface CallRules {
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
-  { rejectsUndefined = false }: CallRules = {},
+  { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
   // A single schema, so that an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given) => {
-    const input: unknown = given ?? {}
-    if (typeof input !== 'object' || input === null) {
-      throw new BusinessApiError(INVALID_INPUT, `${action} because its input must be an object`)
-    }
-    const absent = Object.keys(input).find((name) => Reflect.get(input, name) === undefined)
-    if (rejectsUndefined && absent !== undefined) {
-      const text = `${printName(absent)} is undefined: leave the field out, or give a value`
-      throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: [printName(absent)] })
-    }
-    const fields = { ...withoutUndefined(input), organizationId }
+    const input: object = Object(given)
+    const fields = { ...(judgesUndefined ? input : withoutUndefined(input)), organizationId }
     const { organizationId: owner, ...checked } = read(schema, fields, action) as Checked
     return { action, organizationId: owner, input: checked as Fields<Entries> }
   }

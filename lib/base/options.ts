@@ -97,7 +97,7 @@ export function findUnknown(given: object, names: object): string | undefined {
   return Object.keys(given).find((name) => !Object.hasOwn(names, name))
 }
 
-/** Returns a name as a message may show it: a name that is none may be a key in the wrong place. */
+/** Returns a name as a message may show it: another text may be a secret in the wrong place. */
 export function printName(name: string): string {
-  return /^[A-Za-z_]\w{0,39}$/.test(name) ? name : '…'
+  return /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name) ? name : '…'
 }

@@ -1,3 +1,4 @@
+import { withoutUndefined } from '../base/host-input.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { RecoveryFilter } from '../settings/deliveries.ts'
 import { eventTypeFlag } from './common-flags.ts'
@@ -29,5 +30,5 @@ export const FILTER_FLAGS: FilterFlags = {
 export function readDeliveryFilter({ endpoint, ...filter }: Values<typeof FILTER_FLAGS>): RecoveryFilter {
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return { endpointId: endpoint, ...filter }
+  return withoutUndefined({ endpointId: endpoint, ...filter })
 }

@@ -6,7 +6,7 @@ import {
   IDEMPOTENCY_KEY_REUSED,
   INVALID_STATE,
 } from '../base/errors.ts'
-import { type Call, defineCall, type Fields, found } from '../base/host-input.ts'
+import { type Call, type CallRules, defineCall, type Fields, found } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { NewNumber } from '../resources/document-numbers.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
@@ -75,8 +75,9 @@ export function defineWriteCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
   { ids, clock, waitMs, traceparent }: CallTools,
+  rules?: CallRules,
 ): ReadWriteCall<Fields<Entries>> {
-  const readCall = defineCall(action, { ...entries, ...KEY })
+  const readCall = defineCall(action, { ...entries, ...KEY }, rules)
   return (organizationId, given) => {
     // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
     const { input: fields, ...call } = readCall(organizationId, given)

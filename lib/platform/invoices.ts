@@ -90,9 +90,9 @@ export interface InvoiceQuery extends PageQuery {
 /** Options of `markOverdue`. */
 export interface OverdueOptions {
   /** Invoices due before this moment. Default now, by the store's clock. */
-  readonly asOf?: Date | string | undefined
+  readonly asOf?: Date | string
   /** Invoices at most, 1 to 1000. Default 100. */
-  readonly limit?: number | undefined
+  readonly limit?: number
 }
 
 /**
@@ -177,7 +177,7 @@ const PAY_FIELDS = {
 }
 const MARK_OVERDUE_FIELDS = {
   asOf: v.exactOptional(MomentSchema),
-  limit: v.optional(whole(1, 1000), 100),
+  limit: v.exactOptional(whole(1, 1000), 100),
 }
 const FILTER = {
   statuses: v.exactOptional(StatesSchema),
@@ -200,6 +200,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     'Cannot mark invoices overdue',
     MARK_OVERDUE_FIELDS,
     tools,
+    { judgesUndefined: true },
   )
 
   const readPayments = defineCall('Cannot list the payments of the invoice', {

@@ -40,9 +40,9 @@ export interface RecoveryOptions extends RecoveryFilter, Acting {
 /** Selects a part of a recovery. */
 export interface RecoveryPartOptions extends RecoveryFilter, Acting {
   /** Deliveries at most, 1 to 5000. Default 5000. */
-  readonly limit?: number | undefined
+  readonly limit?: number
   /** The `next` of the previous part. Default null: from the newest. */
-  readonly before?: string | null | undefined
+  readonly before?: string | null
 }
 
 /** A part of a recovery. */
@@ -139,7 +139,7 @@ const COUNT = { ...FILTER, states: v.exactOptional(someOf(STATES)) }
 const REF = { deliveryId: IdSchema }
 const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
 const readCount = defineCall('Cannot count deliveries', COUNT)
-const MANY = { rejectsUndefined: true }
+const MANY = { judgesUndefined: true }
 const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
@@ -147,7 +147,7 @@ const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
 const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER, MANY)
 const readRecoverPart = defineAuditedCall(
   'Cannot recover deliveries',
-  { ...FILTER, ...pageEntries('dlv'), limit: v.optional(whole(1, PART_MAX), PART_MAX) },
+  { ...FILTER, ...pageEntries('dlv'), limit: v.exactOptional(whole(1, PART_MAX), PART_MAX) },
   MANY,
 )
 

@@ -1,4 +1,4 @@
-import type { Names } from '../base/options.ts'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,

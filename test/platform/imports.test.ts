@@ -207,7 +207,7 @@ function testRefusals(newHost: NewHost): void {
     [
       'unknown fields',
       { kind: 'invoice', record: { ...INVOICE_DRAFT, payment: [] } },
-      /\(invoice inv_1\) because it has unknown fields: payment$/,
+      /\(invoice inv_1\) because payment is unknown: did you mean 'payments'\?$/,
     ],
     [
       'a status of another spelling',

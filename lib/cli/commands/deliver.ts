@@ -53,7 +53,23 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       line: 'business-api-kit deliver --allow-http --allow-private-networks',
     },
   ],
-  async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
+  async run(
+    {
+      concurrency,
+      retention,
+      allowRecent,
+      timeout,
+      once,
+      quiet,
+      pooler,
+      markOverdue,
+      allowPlaintextSecrets,
+      headerPrefix: prefix,
+      standardWebhooks: isStandard,
+      ...destinations
+    },
+    session,
+  ) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
     const url = session.databaseUrl()
     const secretKeys = readSecretKeys(session)
@@ -63,9 +79,12 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     await warnOfSecrets(url, secretKeys, logger)
 
     const store = createPostgresStore(url, { prepare: !pooler, sessions: !pooler })
-    const sender = createWebhookSender(options)
+    const sender = createWebhookSender(destinations)
     const loop = createDeliveryLoop(store, sender, {
-      ...options,
+      headerPrefix: prefix,
+      standardWebhooks: isStandard,
+      markOverdue,
+      allowPlaintextSecrets,
       concurrency,
       retentionMs: retention,
       secretKeys,
