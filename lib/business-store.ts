@@ -72,6 +72,11 @@ export interface BusinessApiStore extends RecordStore {
    * @throws `BusinessApiError` with code `store_unavailable` since the close began
    */
   beginRequest?(): () => void
+  /**
+   * The shards of a store over shards. Keys are looked up on each by itself, and metrics have a label `shard`. Absent: the store is the
+   * only one.
+   */
+  readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
   /** Tells the use of the store's connections at this moment, for metrics. Optional: a store without connections has none. */
   connectionUse?(): ConnectionUse
 }

@@ -41,6 +41,7 @@ export {
   SCHEMA_TOO_NEW,
   SECRET_UNAVAILABLE,
   STORE_UNAVAILABLE,
+  WRONG_SHARD,
 } from './base/errors.ts'
 
 // Options and signals of a host

@@ -12,4 +12,8 @@ export { type PrismaTransaction, prismaTransaction } from './postgres/drivers/pr
 export type { SqlParameter, SqlRow, SqlTransaction } from './postgres/drivers/sql-transaction.ts'
 export type { PostgresPlatform } from './postgres/postgres-platform.ts'
 export { type MigrateOptions, type MigrationReport, migrate } from './postgres/schema/migrate.ts'
+export type { Shard } from './postgres/shards/fleet.ts'
+export { slotOf } from './postgres/shards/placement.ts'
+export type { ShardPlace } from './postgres/shards/shard-place.ts'
+export { createShardedStore, type ShardedStore } from './postgres/shards/sharded-store.ts'
 export { createPostgresStore, type PostgresStore } from './postgres/store.ts'

@@ -65,7 +65,7 @@ export type {
   LeadChanges,
   LeadFacts,
   LeadFilter,
-  LeadRecord,
+  LeadRow,
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'
@@ -119,6 +119,7 @@ export type {
   EndpointChange,
   EndpointChangeOutcome,
   EndpointChanges,
+  EndpointChoices,
   EndpointInsertion,
   EndpointMove,
   EndpointRecord,
@@ -133,6 +134,7 @@ export type {
   SealedForms,
   SecretReplacement,
   SecretRotation,
+  TestTarget,
   WebhookEndpoint,
 } from './webhooks/endpoints.ts'
 export type {

@@ -5,6 +5,7 @@ export {
 } from './delivery/delivery-loop.ts'
 export type { DeliveryLoopOptions } from './delivery/loop-options.ts'
 export type { DeliveryCounts } from './delivery/result-writer.ts'
+export { createDeliverySlots, type DeliverySlots } from './delivery/slots.ts'
 export { receiveWebhook } from './receiver/receive-webhook.ts'
 export {
   CONNECTION_FAILED,

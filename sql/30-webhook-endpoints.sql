@@ -38,17 +38,14 @@ create index webhook_endpoints_previous_secret_expires_at_idx
 create index webhook_endpoints_removed_idx
   on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
 
--- Inserts an endpoint: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint with the id, even if removed,
--- and true if this call inserted the endpoint; no row if the organization has reached the limit.
+-- Inserts an endpoint, given by its columns: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint with the id,
+-- even if removed, and true if this call inserted the endpoint; no row if the organization has reached the limit.
 create function business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
 returns table (is_new boolean, endpoint business_api.webhook_endpoints)
 language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  types text[];
-  header_names text[] := array(select jsonb_array_elements_text(new_endpoint -> 'headerNames'));
 begin
   perform business_api.take_settings_turn($1);
   is_new := false;
@@ -61,23 +58,26 @@ begin
       return;
     end if;
     is_new := true;
-    if new_endpoint ->> 'types' is not null then
-      types := array(select jsonb_array_elements_text(new_endpoint -> 'types'));
-    end if;
-    insert into business_api.webhook_endpoints as e
-      (
-        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, max_per_second, state,
-        sealed_secret, created_at
-      )
-    values (
-      $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
-      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false),
-      (new_endpoint ->> 'maxPerSecond')::double precision, 'enabled',
-      new_endpoint ->> 'sealedSecret',
-      (new_endpoint ->> 'createdAt')::timestamptz
-    )
-    returning e.* into endpoint;
+    endpoint := jsonb_populate_record(null::business_api.webhook_endpoints, new_endpoint || jsonb_build_object(
+      'organization_id', $1, 'state', 'enabled', 'failures', 0
+    ));
+    insert into business_api.webhook_endpoints select endpoint.*;
   end if;
   return next;
 end
+$$;
+
+-- What an attempt needs of an endpoint: see EndpointTarget in lib/webhooks/endpoints.ts.
+create function business_api.endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamptz) returns json
+language sql stable
+as $$
+select json_build_object(
+  'url', (endpoint).url, 'headerNames', (endpoint).header_names, 'sealedHeaders', (endpoint).sealed_headers,
+  'standardWebhooks', (endpoint).standard_webhooks,
+  'sealedSecrets', case
+    when (endpoint).previous_secret_expires_at > at_time
+    then json_build_array((endpoint).sealed_secret, (endpoint).previous_sealed_secret)
+    else json_build_array((endpoint).sealed_secret)
+  end
+)
 $$;

@@ -17,6 +17,9 @@ create table business_api.events (
   -- The trace in which the event was written, for the attempts: a W3C traceparent, 55 characters; null without a trace. The
   -- tracestate (up to 512 bytes of other parties) is not stored: a link from an attempt's span needs only the ids and flags.
   traceparent text,
+  -- The id of the record that the event is about (event_subjects), as it is in the data; null for an event without one. 64 characters at
+  -- most.
+  subject_id text collate "C",
   constraint events_pkey primary key (organization_id, id, delivery_prefix)
 ) partition by range (delivery_prefix);
 
@@ -26,6 +29,9 @@ create index events_delivery_prefix_idx on business_api.events (delivery_prefix)
 
 -- The event log of an organization, by time: the host may choose ids, so the ids have no order.
 create index events_log_idx on business_api.events (organization_id, delivery_prefix);
+
+-- The events of a record, by time. The deliveries of an event are found by its delivery_prefix, so they need no such index.
+create index events_subject_idx on business_api.events (organization_id, subject_id, delivery_prefix) where subject_id is not null;
 
 -- The ids of events that may be published twice: ids that the host chose, and ids of a statement that may be sent again. An event
 -- with such an id is inserted together with this row, or not at all. The row is deleted with the event, or after the event's day.
@@ -51,20 +57,24 @@ create table business_api.event_limits (
 );
 insert into business_api.event_limits (max_body_bytes) values (262144);
 
--- The types of the catalogue (lib/resources/event-catalogue.ts), so that publishing a misspelt type is an error.
-create function business_api.event_types() returns text[]
+-- The types of the catalogue (lib/resources/), so that publishing a misspelt type is an error, each with the field of its data that has
+-- the id of the record.
+create function business_api.event_subjects() returns jsonb
 language sql immutable
 as $$
-  select array[
-    'client.created',
-    'lead.created', 'lead.stage_changed',
-    'proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected',
-    'invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received',
-    'project.completed',
-    'support.ticket_created', 'support.ticket_status_changed',
-    'business.created',
-    'marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused',
-    'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
-    'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
-  ]
+  select '{
+    "client.created": "clientId",
+    "lead.created": "leadId", "lead.stage_changed": "leadId",
+    "proposal.created": "proposalId", "proposal.sent": "proposalId",
+    "proposal.accepted": "proposalId", "proposal.rejected": "proposalId",
+    "invoice.issued": "invoiceId", "invoice.paid": "invoiceId", "invoice.overdue": "invoiceId", "payment.received": "invoiceId",
+    "project.completed": "projectId",
+    "support.ticket_created": "ticketId", "support.ticket_status_changed": "ticketId",
+    "business.created": "businessId",
+    "marketing.campaign_created": "campaignId", "marketing.campaign_activated": "campaignId",
+    "marketing.campaign_paused": "campaignId", "marketing.campaign_completed": "campaignId",
+    "marketing.campaign_submitted": "campaignId", "marketing.campaign_failed": "campaignId",
+    "marketing.lead_captured": "captureId", "marketing.attribution_captured": "attributionId",
+    "marketing.provider_sync_completed": "syncId"
+  }'::jsonb
 $$;

@@ -13,6 +13,8 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
+  -- Where a redirect points. Null, which takes no space, for every other answer.
+  location text,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 

@@ -87,12 +87,12 @@ begin
     end loop;
   end if;
 
-  insert into business_api.events (organization_id, id, type, body, traceparent, delivery_prefix)
-  select $1, e.id, e.type, e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
+  insert into business_api.events (organization_id, id, type, body, traceparent, subject_id, delivery_prefix)
+  select $1, e.id, e.type, e.body, e.traceparent, e."subjectId", digits || upper(lpad(to_hex(e.number), 5, '0'))
     from (
       select one.*, row_number() over () as number
         from jsonb_to_recordset($2)
-               as one (id text, type text, body text, traceparent text, "hasNewId" boolean)
+               as one (id text, type text, body text, traceparent text, "subjectId" text, "hasNewId" boolean)
     ) as e
    where e."hasNewId" or are_new[e.number];
   select array_agg(w.id), array_agg(w.types::text), array_agg(w.state = 'disabled') into endpoint_ids, endpoint_types, are_disabled
@@ -147,7 +147,7 @@ begin
     raise exception 'Cannot publish an event because its organization id is not 1 to 64 characters'
       using errcode = 'invalid_parameter_value';
   end if;
-  if type is null or type <> all (business_api.event_types()) then
+  if (business_api.event_subjects() ? type) is not true then
     raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
       using errcode = 'invalid_parameter_value';
   end if;
@@ -165,6 +165,7 @@ begin
     'traceparent', case
       when traceparent ~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then traceparent
     end,
+    'subjectId', substring(data ->> (business_api.event_subjects() ->> type) from '^.{1,64}$'),
     'body', format(
       '{"id":%s,"type":%s,"createdAt":%s,"data":%s}',
       to_json(event_id), to_json(type), to_json(created_at), data

@@ -4,8 +4,7 @@
 
 -- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
 -- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
--- is still to be made. The events of the seconds in which the records of the part were created are searched for such a delivery;
--- records from before the endpoint are not, because they cannot have any.
+-- is still to be made. The events of the record since the endpoint was made are searched for such a delivery.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -22,6 +21,7 @@ declare
   -- The records of the part, and those of which the endpoint was told.
   batch jsonb;
   announced text[];
+  first_prefix text;
   -- The ids of new events, each with the beginning of the ids of deliveries.
   taken jsonb := '{}';
   taken_id text;
@@ -47,36 +47,27 @@ begin
   ) then
     perform business_api.make_days();
   end if;
+  -- A minute earlier, because the clock may have been set back since.
+  first_prefix := business_api.day_bound(endpoint.created_at - interval '1 minute');
   select coalesce(jsonb_agg(r.record || jsonb_build_object(
-           'second', floor(extract(epoch from business_api.id_time(r.record ->> 'id')))::bigint,
            'eventId', 'evt_backfill_'
              || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || (r.record ->> 'id'), 'UTF8')), 'hex'), 32)
          ) order by r.record ->> 'id' collate "C"), '[]')
     into batch
     from jsonb_array_elements($6) as r (record);
 
-  with second as materialized (
-    -- A second before and after, because the clock of a process may step back between the id and the event.
-    select distinct b.second + near.seconds as begins
-      from jsonb_to_recordset(batch) as b (second bigint), generate_series(-1, 1) as near (seconds)
-     where b.second >= extract(epoch from endpoint.created_at) - 60
-  )
-  -- A publisher in SQL writes a space behind the colon.
-  select array_agg(distinct named.id) filter (where named.id is not null) into announced
-    from second
+  select array_agg(distinct event.subject_id) into announced
+    from jsonb_to_recordset(batch) as b (id text)
     join lateral (
-      select e.id, e.body, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.delivery_prefix >= business_api.day_bound(to_timestamp(second.begins))
-         and e.delivery_prefix < business_api.day_bound(to_timestamp(second.begins + 1))
+      select e.id, e.subject_id, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.subject_id = b.id and e.delivery_prefix >= first_prefix
          and e.type = $3 and e.only_endpoint_id is null
     ) as event on true
     join lateral (
       select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
        where d.endpoint_id = $2 and d.state in ('pending', 'sending', 'delivered')
        limit 1
-    ) as delivery on true
-    -- Null for an event that names no record, as a host may publish.
-    cross join lateral substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as named (id);
+    ) as delivery on true;
 
   for taken_id, taken_prefix in
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
@@ -92,7 +83,7 @@ begin
     taken := taken || jsonb_build_object(taken_id, taken_prefix);
   end loop;
   select coalesce(jsonb_agg(jsonb_build_object(
-           'id', b."eventId", 'prefix', taken ->> b."eventId",
+           'id', b."eventId", 'subjectId', b.id, 'prefix', taken ->> b."eventId",
            'body', business_api.render_template($4, b.representation::json, json_build_object(
              'eventId', b."eventId", 'eventCreatedAt', created_text, 'businessId', b."businessId"
            ))
@@ -100,9 +91,9 @@ begin
     into batch_events
     from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
    where taken ? b."eventId";
-  insert into business_api.events (organization_id, id, type, body, only_endpoint_id, delivery_prefix)
-  select $1, e.id, $3, e.body, $2, e.prefix
-    from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
+  insert into business_api.events (organization_id, id, type, body, only_endpoint_id, subject_id, delivery_prefix)
+  select $1, e.id, $3, e.body, $2, e."subjectId", e.prefix
+    from jsonb_to_recordset(batch_events) as e (id text, body text, "subjectId" text, prefix text);
   insert into business_api.open_deliveries
     (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
   select $1, e.prefix || '00001', e.id, $3, $2, at_time, at_time, true

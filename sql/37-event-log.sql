@@ -59,8 +59,8 @@ end
 $$;
 select business_api.forbid_plans('find_events');
 
--- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type` and `before_id` may
--- be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. At most inspected_limit events are read, one
+-- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type`, `before_id` and
+-- `subject_id` may be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. At most inspected_limit events are read, one
 -- by one until the page is full. Each day costs a descent of its index; to plan for all days takes longer, and happens once in a session.
 -- The comparisons of rows leave the planner events_log_idx, and the bounds of the prefix leave days out.
 create function business_api.list_events(
@@ -70,7 +70,8 @@ create function business_api.list_events(
   end_prefix text,
   before_id text,
   page_limit integer,
-  inspected_limit integer
+  inspected_limit integer,
+  subject_id text
 ) returns text
 language plpgsql stable
 set search_path = ''
@@ -82,6 +83,7 @@ declare
   end_place text := $4;
   before_prefix text;
   inspected integer := 0;
+  found_events refcursor;
   event record;
   next_id text;
   ids text[] := '{}';
@@ -97,13 +99,23 @@ begin
     end_place := least(before_prefix collate "C", end_place);
   end if;
 
-  for event in
-    select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
-     where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
-       and (e.organization_id, e.delivery_prefix) >= ($1, $3) and (e.organization_id, e.delivery_prefix) < ($1, end_place)
-     order by e.organization_id desc, e.delivery_prefix desc
-     limit $7
+  if $8 is null then
+    open found_events for
+      select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+       where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
+         and (e.organization_id, e.delivery_prefix) >= ($1, $3) and (e.organization_id, e.delivery_prefix) < ($1, end_place)
+       order by e.organization_id desc, e.delivery_prefix desc
+       limit $7;
+  else
+    open found_events for
+      select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.subject_id = $8 and e.delivery_prefix >= $3 and e.delivery_prefix < end_place
+       order by e.delivery_prefix desc
+       limit $7;
+  end if;
   loop
+    fetch found_events into event;
+    exit when not found;
     inspected := inspected + 1;
     if $2 is null or event.type = $2 then
       if cardinality(ids) = $6 then
@@ -115,7 +127,9 @@ begin
       only_endpoint_ids := only_endpoint_ids || event.only_endpoint_id;
       delivery_prefixes := delivery_prefixes || event.delivery_prefix;
     end if;
+    exit when inspected = $7;
   end loop;
+  close found_events;
   if next_id is null and inspected = $7 then
     next_id := event.id;
   end if;

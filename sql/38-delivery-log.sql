@@ -2,10 +2,11 @@
 
 -- The filter of deliveries: DeliveryFilter in lib/webhooks/deliveries.ts, given to functions as JSON. A field that is null selects all.
 create type business_api.delivery_filter as (
-  "endpointId" text, "eventId" text, type text, states text[], since timestamptz, until timestamptz
+  "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- Returns whether a filter lets a delivery through: every condition beside the state, which is not a column of an open delivery. Without
+-- Returns whether a filter lets a delivery through: every condition beside the state, which is not a column of an open delivery, and the
+-- subjectId, which is a column of the event. Without
 -- settings, so that it is inlined; the statements add the conditions by which they use an index.
 create function business_api.is_selected(
   f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamptz
@@ -17,6 +18,19 @@ as $$
     and ((f).type is null or type = (f).type)
     and ((f).since is null or created_at >= (f).since)
     and ((f).until is null or created_at < (f).until)
+$$;
+
+-- The same for a row: what a condition needs of a delivery is named here, once for each table.
+create function business_api.is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries) returns boolean
+language sql immutable
+as $$
+  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
+$$;
+
+create function business_api.is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries) returns boolean
+language sql immutable
+as $$
+  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
 $$;
 
 -- Lists the open deliveries of an organization that a filter selects, in no certain order: of each range of an index up to
@@ -38,7 +52,7 @@ begin
     return query
       select d.* from business_api.open_deliveries d
        where d.organization_id = $1 and d.id >= $3 and d.id < $4 and (has_sending or d.claim_token is null)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.id desc limit $5;
     return;
   end if;
@@ -51,14 +65,14 @@ begin
            where d.organization_id = $1 and d.endpoint_id = f."endpointId"
              and d.claim_token is null and not d.is_backing_off
              and (d.priority, d.id) >= (kind.priority, $3) and (d.priority, d.id) < (kind.priority, $4)
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_open_selected(f, d)
            order by d.priority desc, d.id desc limit $5
         ) as due;
     return query
       select d.* from business_api.open_deliveries d
        where d.organization_id = $1 and d.is_backing_off
          and (d.endpoint_id, d.id) >= (f."endpointId", $3) and (d.endpoint_id, d.id) < (f."endpointId", $4)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.endpoint_id desc, d.id desc limit $5;
   end if;
   if has_sending then
@@ -67,7 +81,7 @@ begin
       select d.* from business_api.open_deliveries d
        where d.lease_until is not null and d.organization_id = $1
          and d.id >= $3 and d.id < $4
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_open_selected(f, d)
        order by d.lease_until;
   end if;
 end
@@ -126,6 +140,31 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
+-- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
+-- has some events, and each day of the period costs a descent of its index.
+create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
+returns table (event_id text, id text, type text, endpoint_id text, state text, created_at timestamptz)
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  event_ids text[];
+  prefixes text[];
+begin
+  select array_agg(found.id), array_agg(found.delivery_prefix) into event_ids, prefixes
+    from (
+      select e.id, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.subject_id = $2 and e.delivery_prefix >= $3 and e.delivery_prefix < $4
+       order by e.delivery_prefix desc limit 5000
+    ) as found;
+  return query
+    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d;
+end
+$$;
+select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');
+
 -- Lists the newest finished deliveries of an organization that a filter selects, day by day, until a day is complete with row_limit
 -- deliveries or more: of each range of an index up to the limit. The ids are at least first_id and below end_id. A statement over all
 -- days would take ten times as long to plan as to run; here each statement is planned once in a session, and opens the tables of one day.
@@ -167,7 +206,7 @@ begin
       return query
         select d.* from business_api.finished_deliveries d
          where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-           and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+           and business_api.is_finished_selected(f, d)
            and (not $6 or exists (
              select 1 from business_api.webhook_endpoints e
               where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
@@ -197,7 +236,7 @@ begin
              and (d.type, d.endpoint_id, d.id) >= (f.type, scan.endpoint_id, day.begins)
              and (d.type, d.endpoint_id, d.id) < (f.type, scan.endpoint_id, day.ends)
              and d.state = any (wanted) and d.id >= day.begins and d.id < day.ends
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_finished_selected(f, d)
              and (not $6 or exists (
                select 1 from business_api.webhook_endpoints e
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
@@ -230,7 +269,7 @@ begin
              and (d.state, d.endpoint_id, d.id) >= (scan.state, scan.endpoint_id, day.begins)
              and (d.state, d.endpoint_id, d.id) < (scan.state, scan.endpoint_id, day.ends)
              and d.id >= day.begins and d.id < day.ends
-             and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+             and business_api.is_finished_selected(f, d)
              and (not $6 or exists (
                select 1 from business_api.webhook_endpoints e
                 where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'

@@ -17,12 +17,22 @@ declare
   is_repeat boolean;
   taken text[];
 begin
+  if f."subjectId" is not null then
+    -- The id of a delivery is the delivery_prefix of its event and five digits.
+    ids := array(
+      select w.id from unnest(ids) as w (id)
+       where exists (
+         select 1 from business_api.events e
+          where e.organization_id = $1 and e.subject_id = f."subjectId" and e.delivery_prefix = left(w.id, -5)
+       )
+    );
+  end if;
   -- A recovery at the same time waits here for the other, and then finds the deliveries gone.
   select coalesce(array_agg(g.id), '{}') into locked
     from (
       select d.id from business_api.finished_deliveries d
        where d.organization_id = $1 and d.id = any ($2)
-         and business_api.is_selected(f, d.endpoint_id, d.event_id, d.type, d.created_at)
+         and business_api.is_finished_selected(f, d)
          and (f.states is null or d.state = any (f.states))
          and exists (
            select 1 from business_api.webhook_endpoints e

@@ -66,14 +66,7 @@ begin
      cross join lateral (
        select json_build_object(
                 'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
-                'type', event.type, 'body', event.body, 'url', endpoint.url,
-                'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
-                'standardWebhooks', endpoint.standard_webhooks,
-                'sealedSecrets', case
-                  when endpoint.previous_secret_expires_at > at_time
-                  then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
-                  else json_build_array(endpoint.sealed_secret)
-                end,
+                'type', event.type, 'body', event.body, 'endpoint', business_api.endpoint_target(endpoint, at_time),
                 'attempt', d.attempts - d.attempts_before
               ) as content
      ) as delivery

@@ -22,6 +22,7 @@ import type {
   PostgresStore,
   PostgresPlatform,
   PrismaTransaction,
+  ShardedStore,
 
 } from 'business-api-kit/postgres'
 import type { DeveloperSettings } from 'business-api-kit/settings'
@@ -39,6 +40,9 @@ declare global {
   const sender: WebhookSender
   const sql: Sql
   const pool: Pool
+  const pools: Record<string, Sql>
+  const sharded: ShardedStore
+  const createPlatform: typeof import('business-api-kit/platform').createPlatform
   const drizzle: { transaction(work: (tx: DrizzleTransaction) => Promise<void>): Promise<void> }
   const drizzleSql: DrizzleSql
   const kysely: { transaction(): { execute(work: (tx: KyselyTransaction) => Promise<void>): Promise<void> } }

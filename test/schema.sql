@@ -74,12 +74,14 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
+  location text,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
 
 create type business_api.delivery_filter as (
   "endpointId" text,
   "eventId" text,
+  "subjectId" text,
   type text,
   states text[],
   since timestamp with time zone,
@@ -140,6 +142,7 @@ create table business_api.events (
   only_endpoint_id text collate "C",
   delivery_prefix text collate "C" not null,
   traceparent text,
+  subject_id text collate "C",
   constraint events_pkey PRIMARY KEY (organization_id, id, delivery_prefix)
 ) partition by RANGE (delivery_prefix);
 
@@ -339,6 +342,16 @@ create table business_api.settings_turns (
   constraint settings_turns_pkey PRIMARY KEY (organization_id)
 );
 
+create table business_api.shard_places (
+  organization_id text collate "C" default ''::text not null,
+  name text collate "C" not null,
+  version bigint not null,
+  slots text[] not null,
+  constraint shard_places_pkey PRIMARY KEY (organization_id),
+  constraint shard_places_organization_id_check CHECK ((organization_id = ''::text)),
+  constraint shard_places_slots_check CHECK (((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL)))
+);
+
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -387,6 +400,8 @@ CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree
 CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree (delivery_prefix);
 
 CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, delivery_prefix);
+
+CREATE INDEX events_subject_idx ON ONLY business_api.events USING btree (organization_id, subject_id, delivery_prefix) WHERE (subject_id IS NOT NULL);
 
 CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
@@ -442,7 +457,7 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 2d07d0dbd793 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
@@ -456,27 +471,31 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6571ec77933d business_api.delete_organization_part(text,integer,jsonb)
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
+-- 1de7edde400f business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 718073d850fe business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 3b97e4139e7d business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
--- 5b02e05e47cd business_api.event_types()
+-- 27ded6b865cc business_api.event_subjects()
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
 -- f4488faa5749 business_api.find_open_delivery(text,text)
 -- 88ddbcf2038b business_api.first_free_number(text,text,text,bigint)
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- 2218387c9cb4 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
+-- b2b6b700a776 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
 -- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
 -- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
--- 94bbacd0ccf8 business_api.insert_endpoint(text,jsonb,integer)
--- 6a72e0254f76 business_api.insert_events(text,jsonb)
+-- aa2a60919a03 business_api.insert_endpoint(text,jsonb,integer)
+-- ff88ca8d9769 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
+-- d7156555a0fe business_api.is_finished_selected(business_api.delivery_filter,business_api.finished_deliveries)
+-- 9825bfaafe0e business_api.is_open_selected(business_api.delivery_filter,business_api.open_deliveries)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
@@ -484,10 +503,10 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- fa094c4cb29f business_api.list_events(text,text,text,text,text,integer,integer)
+-- 871a5c7b1b8b business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
--- 728794090a96 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
--- 7b0573216993 business_api.list_open_deliveries(text,jsonb,text,text,integer)
+-- 1f92a6c98517 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
+-- d07cc8ed237d business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
@@ -498,7 +517,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
--- 411f1aac03a0 business_api.publish_event(text,text,jsonb,text,text)
+-- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
@@ -508,7 +527,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- dde0a32ebaa0 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- f925efa260fa business_api.read_claims(jsonb)
--- 6bf06e60ccca business_api.read_deliveries(text[],text[])
+-- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
 -- 9820ba950027 business_api.reclaim_expired_leases(integer)
 -- 9151d3d17770 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
@@ -516,11 +535,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 7d7b54e010fa business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
--- 7838e40286c7 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
+-- 4bf42139f772 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- 94480a9d8485 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],timestamp with time zone)
+-- ae69c9a8f1a5 business_api.shard_place(jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 7b70a7e07973 business_api.spend_rates(text[],text[],text[],text[],text,timestamp with time zone,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)

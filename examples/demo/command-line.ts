@@ -4,6 +4,8 @@ import { parseArgs } from 'node:util'
 export interface Wishes {
   /** 0: a free port. */
   readonly port: number
+  /** The number of PostgreSQL servers. */
+  readonly shards: number
   /** One line of JSON on stdout instead of words. */
   readonly json: boolean
   readonly help: boolean
@@ -14,9 +16,10 @@ export const HELP = `Serves the business API with believable data, on a real Pos
   npm run demo -- [options]
 
   --port N   serve on port N of 127.0.0.1; 0, the default, takes a free one
+  --shards N spread the organizations over N PostgreSQL servers, 2 to 9, with one store over them
   --json     when ready, print one line of JSON on stdout and nothing else there (use npm run -s):
              { baseUrl, databaseUrl, pid, organizations: [{ id, name, keys: { all, readOnly, revoked, expired } }, ...],
-               env: { BUSINESS_API_SECRET_KEYS } }
+               env: { BUSINESS_API_SECRET_KEYS } }; with --shards, env has DATABASE_URLS too
   --help     print this
 
 DATABASE_URL, when set, names the database to use; otherwise a PostgreSQL is started for the demo and removed after it.
@@ -35,9 +38,24 @@ pid or to npm, ends everything too, and so does the end of npm.
 export function readCommandLine(args: readonly string[]): Wishes {
   const { values } = parseArgs({
     args: [...args],
-    options: { port: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    options: {
+      port: { type: 'string' },
+      shards: { type: 'string' },
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
   })
-  return { port: readPort(values.port), json: values.json ?? false, help: values.help ?? false }
+  return {
+    port: readPort(values.port),
+    shards: readShards(values.shards),
+    json: values.json ?? false,
+    help: values.help ?? false,
+  }
+}
+
+function readShards(text = '1'): number {
+  if (/^[1-9]$/.test(text)) return Number(text)
+  throw new RangeError(`Cannot use --shards ${text} because it must be a whole number from 1 to 9`)
 }
 
 function readPort(text = '0'): number {

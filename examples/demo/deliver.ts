@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { BusinessApiStore } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
-import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
+import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
 
@@ -30,13 +30,18 @@ export async function subscribe(
   subscriber.setSecret(organizationId, secret)
 }
 
-/** Delivers published events until the demo ends. */
-export function deliver(store: BusinessApiStore, secretKeys: readonly string[], ending: Ending): void {
+/** Delivers published events until the demo ends. @param stores of the shards, each with a loop */
+export function deliver(
+  stores: readonly BusinessApiStore[],
+  secretKeys: readonly string[],
+  ending: Ending,
+): void {
   const sender = createWebhookSender(DEVELOPMENT)
-  const loop = createDeliveryLoop(store, sender, { secretKeys })
-  loop.start()
+  const concurrency = createDeliverySlots()
+  const loops = stores.map((store) => createDeliveryLoop(store, sender, { secretKeys, concurrency }))
+  for (const loop of loops) loop.start()
   ending.add(async () => {
-    await loop.stop({ timeoutMs: 1000 })
+    await Promise.all(loops.map((loop) => loop.stop({ timeoutMs: 1000 })))
     await sender.close()
   })
 }

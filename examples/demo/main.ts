@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type BusinessApiStore, createBusinessApi } from 'business-api-kit'
-import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import { createPostgresStore, createShardedStore, migrate } from 'business-api-kit/postgres'
 import { HELP, readCommandLine, type Wishes } from './command-line.ts'
 import { deliver, readSecretKeys, subscribe } from './deliver.ts'
 import { createEnding } from './ending.ts'
@@ -46,7 +46,7 @@ function readWishes(args: readonly string[]): Wishes {
   }
 }
 
-async function run({ port, json, help }: Wishes): Promise<void> {
+async function run({ port, shards, json, help }: Wishes): Promise<void> {
   if (help) {
     process.stdout.write(HELP)
     return
@@ -54,12 +54,15 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   endWithNpm(ending)
   ending.add(progress.clear)
   const server = await openServer(port)
-  const databaseUrl = process.env.DATABASE_URL || (await openDatabase())
-  const store = await openStore(databaseUrl)
+  if (shards > 1 && process.env.DATABASE_URL)
+    throw new Mishap('Leave out DATABASE_URL with --shards: the demo starts a PostgreSQL for each shard')
+  const urls = shards > 1 ? await openShards(shards) : [process.env.DATABASE_URL || (await openDatabase())]
+  const [databaseUrl = ''] = urls
+  const { store, loopStores } = await openStore(urls)
   const filled = await fill(store)
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
-  deliver(store, secretKeys, ending)
+  deliver(loopStores, secretKeys, ending)
   keepBusinessGoing(
     store,
     filled.map(({ work }) => work),
@@ -81,7 +84,10 @@ async function run({ port, json, help }: Wishes): Promise<void> {
     databaseUrl,
     pid: process.pid,
     organizations: filled.map(({ organization }) => organization),
-    env: { BUSINESS_API_SECRET_KEYS: secretKeys.join(',') },
+    env: {
+      BUSINESS_API_SECRET_KEYS: secretKeys.join(','),
+      ...(shards > 1 && { DATABASE_URLS: urls.map((url, index) => `${nameOf(index)}=${url}`).join(',') }),
+    },
   }
   progress.clear()
   process.stdout.write(json ? `${JSON.stringify(ready)}\n` : describe(ready, filled))
@@ -127,16 +133,37 @@ async function openDatabase(): Promise<string> {
   }
 }
 
-async function openStore(databaseUrl: string): Promise<BusinessApiStore> {
+async function openShards(count: number): Promise<string[]> {
+  const urls: string[] = []
+  while (urls.length < count) urls.push(await openDatabase())
+  return urls
+}
+
+/** The name of a shard: a, b, c … */
+function nameOf(index: number): string {
+  return String.fromCharCode('a'.charCodeAt(0) + index)
+}
+
+/** Opens the store, over the shards if there are several databases, and the stores of the delivery loops. */
+async function openStore(
+  urls: readonly string[],
+): Promise<{ store: BusinessApiStore; loopStores: readonly BusinessApiStore[] }> {
   progress.step('Preparing the database')
   try {
-    await migrate(databaseUrl)
+    await Promise.all(urls.map((url) => migrate(url)))
   } catch (error) {
     throw new Mishap(messageOf(error))
   }
-  const store = createPostgresStore(databaseUrl)
+  const stores = urls.map((url) => createPostgresStore(url))
+  const [only, ...others] = stores
+  if (only && others.length === 0) {
+    ending.add(() => only.close())
+    return { store: only, loopStores: [only] }
+  }
+  const named = stores.map((store, index) => [nameOf(index), store])
+  const store = createShardedStore({ shards: Object.fromEntries(named) })
   ending.add(() => store.close())
-  return store
+  return { store, loopStores: store.shards.map((shard) => shard.store) }
 }
 
 /** Starts the subscriber that receives the webhooks of the organizations and prints each event. */

@@ -9,7 +9,7 @@ export interface Ready {
   readonly pid: number
   readonly organizations: readonly DemoOrganization[]
   /** The environment variables for a program beside the demo, besides DATABASE_URL. */
-  readonly env: { readonly BUSINESS_API_SECRET_KEYS: string }
+  readonly env: { readonly BUSINESS_API_SECRET_KEYS: string; readonly DATABASE_URLS?: string }
 }
 
 export interface DemoOrganization {
@@ -36,7 +36,7 @@ The business API is served at ${baseUrl}
 
 ${ready.organizations.map(describeOrganization).join('\n\n')}
 
-Database    ${isOwnDatabase ? 'yours, of DATABASE_URL' : ready.databaseUrl}
+Database    ${isOwnDatabase ? 'yours, of DATABASE_URL' : (ready.env.DATABASE_URLS ?? ready.databaseUrl)}
 OpenAPI     ${baseUrl}/openapi.json
 Settings    ${baseUrl}${SETTINGS_PATH}, the developer settings of ${first.name} in a browser
 
@@ -52,7 +52,7 @@ Both organizations have a subscriber that wants every event, verifies its signat
 business goes on all the time, so every type of event is seen within half a minute; create a client, and watch
 business.created and client.created arrive.
 
-Ctrl-C ends the demo${isOwnDatabase ? '; the organizations and their keys stay in your database.' : ' and removes its database.'}
+Ctrl-C ends the demo${isOwnDatabase ? '; the organizations and their keys stay in your database.' : ' and removes its data.'}
 `
 }
 

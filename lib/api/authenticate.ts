@@ -1,6 +1,7 @@
-import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import type { BusinessApiStore } from '../business-store.ts'
 import { type Refusal, refusals } from '../http/refusal.ts'
-import { createKeyLookups } from './key-lookups.ts'
+import { createKeyLookups, type KeyLookups } from './key-lookups.ts'
 
 /** RFC 9110: the scheme ignores case; a space or several follow. */
 const BEARER = /^bearer +([^\s,]+)$/i
@@ -48,28 +49,44 @@ export interface Authentication {
   refuse(keyDigest: string): Refusal
 }
 
-/** Authenticates by the keys of a store. */
-export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
-  const lookups = createKeyLookups(apiKeys)
+/** Authenticates by the keys of a store. Shards are looked up apart: a silent shard delays no key of the others. */
+export function createAuthentication(store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>): Authentication {
+  const parts = (store.shards ?? [{ store }]).map((part) => createKeyLookups(part.store.apiKeys))
   return {
     read(authorization) {
       const text = readKey(authorization)
       if (typeof text !== 'string') return text
       const keyDigest = digestApiKey(text)
-      const organizationHint = lookups.remembered(keyDigest)
-      if (organizationHint === undefined) return { kind: 'unknown', text, keyDigest }
-      return { kind: 'known', key: { keyDigest, organizationHint } }
+      for (const lookups of parts) {
+        const organizationHint = lookups.remembered(keyDigest)
+        if (organizationHint !== undefined) return { kind: 'known', key: { keyDigest, organizationHint } }
+      }
+      return { kind: 'unknown', text, keyDigest }
     },
     async find({ text, keyDigest }, peer) {
-      const organizationHint = isWellFormedApiKey(text) ? await lookups.find(keyDigest, peer()) : null
+      const organizationHint = isWellFormedApiKey(text) ? await find(parts, keyDigest, peer()) : null
       if (organizationHint === null) throw INVALID_KEY
       return { keyDigest, organizationHint }
     },
     refuse(keyDigest) {
-      lookups.forget(keyDigest)
+      for (const lookups of parts) lookups.forget(keyDigest)
       return INVALID_KEY
     },
   }
+}
+
+/** Waits for the first part that has a key. Without one, every part must answer, because a silent part may have it. */
+function find(parts: readonly KeyLookups[], digest: string, peer: string): Promise<string | null> {
+  return new Promise((resolve, reject) => {
+    const looking = parts.map(async (lookups) => {
+      const organizationId = await lookups.find(digest, peer)
+      if (organizationId !== null) resolve(organizationId)
+    })
+    // A promise is settled once: neither has an effect after the key was found.
+    Promise.allSettled(looking)
+      .then(() => Promise.all(looking))
+      .then(() => resolve(null), reject)
+  })
 }
 
 // Made once: a flood of requests without a valid key pays for no stack traces.

@@ -52,6 +52,12 @@ export const SCHEMA_OUTDATED = 'schema_outdated'
  */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
+/**
+ * The organization belongs to another shard than the store or the transaction of the call, or the databases of a sharded store are not
+ * the shards of their names; nothing was written. Thrown by sharded stores; the API answers 500.
+ */
+export const WRONG_SHARD = 'wrong_shard'
+
 /** Every code of a {@link BusinessApiError}. */
 export type ErrorCode =
   | typeof STORE_UNAVAILABLE
@@ -68,6 +74,7 @@ export type ErrorCode =
   | typeof SCHEMA_MISSING
   | typeof SCHEMA_OUTDATED
   | typeof SCHEMA_TOO_NEW
+  | typeof WRONG_SHARD
 
 interface ErrorDetails {
   readonly cause?: unknown
@@ -117,6 +124,6 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
 }
 
 /** Returns true if a value thrown by a store means that the store cannot be reached now; false for a bug. */
-export function isStoreUnavailable(error: unknown): boolean {
+export function isStoreUnavailable(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
 }

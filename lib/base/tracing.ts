@@ -161,7 +161,8 @@ export function traceStore<Store extends object>(store: Store): Store {
   return new Proxy(store, {
     get(target, name) {
       const slice: unknown = Reflect.get(target, name)
-      if (typeof name !== 'string' || typeof slice !== 'object' || slice === null) return slice
+      if (typeof name !== 'string' || typeof slice !== 'object' || slice === null || name === 'shards')
+        return slice
       const known = traced.get(slice) ?? traceSlice(name, slice)
       traced.set(slice, known)
       return known

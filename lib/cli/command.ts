@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
 import { suggest } from '../base/suggest.ts'
+import { readDatabaseUrls } from './database-url.ts'
 import { UsageError } from './failure.ts'
 import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
 import { dashed } from './names.ts'
 import { createSession, type Session } from './session.ts'
+import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
 /** A command line to copy, and its purpose. */
@@ -56,10 +58,12 @@ const COMMON_FLAGS = {
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
+    /** How a command on a database, and not on an organization, is carried out on several shards; absent: once. */
+    readonly onShards?: 'parallel' | 'in turn'
     run(values: Values<F>, session: Session): Promise<void>
   },
 ): Command {
-  const { argument: placeholder, flags: own, run, ...rest } = definition
+  const { argument: placeholder, flags: own, run, onShards, ...rest } = definition
   const flags = { ...own, ...COMMON_FLAGS }
   return {
     ...rest,
@@ -69,9 +73,18 @@ export function defineCommand<F extends Flags>(
       const { typed, positionals } = parseCommandLine(args, flags)
       const argument = readArgument(positionals, placeholder)
       const common = readFlags(COMMON_FLAGS, typed, terminal.env)
-      const session = createSession(terminal, common, argument)
+      const shards = readDatabaseUrls(typed.has('databaseUrl') ? '' : terminal.env.DATABASE_URLS)
       const values = readFlags(own, typed, terminal.env)
+      const { organization }: { readonly organization?: unknown } = values
+      let session = createSession(terminal, common, argument, shards)
       try {
+        if (shards.size > 0 && onShards) {
+          return await runOnEach(session, onShards === 'parallel', (each) => run(values, each))
+        }
+        if (shards.size > 0 && typeof organization === 'string') {
+          const databaseUrl = await findDatabase(shards, organization)
+          session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
+        }
         await run(values, session)
       } catch (error) {
         throw session.explain(error)

@@ -3,9 +3,11 @@ import { readHeaderPrefix } from '../base/options.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
+import { ENDPOINT_CHOICES, type EndpointChoices } from '../webhooks/endpoints.ts'
 import { parseDuration } from './durations.ts'
 import { UsageError } from './failure.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
+import { parseNumber } from './rate.ts'
 
 // Flags that several commands share, in one wording.
 
@@ -117,3 +119,35 @@ function parseOverlap(given: string, source: string): number {
 
 /** Stands for ids in examples. */
 export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'
+
+/** Flags of what an organization decides about an endpoint, the same in `endpoints add` and `endpoints update`. */
+export const CHOICE_FLAGS: {
+  readonly description: Flag<string | undefined>
+  readonly maxPerSecond: Flag<number | null | undefined>
+} = {
+  description: text('TEXT', 'a name for people'),
+  maxPerSecond: parsed(
+    'N|off',
+    'deliveries a second that the endpoint gets at most: 10, or 0.5',
+    (given, source) => (given === 'off' ? null : parseNumber(given, source)),
+  ),
+}
+
+/** Splits the values of flags into what an organization decides about an endpoint, and all others. */
+export function splitChoices<Given extends object>(
+  given: Given,
+): {
+  readonly choices: Pick<Given, keyof Given & keyof EndpointChoices>
+  readonly others: Omit<Given, keyof EndpointChoices>
+} {
+  const isChoice = ([name]: [string, unknown]): boolean =>
+    ENDPOINT_CHOICES.some(({ field }) => field === name)
+  const entries = Object.entries(given)
+  return {
+    choices: Object.fromEntries(entries.filter(isChoice)) as Pick<Given, keyof Given & keyof EndpointChoices>,
+    others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Omit<
+      Given,
+      keyof EndpointChoices
+    >,
+  }
+}

@@ -9,6 +9,7 @@ import { type Flag, parsed, text, type Values } from './flags.ts'
 /** An interface would have no index signature, which flags need. */
 type FilterFlags = {
   readonly endpoint: Flag<string | undefined>
+  readonly subject: Flag<string | undefined>
   readonly type: Flag<EventType | undefined>
   readonly since: Flag<Date | undefined>
   readonly until: Flag<Date | undefined>
@@ -17,6 +18,7 @@ type FilterFlags = {
 /** Flags that select deliveries. */
 export const FILTER_FLAGS: FilterFlags = {
   endpoint: text('ID', 'to this endpoint only'),
+  subject: text('ID', 'about this record only, such as an invoice'),
   type: eventTypeFlag('of this type of event only'),
   since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
   until: parsed('WHEN', 'created before', parsePast),
@@ -27,8 +29,9 @@ export const FILTER_FLAGS: FilterFlags = {
  *
  * @throws `UsageError` for a period without a moment
  */
-export function readDeliveryFilter({ endpoint, ...filter }: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+  const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return withoutUndefined({ endpointId: endpoint, ...filter })
+  return withoutUndefined({ endpointId, subjectId, ...filter })
 }

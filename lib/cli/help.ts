@@ -35,6 +35,7 @@ ${formatExamples(PROGRAM_EXAMPLES, width)}`
 
 const VARIABLES: readonly Row[] = [
   ['DATABASE_URL', `the database: ${CONNECTION_FORM}`],
+  ['DATABASE_URLS', 'instead, several databases that are shards: a=postgres://…,b=postgres://…'],
   [
     'BUSINESS_API_SECRET_KEYS',
     'the keys that seal signing secrets: 32 bytes in base64 each, separated by commas; the first key seals, every key opens',

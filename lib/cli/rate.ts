@@ -11,15 +11,8 @@ export const RATE_FLAGS: {
   burst: parsed('N', 'requests at once', parseNumber),
 }
 
-/** A rate of deliveries to an endpoint. */
-export const maxPerSecond: Flag<number | null | undefined> = parsed(
-  'N|off',
-  'deliveries a second that the endpoint gets at most: 10, or 0.5',
-  (given, source) => (given === 'off' ? null : parseNumber(given, source)),
-)
-
-/** @throws `UsageError` */
-function parseNumber(given: string, source: string): number {
+/** A number with decimals. @throws `UsageError` */
+export function parseNumber(given: string, source: string): number {
   if (/^\d{1,10}(\.\d{1,3})?$/.test(given)) return Number(given)
   throw new UsageError(`Cannot use ${source} because it must be a number like 10 or 0.5`)
 }

@@ -16,6 +16,8 @@ export interface Session {
    * @param isWide true for the infinite width on a terminal too
    */
   width(isWide?: boolean): number
+  /** The connection strings of DATABASE_URLS by the names of the shards; empty without. */
+  readonly shards: ReadonlyMap<string, string>
   /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */
   databaseUrl(): string
   /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
@@ -45,6 +47,7 @@ export function createSession(
   terminal: Terminal,
   common: { readonly databaseUrl: string | undefined; readonly json: boolean },
   argument: string,
+  shards: ReadonlyMap<string, string>,
 ): Session {
   const { stdout, stderr } = terminal
   const { json: isJson, databaseUrl: url } = common
@@ -52,6 +55,7 @@ export function createSession(
     terminal,
     argument,
     isJson,
+    shards,
     width: (isWide = false) => {
       return stdout.isTTY && !isWide ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY
     },

@@ -106,7 +106,7 @@ export function createDispatcher(
       retryDelaysMs,
     )
     const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
-    const { status, error, durationMs, bodyExcerpt } = answer
+    const { status, error, durationMs, bodyExcerpt, location = null } = answer
     const { organizationId, id: deliveryId, token } = delivery
     const endedAt = performance.now()
     // Property by property: two objects spread into one cost as much as the signature.
@@ -127,6 +127,7 @@ export function createDispatcher(
       tlsMs,
       firstByteMs,
       bodyExcerpt,
+      location,
     }
     resultWriter.write(result, { startedAt, endedAt })
     if (backOffMs !== null) {

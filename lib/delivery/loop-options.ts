@@ -11,12 +11,13 @@ import type { FailureLimit } from '../webhooks/deliveries.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
 import type { ExpiryTimes } from './maintenance-tasks.ts'
+import { createDeliverySlots, type DeliverySlots } from './slots.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
 /** Options of `createDeliveryLoop`. Each is read once. */
 export interface DeliveryLoopOptions {
-  /** Attempts of this process in flight at once, of all endpoints. Default 256. */
-  concurrency?: number | undefined
+  /** Attempts in flight at once, of all endpoints: of this loop, or of all loops with the same `createDeliverySlots(…)`. Default 256. */
+  concurrency?: number | DeliverySlots | undefined
   /**
    * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the
    * attempt. Below 15,000 also attempts that take the full 10 seconds are repeated. Default 30,000, at least 100.
@@ -80,6 +81,7 @@ export interface DeliveryLoopOptions {
 /** The options after defaults and checks. */
 export interface ResolvedLoopOptions {
   readonly concurrency: number
+  readonly slots: DeliverySlots
   readonly leaseMs: number
   readonly pollIntervalMs: number
   readonly retryDelaysMs: readonly number[]
@@ -125,9 +127,11 @@ const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOptions {
   rejectUnknown(options, NAMES)
-  const { retentionMs = 30 * DAY_MS } = options
+  const { retentionMs = 30 * DAY_MS, concurrency } = options
+  const slots = concurrency instanceof Object ? concurrency : createDeliverySlots(concurrency)
   return {
-    concurrency: readWhole('concurrency', options.concurrency, 256),
+    concurrency: slots.concurrency,
+    slots,
     leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, { min: 100 }),
     pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
     retryDelaysMs: readDelays(options.retryDelaysMs),

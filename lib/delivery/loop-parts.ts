@@ -53,7 +53,7 @@ export function createLoopParts(
   const steps = createLoopSteps(deliveries)
   const wakeUp = createWakeUp()
   const notifier = createNotifier(options)
-  const queues = createEndpointQueues(concurrency)
+  const queues = createEndpointQueues(options.slots)
   const resultWriter = createResultWriter(steps, failureLimit)
   const sealer = createSecretSealer(given, (ref) => {
     notifier.notify([{ kind: 'secret_unsealed', ...ref }])

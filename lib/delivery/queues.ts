@@ -10,6 +10,7 @@ import {
   sizeOf,
   startAnew,
 } from './queue.ts'
+import type { DeliverySlots } from './slots.ts'
 import type { Verdict } from './verdict.ts'
 
 // Longer than 250 lines: every change of the queues' state stands here, so that a reader can see that counts and order agree.
@@ -88,11 +89,12 @@ const HOLD_MAX_MS = 5000
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
- * Creates the queues of a process.
+ * Creates the queues of a loop.
  *
- * @param concurrency attempts in flight at once, of all endpoints
+ * @param slots attempts in flight at once, of all endpoints
  */
-export function createEndpointQueues(concurrency: number): EndpointQueues {
+export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
+  const { concurrency } = slots
   const queues = new Map<string, EndpointQueue>()
   /** Queues with deliveries. */
   const busy = new Set<EndpointQueue>()
@@ -111,6 +113,8 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
   let isShortOfUnproven = false
   /** Endpoints without a backlog, by the time of their last claim with a delivery. */
   const calm = new Map<EndpointQueue, number>()
+
+  const freeSlots = slots.join(() => inFlight + waiting)
 
   function queueOf({ organizationId, endpointId }: EndpointRef): EndpointQueue {
     const known = queues.get(endpointId)
@@ -174,8 +178,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
     },
 
     planClaim() {
-      const freeSlots = concurrency - inFlight - waiting
-      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots }, budgets)
+      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots: freeSlots() }, budgets)
     },
 
     adoptPlan(plan) {

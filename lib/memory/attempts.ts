@@ -127,7 +127,7 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
 function log(
   { attempts, attemptLog }: StoredDelivery,
   startedAt: number,
-  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
+  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> & Pick<AttemptResult, 'location'>,
 ): void {
   const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = attempt
   const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
@@ -138,6 +138,7 @@ function log(
     status,
     error,
     bodyExcerpt,
+    location: attempt.location ?? null,
   }
   attemptLog.push(Object.freeze(entry))
 }

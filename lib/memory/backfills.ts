@@ -71,7 +71,7 @@ function make(
   const { eventId } = facts
   if (organization.events.has(eventId)) return false
   const body = render(template, { ...representation }, { ...facts })
-  const record = Object.freeze({ id: eventId, type, body })
+  const record = Object.freeze({ id: eventId, type, body, subjectId: id })
   const delivery = fanOut(memory, organization, record, endpoint, true)
   addEvent(memory, organization, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
   return true
@@ -105,7 +105,6 @@ function announcedTo(
   endpoint: StoredEndpoint,
   type: BackfillType,
 ): ReadonlySet<string> {
-  const [kind] = type.split('.')
   const ids = [...organization.events.values()]
     .filter(({ record, onlyEndpointId, deliveries }) => {
       const isSent = deliveries.some(
@@ -114,6 +113,6 @@ function announcedTo(
       )
       return record.type === type && onlyEndpointId === null && isSent
     })
-    .flatMap(({ record }) => new RegExp(`"${kind}Id": ?"([^"]+)"`).exec(record.body)?.[1] ?? [])
+    .flatMap(({ record }) => record.subjectId ?? [])
   return new Set(ids)
 }

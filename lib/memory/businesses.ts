@@ -1,19 +1,13 @@
 import type { BusinessStore } from '../resources/businesses.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { getRecord, listRecords } from './record-list.ts'
+import { createRecord } from './record-slice.ts'
 import type { Memory } from './state.ts'
 
 /** Creates the slice of businesses in memory. */
 export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
-    async create(creation) {
-      const business = draft(memory, creation, ({ id }) => id)
-      const { organization, record } = business
-      return (
-        judgeKey(business) ?? commit(business, () => storeOnce(organization.businesses, record.id, record))
-      )
-    },
+    create: async (creation) => createRecord(memory, ({ businesses }) => businesses, creation),
 
     async list(organizationId, _filter, limit, before) {
       const { businesses } = memory.organization(organizationId)

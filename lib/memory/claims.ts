@@ -1,7 +1,7 @@
 import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/deliveries.ts'
 import { allowanceOf, createEndpointRate, spend } from '../webhooks/endpoint-rate.ts'
 import { reclaimExpiredLeases, release } from './attempts.ts'
-import { sealedSecretsOf } from './endpoints.ts'
+import { targetOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
 import type { Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
@@ -38,7 +38,7 @@ function spendRates(
 ): number | null {
   const waits = limited.flatMap((endpoint) => {
     const count = taken.filter((delivery) => delivery.endpoint === endpoint).length
-    const { maxPerSecond = null } = endpoint.record
+    const { maxPerSecond } = endpoint.record
     return (
       (endpoint.rate && spend(endpoint.rate, maxPerSecond, count, { token, until: now + leaseMs }, now)) ?? []
     )
@@ -109,7 +109,7 @@ function findDue(
 
 /** Returns how many deliveries the endpoint's rate allows now; null without a rate. */
 function limit(endpoint: StoredEndpoint, now: number): number | null {
-  const { maxPerSecond = null } = endpoint.record
+  const { maxPerSecond } = endpoint.record
   if (maxPerSecond !== null) endpoint.rate ??= createEndpointRate()
   return endpoint.rate && allowanceOf(endpoint.rate, maxPerSecond, now)
 }
@@ -250,18 +250,13 @@ function show(
   { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,
   now: number,
 ): ClaimedDelivery {
-  const { url, headerNames, sealedHeaders, standardWebhooks = false } = endpoint.record
   return {
     ...refOf(endpoint),
     id,
     eventId: event.id,
     type: event.type,
     body: event.body,
-    url,
-    headerNames: [...headerNames],
-    sealedHeaders,
-    sealedSecrets: sealedSecretsOf(endpoint, now),
-    standardWebhooks,
+    ...targetOf(endpoint, now),
     attempt: attempts - attemptsBefore,
     ...(event.traceparent === undefined ? {} : { traceparent: event.traceparent }),
   }

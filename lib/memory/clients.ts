@@ -1,15 +1,17 @@
+import type { Business } from '../resources/businesses.ts'
 import type { Client, ClientFilter, ClientStore } from '../resources/clients.ts'
-import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
-import { readSlice } from './record-slice.ts'
+import { changeRecord, readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
+
+const records = ({ clients }: Organization) => clients
 
 /** Creates the slice of clients with their businesses, in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
     ...readSlice(memory, {
-      records: ({ clients }) => clients,
+      records,
       shown: (client) => client,
       stored: (client) => client,
       isWanted: ({ status, business }, { statuses, businessId }: ClientFilter) =>
@@ -28,23 +30,15 @@ export function createClientStore(memory: Memory): ClientStore {
       )
     },
 
-    async change(change) {
-      refuseOddNumbers(change.set)
-      return applyChange(memory, change, {
-        find: ({ clients }) => clients.get(change.recordId),
-        stateOf: ({ status }) => status,
-        represent: (client) => client,
-        decide(client, { clients }) {
-          const changed = { ...client, ...change.set }
-          return {
-            representation: changed,
-            write: () => clients.set(changed.id, changed),
-            events: change.events,
-          }
-        },
-      })
-    },
+    change: async (change) => changeRecord(memory, records, ({ status }) => status, change),
   }
+}
+
+/** Gives a business that a record names. */
+export function ofBusiness({ businesses }: Organization, businessId: string): Business {
+  const business = businesses.get(businessId)
+  if (!business) throw new TypeError('Cannot make a client without a business')
+  return business
 }
 
 /** Adds a client, unless a client with the same id exists. */

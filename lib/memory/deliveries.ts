@@ -157,11 +157,12 @@ function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): read
 
 function isLetThrough(
   { endpoint, event, state, createdAt }: StoredDelivery,
-  { endpointId, eventId, type, states, since, until }: DeliveryFilter,
+  { endpointId, eventId, subjectId, type, states, since, until }: DeliveryFilter,
 ): boolean {
   return (
     (endpointId === undefined || endpoint.record.id === endpointId) &&
     (eventId === undefined || event.id === eventId) &&
+    (subjectId === undefined || event.subjectId === subjectId) &&
     (type === undefined || event.type === type) &&
     (states === undefined || states.includes(state)) &&
     (since === undefined || createdAt >= Date.parse(since)) &&

@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
-import type {
-  EndpointChangeOutcome,
-  EndpointRecord,
-  EndpointStore,
-  SealedEndpoint,
-  SealedForms,
-  WebhookEndpoint,
+import {
+  ENDPOINT_CHOICES,
+  type EndpointChangeOutcome,
+  type EndpointRecord,
+  type EndpointStore,
+  type EndpointTarget,
+  type SealedEndpoint,
+  type SealedForms,
+  type WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
@@ -59,22 +61,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const endpoint = find(memory.organization(organizationId), endpointId)
       if (!endpoint) return null
       const now = memory.clock()
-      const {
-        url,
-        types,
-        headerNames,
-        sealedHeaders,
-        standardWebhooks = false,
-      } = structuredClone(endpoint.record)
-      return {
-        url,
-        types,
-        headerNames,
-        sealedHeaders,
-        standardWebhooks,
-        sealedSecrets: sealedSecretsOf(endpoint, now),
-        storeTime: now,
-      }
+      return { ...targetOf(endpoint, now), types: structuredClone(endpoint.record.types), storeTime: now }
     },
 
     async update({ organizationId, endpointId, changes, entry }) {
@@ -90,9 +77,10 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const { headers, ...fields } = structuredClone(changes)
       if (headers && headers.replaces !== before.sealedHeaders) return answer('conflict')
       const { headerNames, sealedHeaders } = headers ?? before
-      const present = { standardWebhooks: false, maxPerSecond: null, ...before }
-      const after = { ...present, ...fields, headerNames, sealedHeaders }
-      const changed = CHANGEABLE.filter(([, field]) => !isDeepStrictEqual(present[field], after[field]))
+      const after = { ...before, ...fields, headerNames, sealedHeaders }
+      const changed = CHANGEABLE.filter(
+        ([, field]) => !isDeepStrictEqual(Reflect.get(before, field), Reflect.get(after, field)),
+      )
       endpoint.record = after
       if (fields.url !== undefined || fields.maxPerSecond !== undefined) endpoint.rate = null
       if (changed.length > 0) {
@@ -143,7 +131,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return { outcome: isOurs ? 'rotated' : 'already_exists', endpoint: showEndpoint(endpoint, now) }
     },
 
-    async listSealed(after, limit) {
+    async listSealed(limit, after) {
       const now = memory.clock()
       return [...memory.organizations()]
         .flatMap(({ endpoints }) => [...endpoints.values()])
@@ -182,20 +170,17 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** Returns the sealed secrets, the current secret first. */
-export function sealedSecretsOf(endpoint: StoredEndpoint, now: number): readonly string[] {
-  const { sealedSecret } = endpoint.record
+/** Gives what an attempt needs of an endpoint. */
+export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
+  const { url, headerNames, sealedHeaders, standardWebhooks, sealedSecret } = structuredClone(endpoint.record)
   const previous = previousSecretOf(endpoint, now)
-  return previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
+  const sealedSecrets = previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
+  return { url, headerNames, sealedHeaders, standardWebhooks, sealedSecrets }
 }
 
 /** The names of changes in the order of an entry, with the fields that show a change. */
 const CHANGEABLE = [
-  ['url', 'url'],
-  ['types', 'types'],
-  ['description', 'description'],
-  ['standardWebhooks', 'standardWebhooks'],
-  ['maxPerSecond', 'maxPerSecond'],
+  ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],
 ] as const
 
@@ -247,18 +232,10 @@ function enable(memory: Memory, endpoint: StoredEndpoint): void {
 /** Returns an endpoint without secrets, for administrators. */
 export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
-  const {
-    sealedSecret: _,
-    sealedHeaders: __,
-    standardWebhooks = false,
-    maxPerSecond = null,
-    ...shown
-  } = structuredClone(record)
+  const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)
   return {
     ...shown,
-    standardWebhooks,
-    maxPerSecond,
     state,
     disabledReason,
     failures,

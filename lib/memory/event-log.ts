@@ -7,7 +7,7 @@ import type { Memory, StoredEvent } from './state.ts'
 /** Creates the slice of the event log in memory. */
 export function createEventLogStore(memory: Memory): EventLogStore {
   return {
-    async list(organizationId, { type, since, until }, limit, before) {
+    async list(organizationId, { type, subjectId, since, until }, limit, before) {
       const all = [...memory.organization(organizationId).events.values()].reverse()
       const start = before === null ? 0 : all.findIndex(({ record }) => record.id === before) + 1
       if (before !== null && start === 0) return { events: [], next: null }
@@ -16,6 +16,7 @@ export function createEventLogStore(memory: Memory): EventLogStore {
         .filter(
           ({ record, publishedAt }) =>
             (type === undefined || record.type === type) &&
+            (subjectId === undefined || record.subjectId === subjectId) &&
             (since === undefined || publishedAt >= Date.parse(since)) &&
             (until === undefined || publishedAt < Date.parse(until)),
         )
@@ -41,7 +42,7 @@ export function createEventLogStore(memory: Memory): EventLogStore {
       const { events } = memory.organization(organizationId)
       return eventIds.flatMap((id) => {
         const event = events.get(id)
-        return event ? [withoutTrace(event.record)] : []
+        return event ? [shownRecord(event.record)] : []
       })
     },
 
@@ -53,8 +54,8 @@ export function createEventLogStore(memory: Memory): EventLogStore {
 }
 
 /** Returns an event as stores read it. */
-export function withoutTrace({ traceparent: _, ...event }: EventRecord): EventRecord {
-  return event
+function shownRecord({ id, type, body }: EventRecord): EventRecord {
+  return { id, type, body }
 }
 
 function show({ record: { id, type }, publishedAt, deliveries, onlyEndpointId }: StoredEvent): LoggedEvent {

@@ -1,10 +1,8 @@
-import type { Business } from '../resources/businesses.ts'
-import type { Client } from '../resources/clients.ts'
 import type { ImportedRecord, ImportRefusal, ImportState, ImportStore } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
 import { subtract, withDecimals } from '../resources/money.ts'
 import { RECORD_KINDS, RECORD_TABLES } from '../resources/record-tables.ts'
-import { storeClient } from './clients.ts'
+import { ofBusiness, storeClient } from './clients.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of imports in memory. */
@@ -60,26 +58,13 @@ const COLLECTIONS = {
   project: 'projects',
 } as const
 
-/** The record as the organization keeps it: a client without the business. */
-function rowOf(organization: Organization, imported: ImportedRecord): object {
-  switch (imported.kind) {
-    case 'proposal': {
-      const { place: _, signature, ...proposal } = imported.record
-      return { ...proposal, ...(signature ?? { signedBy: null, signedAt: null }) }
-    }
-    case 'invoice': {
-      const { place: _, ...invoice } = imported.record
-      return invoice
-    }
-    case 'payment': {
-      const { invoiceId, amount } = imported.record
-      const decimals = organization.invoices.get(invoiceId)?.minorUnits
-      const exact = decimals === undefined ? null : withDecimals(amount, decimals)
-      return { ...imported.record, amount: exact ?? amount }
-    }
-    default:
-      return imported.record
-  }
+/** The record as the organization keeps it: the amount of a payment has the decimals of its invoice. */
+function rowOf({ invoices }: Organization, { kind, record }: ImportedRecord): object {
+  const { place: _, ...row } = { place: null, ...record }
+  if (kind !== 'payment') return row
+  const decimals = invoices.get(record.invoiceId)?.minorUnits
+  const exact = decimals === undefined ? null : withDecimals(record.amount, decimals)
+  return { ...row, amount: exact ?? record.amount }
 }
 
 /** True for a new payment of an invoice that the batch has too, and that is different. */
@@ -149,26 +134,13 @@ function isNumberTaken(records: ReadonlyMap<string, { readonly number: string }>
 
 function store(organization: Organization, imported: ImportedRecord): void {
   if (imported.kind === 'client') {
-    storeClient(organization, toClient(organization, imported.record))
+    const { businessId, ...client } = imported.record
+    storeClient(organization, { ...client, business: ofBusiness(organization, businessId) })
     return
   }
   const records: Map<string, unknown> = organization[COLLECTIONS[imported.kind]]
   records.set(imported.record.id, rowOf(organization, imported))
-  if ('place' in imported.record) moveSeries(organization, imported.record.place)
-}
-
-function toClient(
-  { businesses }: Organization,
-  { businessId, ...client }: Omit<Client, 'business'> & { readonly businessId: string },
-): Client {
-  const business: Business | undefined = businesses.get(businessId)
-  if (!business) throw new TypeError('Cannot import a client without a business')
-  return { ...client, business }
-}
-
-function moveSeries(
-  { numbers }: Organization,
-  place: { readonly series: string; readonly count: number } | null,
-): void {
-  if (place) numbers.set(place.series, Math.max(numbers.get(place.series) ?? 0, place.count))
+  if (!('place' in imported.record) || !imported.record.place) return
+  const { series, count } = imported.record.place
+  organization.numbers.set(series, Math.max(organization.numbers.get(series) ?? 0, count))
 }

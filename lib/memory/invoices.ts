@@ -208,6 +208,7 @@ function markOverdue(
   const marked = { ...invoice, status: 'overdue' }
   organization.invoices.set(marked.id, marked)
   const eventId = memory.ids('evt')
-  storeEvent(memory, organization, { ...event, id: eventId, body: render(event.body, marked, { eventId }) })
+  const body = render(event.body, marked, { eventId })
+  storeEvent(memory, organization, { ...event, id: eventId, subjectId: marked.id, body })
   return shown(marked)
 }

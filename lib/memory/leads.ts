@@ -11,7 +11,7 @@ import {
 } from '../resources/leads.ts'
 import type { Change } from '../writes/change.ts'
 import { applyChange, type Decision } from './change.ts'
-import { storeClient } from './clients.ts'
+import { ofBusiness, storeClient } from './clients.ts'
 import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
@@ -29,13 +29,12 @@ export function createLeadStore(memory: Memory): LeadStore {
     }),
 
     async create(creation) {
-      const lead = draft(memory, creation, (record) => record.lead.id)
+      const lead = draft(memory, creation, ({ id }) => id)
       const { organization, record } = lead
       const judged = judgeKey(lead)
       if (judged) return judged
       if (!organization.businesses.has(record.businessId)) return { outcome: 'no_business' }
-      const row = { ...record.lead, businessId: record.businessId }
-      return commit(lead, () => storeOnce(organization.leads, row.id, row))
+      return commit(lead, () => storeOnce(organization.leads, record.id, record))
     },
 
     async change(change) {
@@ -98,8 +97,6 @@ function clientOf({ clients, clientsOfBusinesses }: Organization, businessId: st
   return clients.get(clientsOfBusinesses.get(businessId) ?? '')
 }
 
-function newClient({ businesses }: Organization, businessId: string, { client }: Conversion): Client {
-  const business = businesses.get(businessId)
-  if (!business) throw new TypeError('Cannot convert a lead without a business')
-  return { ...client, business }
+function newClient(organization: Organization, businessId: string, { client }: Conversion): Client {
+  return { ...client, business: ofBusiness(organization, businessId) }
 }

@@ -80,8 +80,8 @@ function forgetEvents(
     }
     for (const { attemptLog } of deliveries) {
       for (const [index, attempt] of attemptLog.entries()) {
-        if (attempt.bodyExcerpt === '') continue
-        attemptLog[index] = { ...attempt, bodyExcerpt: '' }
+        if (attempt.bodyExcerpt === '' && attempt.location === null) continue
+        attemptLog[index] = { ...attempt, bodyExcerpt: '', location: null }
         attempts++
       }
     }

@@ -1,40 +1,20 @@
 import type { ProjectFilter, ProjectStore } from '../resources/projects.ts'
-import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { isOneOf } from './record-list.ts'
-import { readSlice } from './record-slice.ts'
-import type { Memory } from './state.ts'
+import { changeRecord, createRecord, readSlice } from './record-slice.ts'
+import type { Memory, Organization } from './state.ts'
+
+const records = ({ projects }: Organization) => projects
 
 /** Creates the slice of projects in memory. */
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
     ...readSlice(memory, {
-      records: ({ projects }) => projects,
+      records,
       shown: (project) => project,
       stored: (project) => project,
       isWanted: ({ status }, { statuses }: ProjectFilter) => isOneOf(statuses, status),
     }),
-
-    async create(creation) {
-      const project = draft(memory, creation, ({ id }) => id)
-      const { organization, record } = project
-      return judgeKey(project) ?? commit(project, () => storeOnce(organization.projects, record.id, record))
-    },
-
-    async change(change) {
-      return applyChange(memory, change, {
-        find: ({ projects }) => projects.get(change.recordId),
-        stateOf: ({ status }) => status,
-        represent: (project) => project,
-        decide(project, { projects }) {
-          const changed = { ...project, ...change.set }
-          return {
-            representation: changed,
-            write: () => projects.set(changed.id, changed),
-            events: change.events,
-          }
-        },
-      })
-    },
+    create: async (creation) => createRecord(memory, records, creation),
+    change: async (change) => changeRecord(memory, records, ({ status }) => status, change),
   }
 }

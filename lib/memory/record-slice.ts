@@ -1,6 +1,9 @@
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
-import type { RecordReads, Updated } from '../resources/record-reads.ts'
+import type { ListedReads, Updated } from '../resources/record-reads.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { admitToPage } from './admission.ts'
+import { applyChange } from './change.ts'
+import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
 import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
@@ -18,17 +21,10 @@ export interface ReadSlice<Row, Shown, Stored, Filter> {
 }
 
 /** Creates the verbs of a slice that read. */
-export function readSlice<
-  Row extends { readonly id: string },
-  Shown,
-  Stored extends { readonly id: string },
-  Filter,
->(
+export function readSlice<Row extends Identified, Shown, Stored extends Identified, Filter>(
   memory: Memory,
   { records, shown, stored, isWanted, keyOf = () => undefined }: ReadSlice<Row, Shown, Stored, Filter>,
-): RecordReads<Stored & Updated, Filter> & {
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
-} {
+): ListedReads<Shown, Stored & Updated, Filter> {
   return {
     async admitAndList(request, asked) {
       return admitToPage(memory, request, asked, records, shown)
@@ -53,4 +49,39 @@ export function readSlice<
       return getRecord(row && withUpdatedAt(rows)(stored(row)))
     },
   }
+}
+
+/** Creates a record of a collection, as given. */
+export function createRecord<Row extends Identified>(
+  memory: Memory,
+  records: (organization: Organization) => Map<string, Row>,
+  creation: Creation<Row>,
+): CreationOutcome {
+  const given = draft(memory, creation, ({ id }) => id)
+  const { organization, record } = given
+  return judgeKey(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
+}
+
+/** Sets fields of a record of a collection, as given; the record is shown as stored. */
+export function changeRecord<Row extends Identified>(
+  memory: Memory,
+  records: (organization: Organization) => Map<string, Row>,
+  stateOf: (row: Row) => string,
+  change: Change<Partial<NoInfer<Row>>>,
+): ChangeOutcome<Row> {
+  refuseOddNumbers(change.set)
+  return applyChange(memory, change, {
+    find: (organization) => records(organization).get(change.recordId),
+    stateOf,
+    represent: (row) => row,
+    decide(row, organization) {
+      const changed = { ...row, ...change.set }
+      const write = (): void => void records(organization).set(changed.id, changed)
+      return { representation: changed, write, events: change.events }
+    },
+  })
+}
+
+interface Identified {
+  readonly id: string
 }

@@ -11,7 +11,7 @@ import { type MetricsOptions, type MetricsStore, resolveMetricsOptions } from '.
 import { PROMETHEUS_CONTENT_TYPE, writePrometheusText } from './prometheus-text.ts'
 import { createQueueWatch } from './queue-watch.ts'
 import { createRequestMetrics } from './request-metrics.ts'
-import { numbersOf, STATE_METRICS, type State } from './state-metrics.ts'
+import { numbersOf, STATE_METRICS, type State, valuesOf } from './state-metrics.ts'
 
 /** The metrics of a process. */
 export interface Metrics {
@@ -45,21 +45,28 @@ const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
   const resolved = resolveMetricsOptions(options)
-  const { loop, meter, countQueue } = resolved
+  const { loops, meter, countQueue } = resolved
   const requests = createRequestMetrics(meter)
   const delivering = createDeliveryMetrics(meter)
-  const readQueue = createQueueWatch(store, resolved)
+  const shards = (store.shards ?? [{ name: undefined, store }]).map(({ name, store: own }, index) => ({
+    labels: name === undefined ? {} : { shard: name },
+    store: own,
+    loop: loops[index],
+    readQueue: createQueueWatch(own, resolved),
+  }))
   const counted = [...requests.metrics, ...delivering.metrics]
 
-  async function readState(): Promise<State> {
-    const queue = countQueue ? await readQueue() : { counts: null, failure: null }
-    return {
-      queue,
-      isCounting: countQueue,
-      connections: store.connectionUse?.(),
-      loop: loop && readLoop(loop),
-      now: Date.now(),
-    }
+  function readStates(): Promise<readonly State[]> {
+    return Promise.all(
+      shards.map(async ({ labels, store: own, loop, readQueue }) => ({
+        labels,
+        queue: countQueue ? await readQueue() : { counts: null, failure: null },
+        isCounting: countQueue,
+        connections: own.connectionUse?.(),
+        loop: loop && readLoop(loop),
+        now: Date.now(),
+      })),
+    )
   }
 
   const ends = [
@@ -69,17 +76,17 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
   ]
   if (meter) {
     const numbers = counted.filter((metric): metric is Numbers => metric.kind !== 'histogram')
-    ends.push(observeNumbers(meter, numbers, requests.refresh), observeState(meter, readState))
+    ends.push(observeNumbers(meter, numbers, requests.refresh), observeState(meter, readStates))
   }
 
   return {
     contentType: PROMETHEUS_CONTENT_TYPE,
     async text() {
-      const state = await readState()
+      const states = await readStates()
       requests.refresh()
-      return writePrometheusText([...counted, ...numbersOf(state)])
+      return writePrometheusText([...counted, ...numbersOf(states)])
     },
-    health: async () => judgeHealth(await readQueue(), resolved),
+    health: async () => judgeHealth(await Promise.all(shards.map((shard) => shard.readQueue())), resolved),
     queueOf: async (target) =>
       store.deliveries.countQueue(read(TargetSchema, target, 'Cannot count the queue')),
     close() {
@@ -118,28 +125,27 @@ function observeNumbers(meter: Meter, metrics: readonly Numbers[], refresh: () =
 }
 
 /** @returns ends the observation */
-function observeState(meter: Meter, readState: () => Promise<State>): () => void {
+function observeState(meter: Meter, readStates: () => Promise<readonly State[]>): () => void {
   return observeEach(
     meter,
     STATE_METRICS.map((metric) => ({
       ...metric,
       callback: async (result) => {
-        const value = metric.of(await readState())
-        if (value !== undefined) result.observe(value, metric.labels)
+        for (const { labels, value } of valuesOf(metric, await readStates())) result.observe(value, labels)
       },
     })),
   )
 }
 
-type Observed = Pick<Numbers, 'kind' | 'otelName' | 'help' | 'unit'> & { readonly callback: ObserveCallback }
+type Observed = Pick<Numbers, 'kind' | 'name' | 'help' | 'unit'> & { readonly callback: ObserveCallback }
 
 function observeEach(meter: Meter, observed: readonly Observed[]): () => void {
-  const ends = observed.map(({ kind, otelName, help, unit, callback }) => {
+  const ends = observed.map(({ kind, name, help, unit, callback }) => {
     const about = { description: help, unit }
     const instrument =
       kind === 'counter'
-        ? meter.createObservableCounter(otelName, about)
-        : meter.createObservableGauge(otelName, about)
+        ? meter.createObservableCounter(name, about)
+        : meter.createObservableGauge(name, about)
     instrument.addCallback(callback)
     return () => instrument.removeCallback(callback)
   })

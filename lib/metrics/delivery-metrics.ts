@@ -40,15 +40,13 @@ const NOTICES: Readonly<Record<Notice['kind'], true>> = {
 /** Creates the metrics of delivery loops. */
 export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
   const attempts = createNumbers('counter', {
-    name: 'business_api_attempts_total',
-    otelName: 'business_api.attempts',
+    name: 'business_api.attempts',
     help: 'Attempts of webhook deliveries by outcome and by class of the answer, as the database has taken them.',
     unit: '{attempt}',
   })
   const attemptDurations = createHistogram(
     {
-      name: 'business_api_attempt_duration_seconds',
-      otelName: 'business_api.attempt.duration',
+      name: 'business_api.attempt.duration',
       help: 'Seconds from the name lookup to the last byte of an attempt.',
       unit: 's',
     },
@@ -57,8 +55,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   )
   const claimDurations = createHistogram(
     {
-      name: 'business_api_claim_duration_seconds',
-      otelName: 'business_api.claim.duration',
+      name: 'business_api.claim.duration',
       help: 'Seconds of a claim of due deliveries.',
       unit: 's',
     },
@@ -67,8 +64,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   )
   const writeDurations = createHistogram(
     {
-      name: 'business_api_result_write_duration_seconds',
-      otelName: 'business_api.result_write.duration',
+      name: 'business_api.result_write.duration',
       help: 'Seconds of writing the results of attempts, up to 200 together.',
       unit: 's',
     },
@@ -77,32 +73,27 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   )
   const count = (description: Description): Numbers => createNumbers('counter', description)
   const claimed = count({
-    name: 'business_api_claimed_deliveries_total',
-    otelName: 'business_api.claimed_deliveries',
+    name: 'business_api.claimed_deliveries',
     help: 'Deliveries that the claims of this process have brought.',
     unit: '{delivery}',
   })
   const lost = count({
-    name: 'business_api_lost_results_total',
-    otelName: 'business_api.lost_results',
+    name: 'business_api.lost_results',
     help: 'Results of attempts that were dropped, because the claim had passed to another process.',
     unit: '{attempt}',
   })
   const failures = count({
-    name: 'business_api_loop_failures_total',
-    otelName: 'business_api.loop_failures',
+    name: 'business_api.loop_failures',
     help: 'Claims, writes of results and parts of the purge that the database did not carry out.',
     unit: '{statement}',
   })
   const notices = count({
-    name: 'business_api_notices_total',
-    otelName: 'business_api.notices',
+    name: 'business_api.notices',
     help: 'Notices for operators by kind.',
     unit: '{notice}',
   })
   const lag = createNumbers('gauge', {
-    name: 'business_api_retention_lag_seconds',
-    otelName: 'business_api.retention_lag',
+    name: 'business_api.retention_lag',
     help: 'Seconds by which the purge of old events is behind, at the last part that this process purged.',
     unit: 's',
   })

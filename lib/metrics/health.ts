@@ -20,10 +20,14 @@ export interface Health {
 
 /** Judges the parts of a process. Never throws. */
 export function judgeHealth(
-  reading: QueueReading,
-  { loop, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loop' | 'maxClaimAgeMs'>,
+  readings: readonly QueueReading[],
+  { loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loops' | 'maxClaimAgeMs'>,
 ): Health {
-  const checks = [checkStore(reading), ...(loop ? [checkLoop(readLoop(loop), maxClaimAgeMs)] : [])]
+  const ofLoops = loops.map((loop) => checkLoop(readLoop(loop), maxClaimAgeMs))
+  // A process with a lost shard still serves the others: a check is the best of all shards.
+  const checks = [readings.map(checkStore), ofLoops].flatMap(
+    (ofShards) => ofShards.find(({ isHealthy }) => isHealthy) ?? ofShards.slice(0, 1),
+  )
   return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
 }
 

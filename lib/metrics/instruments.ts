@@ -8,10 +8,8 @@ export type Labels = Readonly<Record<string, string>>
 
 /** The name and the meaning of a metric. */
 export interface Description {
-  /** The name in Prometheus: `business_api_requests_total`. */
+  /** The name in OpenTelemetry: `business_api.requests`, in Prometheus `business_api_requests_total`. */
   readonly name: string
-  /** The name in OpenTelemetry: `business_api.requests`. */
-  readonly otelName: string
   readonly help: string
   /** In OpenTelemetry: `s`, or `{request}`. */
   readonly unit: string
@@ -80,8 +78,8 @@ export function createHistogram(
   meter: Meter | undefined,
 ): Histogram {
   const all: HistogramSeries[] = []
-  const { otelName, help, unit } = description
-  const recorder = meter?.createHistogram(otelName, {
+  const { name, help, unit } = description
+  const recorder = meter?.createHistogram(name, {
     description: help,
     unit,
     advice: { explicitBucketBoundaries: [...bounds] },

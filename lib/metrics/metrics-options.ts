@@ -9,12 +9,22 @@ import type { Meter } from './meter.ts'
 export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
   readonly deliveries: Pick<DeliveryStore, 'countQueue'>
   readonly apiKeys: Pick<ApiKeyStore, 'identify'>
+  /** The shards of a store over shards: the metrics of the queue, the connections and the loops then have a label `shard`. */
+  readonly shards?: readonly { readonly name: string; readonly store: Omit<MetricsStore, 'shards'> }[]
+}
+
+/** The part of a delivery loop that metrics use. */
+export interface ObservedLoop {
+  health(): LoopHealth
 }
 
 /** Options of `createMetrics`. Each is read once. */
 export interface MetricsOptions {
-  /** The delivery loop of this process, whose claims belong to `health()`. Default none: a process without a loop. */
-  loop?: { health(): LoopHealth } | undefined
+  /**
+   * The delivery loop of this process, whose claims belong to `health()`; of a store over shards, a loop for each, in their order. Default
+   * none: a process without a loop.
+   */
+  loop?: ObservedLoop | readonly ObservedLoop[] | undefined
   /** An OpenTelemetry meter, which gets every metric: `metrics.getMeter('business-api-kit')`. Default none. */
   meter?: Meter | undefined
   /**
@@ -32,7 +42,7 @@ export interface MetricsOptions {
 
 /** The options after defaults and checks. */
 export interface ResolvedMetricsOptions {
-  readonly loop: { health(): LoopHealth } | undefined
+  readonly loops: readonly ObservedLoop[]
   readonly meter: Meter | undefined
   readonly countQueue: boolean
   readonly maxAgeMs: number
@@ -56,17 +66,18 @@ const NAMES: Names<MetricsOptions> = {
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
   rejectUnknown(options, NAMES)
-  const { loop, meter, countQueue = true } = options
+  const { loop = [], meter, countQueue = true } = options
+  const loops = [loop].flat()
   if (typeof countQueue !== 'boolean') {
     throw new TypeError("Cannot use option 'countQueue' because it must be true or false")
   }
-  if (loop !== undefined && typeof loop.health !== 'function') {
+  if (!loops.every((each) => typeof each.health === 'function')) {
     throw new TypeError(
       "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
     )
   }
   return {
-    loop,
+    loops,
     meter,
     countQueue,
     maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),

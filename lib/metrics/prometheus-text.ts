@@ -12,16 +12,22 @@ export function writePrometheusText(metrics: readonly (Numbers | Histogram)[]): 
 }
 
 function writeMetric(metric: Numbers | Histogram): string {
-  const { name, help, kind } = metric
+  const { help, kind } = metric
+  const name = nameOf(metric)
   const head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${kind}\n`
-  return head + (metric.kind === 'histogram' ? writeHistogram(metric) : writeNumbers(metric))
+  return head + (metric.kind === 'histogram' ? writeHistogram(name, metric) : writeNumbers(name, metric))
 }
 
-function writeNumbers({ name, all }: Numbers): string {
+/** With the unit, and with the suffix of counters. */
+function nameOf({ name, unit, kind }: Numbers | Histogram): string {
+  return `${name.replaceAll('.', '_')}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`
+}
+
+function writeNumbers(name: string, { all }: Numbers): string {
   return all.map(({ labels, value }) => `${name}${writeLabels(labels)} ${writeNumber(value)}\n`).join('')
 }
 
-function writeHistogram({ name, bounds, all }: Histogram): string {
+function writeHistogram(name: string, { bounds, all }: Histogram): string {
   return all
     .map(({ labels, counts, sum }) => {
       let total = 0

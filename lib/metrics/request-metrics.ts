@@ -53,15 +53,13 @@ interface RouteSeries {
 /** Creates the metrics of the API's answers. */
 export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   const requests = createNumbers('counter', {
-    name: 'business_api_requests_total',
-    otelName: 'business_api.requests',
+    name: 'business_api.requests',
     help: 'Answers of the API by route, method and status.',
     unit: '{request}',
   })
   const durations = createHistogram(
     {
-      name: 'business_api_request_duration_seconds',
-      otelName: 'business_api.request.duration',
+      name: 'business_api.request.duration',
       help: "Seconds from the arrival of a request's head to the answer.",
       unit: 's',
     },
@@ -69,14 +67,12 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
     meter,
   )
   const refusals = createNumbers('counter', {
-    name: 'business_api_refusals_total',
-    otelName: 'business_api.refusals',
+    name: 'business_api.refusals',
     help: 'Answers of 400 and above by reason.',
     unit: '{request}',
   })
   const replays = createNumbers('counter', {
-    name: 'business_api_replays_total',
-    otelName: 'business_api.replays',
+    name: 'business_api.replays',
     help: 'Answers that repeated the stored reply of an idempotency key.',
     unit: '{request}',
   })

@@ -1,11 +1,13 @@
 import { VERSION } from '../base/version.ts'
 import type { ConnectionUse } from '../business-store.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
-import { createNumbers, type Description, type Labels, type Numbers } from './instruments.ts'
+import { createNumbers, type Description, type Labels, type Numbers, type Series } from './instruments.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The state of a process at the time of a scrape. */
+/** The state of a process at the time of a scrape, as far as a shard is concerned: of a store without shards, all of it. */
 export interface State {
+  /** The labels of the shard; none without shards. */
+  readonly labels: Labels
   readonly queue: QueueReading
   /** True if the queue is counted by this process. */
   readonly isCounting: boolean
@@ -40,12 +42,9 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'Deliveries of enabled endpoints that are due, in the whole database; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.due,
   ),
-  {
-    ...ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
-      toSeconds(queue.counts?.oldestDueMs),
-    ),
-    name: 'business_api_queue_oldest_due_seconds',
-  },
+  ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
+    toSeconds(queue.counts?.oldestDueMs),
+  ),
   ofQueue(
     'backing_off',
     '{delivery}',
@@ -86,22 +85,21 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'waiting',
   ),
   ofConnections(
-    'statements_refused_total',
+    'statements_refused',
     'counter',
     '{statement}',
     'Statements that were refused, because too many waited for a connection.',
     'refused',
   ),
   ofConnections(
-    'statements_timed_out_total',
+    'statements_timed_out',
     'counter',
     '{statement}',
     'Statements that waited for a connection until their deadline.',
     'timedOut',
   ),
   {
-    name: 'business_api_loop_running',
-    otelName: 'business_api.loop.running',
+    name: 'business_api.loop.running',
     help: 'Whether the delivery loop of this process runs.',
     unit: '1',
     kind: 'gauge',
@@ -109,8 +107,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
     of: ({ loop }) => (loop ? Number(loop.state.startsWith('running')) : undefined),
   },
   {
-    name: 'business_api_last_claim_timestamp_seconds',
-    otelName: 'business_api.last_claim.timestamp',
+    name: 'business_api.last_claim.timestamp',
     help: 'Time of the last successful claim of the delivery loop of this process, in seconds since 1970.',
     unit: 's',
     kind: 'gauge',
@@ -119,8 +116,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
       typeof loop?.lastClaimAgoMs === 'number' ? (now - loop.lastClaimAgoMs) / 1000 : undefined,
   },
   {
-    name: 'business_api_info',
-    otelName: 'business_api.info',
+    name: 'business_api.info',
     help: 'Always 1; the label has the version of the library.',
     unit: '1',
     kind: 'gauge',
@@ -129,21 +125,28 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
 ]
 
-/** The metrics of a state, for the Prometheus text. */
-export function numbersOf(state: State): readonly Numbers[] {
-  return STATE_METRICS.flatMap((metric) => {
+/** The values of a metric with their labels. Labels of its own belong to the process, and the metric then has one value. */
+export function valuesOf(metric: StateMetric, states: readonly State[]): readonly Series[] {
+  const isOfProcess = metric.labels !== NO_LABELS
+  return (isOfProcess ? states.slice(0, 1) : states).flatMap((state) => {
     const value = metric.of(state)
-    if (value === undefined) return []
+    return value === undefined ? [] : [{ labels: isOfProcess ? metric.labels : state.labels, value }]
+  })
+}
+
+/** The metrics of the states of all shards, for the Prometheus text. */
+export function numbersOf(states: readonly State[]): readonly Numbers[] {
+  return STATE_METRICS.flatMap((metric) => {
+    const values = valuesOf(metric, states)
     const numbers = createNumbers(metric.kind, metric)
-    numbers.series(metric.labels).value = value
-    return [numbers]
+    for (const { labels, value } of values) numbers.series(labels).value = value
+    return values.length === 0 ? [] : [numbers]
   })
 }
 
 function ofQueue(name: string, unit: string, help: string, of: StateMetric['of']): StateMetric {
   return {
-    name: `business_api_queue_${name}`,
-    otelName: `business_api.queue.${name}`,
+    name: `business_api.queue.${name}`,
     help,
     unit,
     kind: 'gauge',
@@ -160,8 +163,7 @@ function ofConnections(
   field: keyof ConnectionUse,
 ): StateMetric {
   return {
-    name: `business_api_${name}`,
-    otelName: `business_api.${name.replace(/_total$/, '')}`,
+    name: `business_api.${name}`,
     help,
     unit,
     kind,

@@ -4,21 +4,12 @@ import type { RecordStore } from '../business-store.ts'
 import {
   type Business,
   type BusinessChanges,
-  type BusinessFilter,
   type CreateBusinessInput,
   CreateBusinessInputSchema,
   newBusiness,
   UpdateBusinessInputSchema,
 } from '../resources/businesses.ts'
-import {
-  type CallOptions,
-  type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
-  withReply,
-} from './calls.ts'
+import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { createReads } from './reads.ts'
 
 /** A business to be created. */
@@ -60,31 +51,19 @@ const UPDATE_FIELDS = { businessId: IdSchema, ...UpdateBusinessInputSchema.entri
 
 /** Builds the calls about businesses. */
 export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tools: CallTools): BusinessCalls {
-  const readCreate = defineWriteCall(
-    'businesses.create',
-    'Cannot create the business',
-    CreateBusinessInputSchema.entries,
-    tools,
-  )
-  const readUpdate = defineWriteCall('businesses.update', 'Cannot update the business', UPDATE_FIELDS, tools)
+  const build = createBuildWrite(tools)
   return {
-    ...createReads<Business, PageQuery, BusinessFilter>(
-      ['business', 'businesses'],
-      {},
-      () => store.businesses,
+    ...createReads(['business', 'businesses'], {}, () => store.businesses),
+    create: build(
+      'businesses.create',
+      'Cannot create the business',
+      CreateBusinessInputSchema.entries,
+      async (call) =>
+        created(call, newBusiness(call.input, call.context), (creation) => store.businesses.create(creation)),
     ),
-    async create(organizationId, business) {
-      const call = readCreate(organizationId, business)
-      const { record, representation, events } = newBusiness(call.input, call.context)
-      const idempotency = withReply(call.reservation, representation)
-      const creation = { organizationId: call.organizationId, record, events, idempotency }
-      return createdRepresentation(call, await store.businesses.create(creation), representation)
-    },
-    async update(organizationId, update) {
-      const call = readUpdate(organizationId, update)
+    update: build('businesses.update', 'Cannot update the business', UPDATE_FIELDS, async (call) => {
       const { businessId, ...set } = call.input
-      const change = changeOf(call, { recordId: businessId, from: null, set, events: [] })
-      return changedRepresentation(call, await store.businesses.change(change), {})
-    },
+      return changed(call, { recordId: businessId, set }, (change) => store.businesses.change(change), {})
+    }),
   }
 }

@@ -10,7 +10,7 @@ import { type Call, type CallRules, defineCall, type Fields, found } from '../ba
 import type { Clock, Ids } from '../base/ids.ts'
 import type { NewNumber } from '../resources/document-numbers.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
-import type { CreationOutcome, KeyReservation, NumberedOutcome } from '../writes/creation.ts'
+import type { Creation, CreationOutcome, NumberedOutcome } from '../writes/creation.ts'
 import {
   fingerprint,
   IDEMPOTENCY_KEY_MAX,
@@ -60,49 +60,44 @@ export interface WriteCall<Input> extends Call<Input> {
   readonly context: WriteContext
 }
 
-/** Checks the input of a call that writes. @throws `BusinessApiError` with code `invalid_input` */
-export type ReadWriteCall<Input> = (organizationId: string, given: unknown) => WriteCall<Input>
-
 /**
- * Defines a call that writes.
+ * Builds a call that writes. The call throws `BusinessApiError` with code `invalid_input` for unusable input.
  *
  * @param name as the host writes it, `invoices.issue`; the idempotency keys of the call belong to this name
  * @param action the beginning of every error message: `Cannot issue the invoice`
  * @param entries the schemas of the fields beside the organization's id and the idempotency key
+ * @param work gets the checked input
  */
-export function defineWriteCall<Entries extends v.ObjectEntries>(
+export type BuildWrite = <Entries extends v.ObjectEntries, Result>(
   name: string,
   action: string,
   entries: Entries,
-  { ids, clock, waitMs, traceparent }: CallTools,
+  work: (call: WriteCall<Fields<Entries>>) => Promise<Result>,
   rules?: CallRules,
-): ReadWriteCall<Fields<Entries>> {
-  const readCall = defineCall(action, { ...entries, ...KEY }, rules)
-  return (organizationId, given) => {
-    // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
-    const { input: fields, ...call } = readCall(organizationId, given)
-    const { idempotencyKey, ...input } = fields as { readonly idempotencyKey?: string }
-    const reservation =
-      idempotencyKey === undefined
-        ? null
-        : {
-            operation: name,
-            key: idempotencyKey,
-            fingerprint: fingerprint(input),
-            windowMs: IDEMPOTENCY_WINDOW_MS,
-            waitMs,
-          }
-    const context = { ids, now: clock(), traceparent: traceparent() }
-    return { ...call, input: input as Fields<Entries>, reservation, context }
-  }
-}
+) => (organizationId: string, given: unknown) => Promise<Result>
 
-/** Reserves the key of a creation, with the record as the reply. */
-export function withReply(
-  reservation: ChangeKeyReservation | null,
-  representation: unknown,
-): KeyReservation | null {
-  return reservation && { ...reservation, reply: JSON.stringify(representation) }
+/** Gives the calls of a resource the tools that they share. */
+export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools): BuildWrite {
+  return (name, action, entries, work, rules) => {
+    const readCall = defineCall(action, { ...entries, ...KEY }, rules)
+    return async (organizationId, given) => {
+      // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
+      const { input: fields, ...call } = readCall(organizationId, given)
+      const { idempotencyKey, ...input } = fields as { readonly idempotencyKey?: string }
+      const reservation =
+        idempotencyKey === undefined
+          ? null
+          : {
+              operation: name,
+              key: idempotencyKey,
+              fingerprint: fingerprint(input),
+              windowMs: IDEMPOTENCY_WINDOW_MS,
+              waitMs,
+            }
+      const context = { ids, now: clock(), traceparent: traceparent() }
+      return work({ ...call, input: input as Fields<typeof entries>, reservation, context })
+    }
+  }
 }
 
 /** Builds the representation of a new record, with a placeholder for a number that the store has to find. */
@@ -116,40 +111,45 @@ export function numberedRepresentation<
   }
 }
 
-/** Builds the change of a call. */
-export function changeOf<Changes>(
-  { organizationId, reservation, context }: WriteCall<unknown>,
-  change: Pick<Change<Changes>, 'recordId' | 'from' | 'set' | 'events'>,
-): Change<Changes> {
-  return { organizationId, id: context.ids('chg'), idempotency: reservation, ...change }
+/** A prepared record. */
+interface Prepared<NewRecord, Representation> extends Pick<Creation<NewRecord>, 'record' | 'events'> {
+  readonly representation: Representation
 }
 
-/** Returns the created record, of this call or of the first call with the same idempotency key. */
-export function createdRepresentation<Representation extends object>(
-  { action }: Call<unknown>,
-  outcome: CreationOutcome | NumberedOutcome,
-  representation: Representation,
-): Representation {
-  if (outcome.outcome === 'created') {
-    return 'number' in outcome ? { ...representation, number: outcome.number } : representation
-  }
-  return replayed(action, outcome)
+/** Writes a new record, and returns the record, of this call or of the first call with the same idempotency key. */
+export async function created<NewRecord, Representation extends object>(
+  { action, organizationId, reservation }: WriteCall<unknown>,
+  { record, events, representation }: Prepared<NewRecord, Representation>,
+  create: (creation: Creation<NewRecord>) => Promise<CreationOutcome | NumberedOutcome>,
+): Promise<Representation> {
+  const idempotency = reservation && { ...reservation, reply: JSON.stringify(representation) }
+  const outcome = await create({ organizationId, record, events, idempotency })
+  if (outcome.outcome !== 'created') return replayed(action, outcome)
+  return 'number' in outcome ? { ...representation, number: outcome.number } : representation
 }
 
 /** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string]
 
+/** A change of a record. Default: from any state, without events. */
+type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
+  Partial<Pick<Change<Changes>, 'from' | 'events'>>
+
 /**
- * Returns the changed record, of this call or of the first call with the same idempotency key.
+ * Changes a record, and returns the record after the change, of this call or of the first call with the same idempotency key.
  *
+ * @param apply the verb of the store
  * @param refusals the meanings of the verb's own reasons
  * @throws `BusinessApiError` `not_found`, `invalid_state`, or the code of the reason
  */
-export function changedRepresentation<Representation, Reason extends string = never>(
-  { action }: Call<unknown>,
-  outcome: ChangeOutcome<Representation, Reason>,
+export async function changed<Changes, Representation, Reason extends string = never>(
+  { action, organizationId, reservation, context }: WriteCall<unknown>,
+  { recordId, set, from = null, events = [] }: Changed<Changes>,
+  apply: (change: Change<Changes>) => Promise<ChangeOutcome<Representation, Reason>>,
   refusals: Readonly<Record<Reason, Refusal>>,
-): Representation {
+): Promise<Representation> {
+  const id = context.ids('chg')
+  const outcome = await apply({ organizationId, id, recordId, from, set, events, idempotency: reservation })
   switch (outcome.outcome) {
     case 'changed':
       return outcome.representation

@@ -4,23 +4,13 @@ import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import {
   type Client,
-  type ClientChanges,
   type ClientFilter,
   CreateClientInputSchema,
   newClient,
   type StoredClient,
 } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
-import {
-  type CallOptions,
-  type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
-  type WriteCall,
-  withReply,
-} from './calls.ts'
+import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { SignedAmountSchema } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
 
@@ -40,12 +30,7 @@ export interface ClientRevenue extends CallOptions {
 }
 
 /** Selects the clients to list; an absent field selects all. */
-export interface ClientQuery extends PageQuery {
-  /** Any of these: `['active']`. */
-  readonly statuses?: readonly string[] | undefined
-  /** The business that became a client: the page has one client at most. */
-  readonly businessId?: string | undefined
-}
+export interface ClientQuery extends PageQuery, ClientFilter {}
 
 /** The host's calls about clients. Every call with a client's id throws `not_found` for an id that the organization does not have. */
 export interface ClientCalls {
@@ -81,57 +66,34 @@ const FILTER = { statuses: v.exactOptional(StatesSchema), businessId: v.exactOpt
 
 /** Builds the calls about clients. */
 export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: CallTools): ClientCalls {
-  const readCreate = defineWriteCall(
-    'clients.create',
-    'Cannot create the client',
-    CreateClientInputSchema.entries,
-    tools,
-  )
-  const readStatus = defineWriteCall(
-    'clients.setStatus',
-    'Cannot set the status of the client',
-    SET_STATUS_FIELDS,
-    tools,
-  )
-  const readRevenue = defineWriteCall(
-    'clients.setRevenue',
-    'Cannot set the revenue of the client',
-    SET_REVENUE_FIELDS,
-    tools,
-  )
-
-  async function change(
-    call: WriteCall<unknown>,
-    recordId: string,
-    set: ClientChanges,
-    from: readonly string[] | null,
-  ): Promise<Client> {
-    const outcome = await store.clients.change(changeOf(call, { recordId, from, set, events: [] }))
-    return changedRepresentation(call, outcome, {})
-  }
-
+  const build = createBuildWrite(tools)
   return {
-    ...createReads<StoredClient, ClientQuery, ClientFilter>(
-      ['client', 'clients'],
-      FILTER,
-      () => store.clients,
+    ...createReads(['client', 'clients'], FILTER, () => store.clients),
+    create: build(
+      'clients.create',
+      'Cannot create the client',
+      CreateClientInputSchema.entries,
+      async (call) =>
+        created(call, newClient(call.input, call.context), (creation) => store.clients.create(creation)),
     ),
-    async create(organizationId, client) {
-      const call = readCreate(organizationId, client)
-      const { record, representation, events } = newClient(call.input, call.context)
-      const idempotency = withReply(call.reservation, representation)
-      const creation = { organizationId: call.organizationId, record, events, idempotency }
-      return createdRepresentation(call, await store.clients.create(creation), representation)
-    },
-    async setStatus(organizationId, given) {
-      const call = readStatus(organizationId, given)
-      const { clientId, status } = call.input
-      return change(call, clientId, { status }, STATUSES)
-    },
-    async setRevenue(organizationId, given) {
-      const call = readRevenue(organizationId, given)
-      const { clientId, ...revenues } = call.input
-      return change(call, clientId, revenues, null)
-    },
+    setStatus: build(
+      'clients.setStatus',
+      'Cannot set the status of the client',
+      SET_STATUS_FIELDS,
+      async (call) => {
+        const { clientId, ...set } = call.input
+        const change = { recordId: clientId, from: STATUSES, set }
+        return changed(call, change, (given) => store.clients.change(given), {})
+      },
+    ),
+    setRevenue: build(
+      'clients.setRevenue',
+      'Cannot set the revenue of the client',
+      SET_REVENUE_FIELDS,
+      async (call) => {
+        const { clientId, ...set } = call.input
+        return changed(call, { recordId: clientId, set }, (change) => store.clients.change(change), {})
+      },
+    ),
   }
 }

@@ -120,6 +120,8 @@ function readClient(given: object, { readFields, fault }: Reading): readonly Imp
   ]
 }
 
+const UNSIGNED = { signedBy: null, signedAt: null }
+
 function readProposal(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {
   const { signature: signed, ...proposal } = readFields(ProposalFields, given)
   const decimals = proposal.minorUnits ?? minorUnits(proposal.currency)
@@ -129,9 +131,9 @@ function readProposal(given: object, { readFields, fault, minorUnits }: Reading)
   if (signed !== null && proposal.status !== 'accepted') {
     throw fault('only an accepted proposal has a signature', ['signature'])
   }
-  const signature = signed && readFields(SignatureFields, signed, ', its signature,')
+  const signature = signed ? readFields(SignatureFields, signed, ', its signature,') : UNSIGNED
   const place = placeOf('PROP', proposal.number)
-  return [{ kind: 'proposal', record: { ...proposal, signature, minorUnits: decimals, place } }]
+  return [{ kind: 'proposal', record: { ...proposal, ...signature, minorUnits: decimals, place } }]
 }
 
 function readInvoice(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {

@@ -24,14 +24,12 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
+  changed,
+  createBuildWrite,
+  created,
   numberedRepresentation,
   type Refusal,
   type WriteCall,
-  withReply,
 } from './calls.ts'
 import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
@@ -76,16 +74,7 @@ export interface NewPayment extends InvoiceRef {
 }
 
 /** Selects the invoices to list; an absent field selects all. */
-export interface InvoiceQuery extends PageQuery {
-  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
-  readonly statuses?: readonly string[] | undefined
-  /** The number of the invoice: the page has one invoice at most. */
-  readonly number?: string | undefined
-  /** Due at this moment or later, and still to be paid. A `Date`, or ISO 8601 with a time zone. */
-  readonly dueAfter?: Date | string | undefined
-  /** Due before this moment, and still to be paid: as `dueAfter`. */
-  readonly dueBefore?: Date | string | undefined
-}
+export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 
 /** Options of `markOverdue`. */
 export interface OverdueOptions {
@@ -191,32 +180,15 @@ const FILTER = {
 /** Builds the calls about invoices. */
 export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): InvoiceCalls {
   const { minorUnits } = tools
-  const readCreate = defineWriteCall('invoices.create', 'Cannot create the invoice', CREATE_FIELDS, tools)
-  const readIssue = defineWriteCall('invoices.issue', 'Cannot issue the invoice', ISSUE_FIELDS, tools)
-  const readPay = defineWriteCall('invoices.recordPayment', 'Cannot record the payment', PAY_FIELDS, tools)
-  const readVoid = defineWriteCall('invoices.void', 'Cannot void the invoice', REF_FIELDS, tools)
-  const readOverdue = defineWriteCall(
-    'invoices.markOverdue',
-    'Cannot mark invoices overdue',
-    MARK_OVERDUE_FIELDS,
-    tools,
-    { judgesUndefined: true },
-  )
+  const build = createBuildWrite(tools)
 
   const readPayments = defineCall('Cannot list the payments of the invoice', {
     ...REF_FIELDS,
     ...recordPageEntries(),
   })
 
-  const reads = createReads<StoredInvoice, InvoiceQuery, InvoiceFilter>(
-    ['invoice', 'invoices'],
-    FILTER,
-    () => store.invoices,
-    checkFilter,
-  )
-
   return {
-    ...reads,
+    ...createReads(['invoice', 'invoices'], FILTER, () => store.invoices, checkFilter),
 
     async payments(organizationId, invoiceId, query) {
       const { action, organizationId: owner, input } = readPayments(organizationId, { ...query, invoiceId })
@@ -224,56 +196,48 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       return readPage(input.limit, async (count) => found(await list(count), action))
     },
 
-    async create(organizationId, invoice) {
-      const call = readCreate(organizationId, invoice)
+    create: build('invoices.create', 'Cannot create the invoice', CREATE_FIELDS, async (call) => {
       const record = newInvoice(call, minorUnits(call.input.currency))
-      const representation = numberedRepresentation(record)
-      const idempotency = withReply(call.reservation, representation)
-      const creation = { organizationId: call.organizationId, record, events: [], idempotency }
-      return createdRepresentation(call, await store.invoices.create(creation), representation)
-    },
+      const prepared = { record, representation: numberedRepresentation(record), events: [] }
+      return created(call, prepared, (creation) => store.invoices.create(creation))
+    }),
 
-    async issue(organizationId, given) {
-      const call = readIssue(organizationId, given)
+    issue: build('invoices.issue', 'Cannot issue the invoice', ISSUE_FIELDS, async (call) => {
       const { invoiceId, ...dates } = call.input
-      const change = changeOf(call, {
-        recordId: invoiceId,
-        from: ISSUE.from,
-        set: { status: ISSUE.to, ...dates },
-        events: [invoiceIssued(invoiceId, call.context)],
-      })
-      return changedRepresentation(call, await store.invoices.change(change), REFUSALS)
-    },
+      const set = { status: ISSUE.to, ...dates }
+      const events = [invoiceIssued(invoiceId, call.context)]
+      const change = { recordId: invoiceId, from: ISSUE.from, set, events }
+      return changed(call, change, (given) => store.invoices.change(given), REFUSALS)
+    }),
 
-    async recordPayment(organizationId, given) {
-      const call = readPay(organizationId, given)
+    recordPayment: build('invoices.recordPayment', 'Cannot record the payment', PAY_FIELDS, async (call) => {
       const { invoiceId, amount, receivedAt = toTimestamp(call.context.now) } = call.input
       const payment = { id: call.context.ids('pay'), amount, receivedAt }
       // In the order of the events: later events get later ids.
       const events = [paymentReceived(payment.id, invoiceId, call.context)]
       const settledEvents = [invoicePaid(invoiceId, call.context)]
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
-      const change = changeOf(call, { recordId: invoiceId, from: PAY.from, set, events })
-      const outcome = await store.invoices.pay(change)
-      return changedRepresentation(call, outcome, {
+      const change = { recordId: invoiceId, from: PAY.from, set, events }
+      return changed(call, change, (given) => store.invoices.pay(given), {
         too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice'],
         overpaid: [OVERPAYMENT, 'its amount is more than is due'],
       })
-    },
+    }),
 
-    async void(organizationId, given) {
-      const call = readVoid(organizationId, given)
-      const { invoiceId } = call.input
+    void: build('invoices.void', 'Cannot void the invoice', REF_FIELDS, async (call) => {
       const set = { status: VOID.to, isOnlyIfUnpaid: true }
-      const change = changeOf(call, { recordId: invoiceId, from: VOID.from, set, events: [] })
-      return changedRepresentation(call, await store.invoices.change(change), REFUSALS)
-    },
+      const change = { recordId: call.input.invoiceId, from: VOID.from, set }
+      return changed(call, change, (given) => store.invoices.change(given), REFUSALS)
+    }),
 
-    async markOverdue(organizationId, options = {}) {
-      const { organizationId: owner, input, context } = readOverdue(organizationId, options)
-      const { asOf = null, limit } = input
-      return store.invoices.markOverdue(overdueRequest({ organizationId: owner, asOf, limit }, context))
-    },
+    markOverdue: build(
+      'invoices.markOverdue',
+      'Cannot mark invoices overdue',
+      MARK_OVERDUE_FIELDS,
+      async ({ organizationId, input: { asOf = null, limit }, context }) =>
+        store.invoices.markOverdue(overdueRequest({ organizationId, asOf, limit }, context)),
+      { judgesUndefined: true },
+    ),
   }
 }
 

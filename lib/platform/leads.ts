@@ -22,12 +22,10 @@ import { toTimestamp } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
+  changed,
+  createBuildWrite,
+  created,
   type WriteCall,
-  withReply,
 } from './calls.ts'
 import { AmountSchema, amount } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
@@ -53,12 +51,7 @@ export interface NewLead extends CallOptions {
 }
 
 /** Selects the leads to list; an absent field selects all. */
-export interface LeadQuery extends PageQuery {
-  /** Any of these: `['new', 'contacted']`. */
-  readonly stages?: readonly string[] | undefined
-  /** The business of the leads. */
-  readonly businessId?: string | undefined
-}
+export interface LeadQuery extends PageQuery, LeadFilter {}
 
 /** The host's calls about leads. Every call with a lead's id throws `not_found` for an id that the organization does not have. */
 export interface LeadCalls {
@@ -118,67 +111,38 @@ const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptio
 
 /** Builds the calls about leads. */
 export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTools): LeadCalls {
-  const readCreate = defineWriteCall('leads.create', 'Cannot create the lead', CREATE_FIELDS, tools)
-  const readStage = defineWriteCall(
-    'leads.setStage',
-    'Cannot set the stage of the lead',
-    SET_STAGE_FIELDS,
-    tools,
-  )
-  const readScore = defineWriteCall(
-    'leads.setScore',
-    'Cannot set the score of the lead',
-    SET_SCORE_FIELDS,
-    tools,
-  )
-  const readConvert = defineWriteCall('leads.convert', 'Cannot convert the lead', CONVERT_FIELDS, tools)
-
+  const build = createBuildWrite(tools)
   return {
-    ...createReads<StoredLead, LeadQuery, LeadFilter>(['lead', 'leads'], FILTER, () => store.leads),
+    ...createReads(['lead', 'leads'], FILTER, () => store.leads),
 
-    async create(organizationId, lead) {
-      const call = readCreate(organizationId, lead)
-      const { record, representation, events } = newLead(call.input, call.context)
-      const idempotency = withReply(call.reservation, representation)
-      const outcome = await store.leads.create({
-        organizationId: call.organizationId,
-        record,
-        events,
-        idempotency,
-      })
-      if (outcome.outcome === 'no_business') {
-        throw new BusinessApiError(
-          NOT_FOUND,
-          `${call.action} because the organization has no business of that id`,
-        )
-      }
-      return createdRepresentation(call, outcome, representation)
-    },
+    create: build('leads.create', 'Cannot create the lead', CREATE_FIELDS, async (call) =>
+      created(call, newLead(call.input, call.context), async (creation) => {
+        const outcome = await store.leads.create(creation)
+        if (outcome.outcome !== 'no_business') return outcome
+        const text = `${call.action} because the organization has no business of that id`
+        throw new BusinessApiError(NOT_FOUND, text)
+      }),
+    ),
 
-    async setStage(organizationId, given) {
-      const call = readStage(organizationId, given)
+    setStage: build('leads.setStage', 'Cannot set the stage of the lead', SET_STAGE_FIELDS, async (call) => {
       const { leadId, stage } = call.input
       const events = [stageChanged(call, leadId, stage)]
-      const change = changeOf(call, { recordId: leadId, from: OPEN_STAGES, set: { stage }, events })
-      return changedRepresentation(call, await store.leads.change(change), {})
-    },
+      const change = { recordId: leadId, from: OPEN_STAGES, set: { stage }, events }
+      return changed(call, change, (given) => store.leads.change(given), {})
+    }),
 
-    async setScore(organizationId, given) {
-      const call = readScore(organizationId, given)
+    setScore: build('leads.setScore', 'Cannot set the score of the lead', SET_SCORE_FIELDS, async (call) => {
       const { leadId, leadScore } = call.input
       const set = { leadScore, scoreBand: scoreBand(leadScore) }
-      const change = changeOf(call, { recordId: leadId, from: null, set, events: [] })
-      return changedRepresentation(call, await store.leads.change(change), {})
-    },
+      return changed(call, { recordId: leadId, set }, (change) => store.leads.change(change), {})
+    }),
 
-    async convert(organizationId, given) {
-      const call = readConvert(organizationId, given)
+    convert: build('leads.convert', 'Cannot convert the lead', CONVERT_FIELDS, async (call) => {
       const { leadId } = call.input
       const events = [stageChanged(call, leadId, 'won')]
-      const from = [...OPEN_STAGES, 'won']
-      const change = changeOf(call, { recordId: leadId, from, set: conversion(call), events })
-      return changedRepresentation(call, await store.leads.convert(change), {})
-    },
+      const change = { recordId: leadId, from: [...OPEN_STAGES, 'won'], set: conversion(call), events }
+      return changed(call, change, (given) => store.leads.convert(given), {})
+    }),
   }
 }
 

@@ -6,15 +6,7 @@ import { type Project, type ProjectFilter, projectEvents, type StoredProject } f
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
-import {
-  type CallOptions,
-  type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
-  withReply,
-} from './calls.ts'
+import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
 
@@ -41,10 +33,7 @@ export interface ProjectRef extends CallOptions {
 }
 
 /** Selects the projects to list; an absent field selects all. */
-export interface ProjectQuery extends PageQuery {
-  /** Any of these: `['active', 'on_hold']`. */
-  readonly statuses?: readonly string[] | undefined
-}
+export interface ProjectQuery extends PageQuery, ProjectFilter {}
 
 /**
  * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
@@ -107,38 +96,26 @@ const FILTER = { statuses: v.exactOptional(StatesSchema) }
 
 /** Builds the calls about projects. */
 export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: CallTools): ProjectCalls {
-  const readCreate = defineWriteCall('projects.create', 'Cannot create the project', CREATE_FIELDS, tools)
+  const build = createBuildWrite(tools)
 
-  function transition(name: keyof typeof TRANSITIONS) {
+  function transition(name: keyof typeof TRANSITIONS): ProjectCalls['hold'] {
     const { from, to, events }: Transition = TRANSITIONS[name]
-    const readRef = defineWriteCall(`projects.${name}`, `Cannot ${name} the project`, REF_FIELDS, tools)
-    return async (organizationId: string, given: ProjectRef): Promise<Project> => {
-      const call = readRef(organizationId, given)
+    return build(`projects.${name}`, `Cannot ${name} the project`, REF_FIELDS, async (call) => {
       const { projectId } = call.input
-      const change = changeOf(call, {
-        recordId: projectId,
-        from,
-        set: { status: to },
-        events: events(projectId, call.context),
-      })
-      return changedRepresentation(call, await store.projects.change(change), {})
-    }
+      const published = events(projectId, call.context)
+      const change = { recordId: projectId, from, set: { status: to }, events: published }
+      return changed(call, change, (given) => store.projects.change(given), {})
+    })
   }
 
   return {
-    ...createReads<StoredProject, ProjectQuery, ProjectFilter>(
-      ['project', 'projects'],
-      FILTER,
-      () => store.projects,
-    ),
-    async create(organizationId, project) {
-      const call = readCreate(organizationId, project)
+    ...createReads(['project', 'projects'], FILTER, () => store.projects),
+    create: build('projects.create', 'Cannot create the project', CREATE_FIELDS, async (call) => {
       const { name, billingType, value } = call.input
       const record: Project = { id: call.context.ids('proj'), name, status: 'active', billingType, value }
-      const idempotency = withReply(call.reservation, record)
-      const creation = { organizationId: call.organizationId, record, events: [], idempotency }
-      return createdRepresentation(call, await store.projects.create(creation), record)
-    },
+      const prepared = { record, representation: record, events: [] }
+      return created(call, prepared, (creation) => store.projects.create(creation))
+    }),
     hold: transition('hold'),
     resume: transition('resume'),
     complete: transition('complete'),

@@ -19,13 +19,11 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
-  changedRepresentation,
-  changeOf,
-  createdRepresentation,
-  defineWriteCall,
+  changed,
+  createBuildWrite,
+  created,
   numberedRepresentation,
   type WriteCall,
-  withReply,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
@@ -68,12 +66,7 @@ export interface ProposalAcceptance extends ProposalRef {
 }
 
 /** Selects the proposals to list; an absent field selects all. */
-export interface ProposalQuery extends PageQuery {
-  /** Any of these: `['sent', 'accepted']`. */
-  readonly statuses?: readonly string[] | undefined
-  /** The number of the proposal: the page has one proposal at most. */
-  readonly number?: string | undefined
-}
+export interface ProposalQuery extends PageQuery, ProposalFilter {}
 
 /**
  * The host's calls about proposals. Every call with a proposal's id throws `not_found` for an id that the organization does
@@ -138,11 +131,7 @@ const FILTER = { statuses: v.exactOptional(StatesSchema), number: v.exactOptiona
 /** Builds the calls about proposals. */
 export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools: CallTools): ProposalCalls {
   const { minorUnits } = tools
-  const readCreate = defineWriteCall('proposals.create', 'Cannot create the proposal', CREATE_FIELDS, tools)
-  const readRevise = defineWriteCall('proposals.revise', 'Cannot revise the proposal', REVISE_FIELDS, tools)
-  const readSend = defineWriteCall('proposals.send', 'Cannot send the proposal', REF_FIELDS, tools)
-  const readAccept = defineWriteCall('proposals.accept', 'Cannot accept the proposal', ACCEPT_FIELDS, tools)
-  const readReject = defineWriteCall('proposals.reject', 'Cannot reject the proposal', REF_FIELDS, tools)
+  const build = createBuildWrite(tools)
 
   async function change(
     call: WriteCall<{ readonly proposalId: string }>,
@@ -150,21 +139,15 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
     changes: Omit<ProposalChanges, 'status'> = {},
   ): Promise<Proposal> {
     const { from, to, event } = TRANSITIONS[name]
-    const { proposalId } = call.input
-    const events = event === null ? [] : [proposalEvent(event, proposalId, call.context)]
-    const set = { ...changes, status: to }
-    const outcome = await store.proposals.change(changeOf(call, { recordId: proposalId, from, set, events }))
-    return changedRepresentation(call, outcome, { too_fine: TOO_FINE })
+    const { proposalId: recordId } = call.input
+    const events = event === null ? [] : [proposalEvent(event, recordId, call.context)]
+    const parts = { recordId, from, set: { ...changes, status: to }, events }
+    return changed(call, parts, (given) => store.proposals.change(given), { too_fine: TOO_FINE })
   }
 
   return {
-    ...createReads<StoredProposal, ProposalQuery, ProposalFilter>(
-      ['proposal', 'proposals'],
-      FILTER,
-      () => store.proposals,
-    ),
-    async create(organizationId, proposal) {
-      const call = readCreate(organizationId, proposal)
+    ...createReads(['proposal', 'proposals'], FILTER, () => store.proposals),
+    create: build('proposals.create', 'Cannot create the proposal', CREATE_FIELDS, async (call) => {
       const { title, currency, total, monthlyTotal, number } = call.input
       const decimals = minorUnits(currency)
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
@@ -182,37 +165,26 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
         currency,
         minorUnits: decimals,
       }
-      return create(call, record)
-    },
-    async revise(organizationId, given) {
-      const call = readRevise(organizationId, given)
+      const representation = numberedRepresentation(record)
+      const prepared = { record, representation, events: [proposalCreated(representation, context)] }
+      return created(call, prepared, (creation) => store.proposals.create(creation))
+    }),
+    revise: build('proposals.revise', 'Cannot revise the proposal', REVISE_FIELDS, async (call) => {
       const { proposalId: _, ...changes } = call.input
       const { currency } = changes
       const decimals = currency === undefined ? {} : { minorUnits: minorUnits(currency) }
       return change(call, 'revise', { ...changes, ...decimals, isRevision: true })
-    },
-    async send(organizationId, given) {
-      return change(readSend(organizationId, given), 'send')
-    },
-    async accept(organizationId, given) {
-      const call = readAccept(organizationId, given)
+    }),
+    send: build('proposals.send', 'Cannot send the proposal', REF_FIELDS, async (call) =>
+      change(call, 'send'),
+    ),
+    accept: build('proposals.accept', 'Cannot accept the proposal', ACCEPT_FIELDS, async (call) => {
       const { signedBy, signedAt = toTimestamp(call.context.now) } = call.input
       return change(call, 'accept', { signature: { signedBy, signedAt } })
-    },
-    async reject(organizationId, given) {
-      return change(readReject(organizationId, given), 'reject')
-    },
-  }
-
-  async function create(call: WriteCall<unknown>, record: ProposalRecord): Promise<Proposal> {
-    const representation = numberedRepresentation(record)
-    const outcome = await store.proposals.create({
-      organizationId: call.organizationId,
-      record,
-      events: [proposalCreated(representation, call.context)],
-      idempotency: withReply(call.reservation, representation),
-    })
-    return createdRepresentation(call, outcome, representation)
+    }),
+    reject: build('proposals.reject', 'Cannot reject the proposal', REF_FIELDS, async (call) =>
+      change(call, 'reject'),
+    ),
   }
 }
 

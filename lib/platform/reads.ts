@@ -7,8 +7,8 @@ import type { RecordReads } from '../resources/record-reads.ts'
 // Every read has the same steps: check the input, ask one verb of the store, and make a page or a typed error.
 
 /** The two reads of a resource. */
-export interface Reads<Stored, Query> {
-  list(organizationId: string, query?: Query): Promise<Page<Stored>>
+export interface Reads<Stored> {
+  list(organizationId: string, query?: object): Promise<Page<Stored>>
   get(organizationId: string, id: string): Promise<Stored>
 }
 
@@ -20,12 +20,12 @@ export interface Reads<Stored, Query> {
  * @param slice gives the slice of the store
  * @param check refuses filters whose fields do not go together
  */
-export function createReads<Stored extends { readonly id: string }, Query, Filter extends object>(
+export function createReads<Stored extends { readonly id: string }, Filter extends object>(
   [one, many]: readonly [one: string, many: string],
   entries: v.ObjectEntries,
   slice: () => RecordReads<Stored, Filter>,
   check: (filter: Filter, action: string) => void = () => {},
-): Reads<Stored, Query> {
+): Reads<Stored> {
   const readList = defineCall(`Cannot list ${many}`, { ...entries, ...recordPageEntries() })
   const readGet = defineCall(`Cannot get the ${one}`, { id: IdSchema })
   return {

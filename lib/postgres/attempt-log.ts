@@ -16,7 +16,7 @@ export async function listAttempts(
           pg_catalog.json_build_object(
             'number', number, 'startedAt', ${isoTimestamp(sql, 'started_at')}, 'durationMs', duration_ms,
             'dnsMs', dns_ms, 'connectMs', connect_ms, 'tlsMs', tls_ms, 'firstByteMs', first_byte_ms,
-            'status', status, 'error', error, 'bodyExcerpt', body_excerpt
+            'status', status, 'error', error, 'bodyExcerpt', body_excerpt, 'location', location
           )
           order by number
         ) as log

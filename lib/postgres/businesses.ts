@@ -1,18 +1,10 @@
 import { type BusinessStore, businessTable } from '../resources/businesses.ts'
 import { columnsOf } from '../resources/columns.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import {
-  afterChange,
-  assign,
-  type ColumnValues,
-  insertInto,
-  represent,
-  valuesOf,
-} from './statements/columns.ts'
-import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
+import { defineChange, setOf, writeChange } from './statements/change.ts'
+import { represent, valuesOf } from './statements/columns.ts'
+import { createVerb, defineCreation } from './statements/creation.ts'
 import { getRecord, listRecords, type RecordRows } from './statements/read.ts'
-import { writeCreation } from './statements/write.ts'
 
 const COLUMNS = columnsOf(businessTable)
 
@@ -21,33 +13,24 @@ const RECORD: RecordRows = {
   representation: represent(businessTable, 'record'),
 }
 
-const CREATE = defineWrite<CreationValues & ColumnValues>((reserve) => ({
-  steps: [reserve(), `business as (${insertInto('businesses', COLUMNS, 'reserved')})`, published('business')],
-  answer: {},
-}))
+const CREATE = defineCreation('businesses', COLUMNS, { answer: {} })
 
-const CHANGE = defineChange<{ readonly set: string }>({
-  table: 'business_api.businesses',
-  // A business has no state; the answer needs a column that is never null.
-  state: 'id',
-  after: [`after as (select ${afterChange(COLUMNS)} from before where ${isAllowed('id')})`],
-  representation: represent(businessTable, 'after'),
-  set: assign(COLUMNS),
-})
+// A business has no state; the answer needs a column that is never null.
+const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })
 
 /** Businesses in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
-    create(creation) {
-      const { record } = creation
-      const values = { ...creationValues(creation, record.id), ...valuesOf(COLUMNS, record) }
-      return writeCreation(database, creation, CREATE, values)
-    },
+    create: createVerb(database, null, {
+      statements: CREATE,
+      idOf: ({ id }) => id,
+      valuesOf: (record) => valuesOf(COLUMNS, record),
+    }),
 
     list: (organizationId, _filter, limit, before) =>
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),
 
     get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
+    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
   }
 }

@@ -1,4 +1,5 @@
-import type { ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import type { EndpointTarget } from '../webhooks/endpoints.ts'
 import { listAttempts } from './attempt-log.ts'
 import type { Database } from './connection/database.ts'
 import {
@@ -32,7 +33,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
             ),
             ${answerTag}`
       })
-      return JSON.parse(claims ?? 'null') as Claims
+      const answer = JSON.parse(claims ?? 'null')
+      return { ...answer, deliveries: answer.deliveries.map(toDelivery) }
     },
 
     async read(claims) {
@@ -40,7 +42,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
         (sql, mark) => sql`
           select business_api.read_claims(${JSON.stringify(claims)}::text::jsonb), ${mark}`,
       )
-      return JSON.parse(deliveries ?? '[]') as ClaimedDelivery[]
+      return JSON.parse(deliveries ?? '[]').map(toDelivery)
     },
 
     async writeResults(results, limit) {
@@ -91,4 +93,14 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     watch: (onDue) => database.wakeUp.watch(onDue),
   }
+}
+
+/** The endpoint of a delivery comes as one value, built by the function `endpoint_target`. */
+function toDelivery({
+  endpoint,
+  ...delivery
+}: {
+  readonly endpoint: EndpointTarget
+} & Omit<ClaimedDelivery, keyof EndpointTarget>): ClaimedDelivery {
+  return { ...delivery, ...endpoint }
 }

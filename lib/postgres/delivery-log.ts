@@ -87,7 +87,7 @@ export async function getDelivery(
                       attempt.duration_ms as "durationMs", attempt.dns_ms as "dnsMs",
                       attempt.connect_ms as "connectMs", attempt.tls_ms as "tlsMs",
                       attempt.first_byte_ms as "firstByteMs", attempt.status, attempt.error,
-                      attempt.body_excerpt as "bodyExcerpt"
+                      attempt.body_excerpt as "bodyExcerpt", attempt.location
                     from business_api.delivery_attempts attempt
                     where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
                     order by attempt.number

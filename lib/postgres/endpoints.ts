@@ -1,19 +1,17 @@
-import type {
-  EndpointStore,
-  EndpointTarget,
-  RemovedEndpoint,
-  WebhookEndpoint,
-} from '../webhooks/endpoints.ts'
+import type { EndpointStore, RemovedEndpoint, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
 import {
+  assign,
   before as beforeChange,
+  changedFields,
   columns,
   forgetRate,
   isEndpoint,
   one,
   orAsItIs,
+  rowOf,
 } from './statements/endpoints.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
@@ -26,7 +24,7 @@ export function createEndpointStore(database: Database): EndpointStore {
         (sql, answerTag) => sql`
           with inserted as (
             select * from business_api.insert_endpoint(
-              ${organizationId}::text, ${JSON.stringify(endpoint)}::text::jsonb, ${limit}::int
+              ${organizationId}::text, ${rowOf(endpoint)}::text::jsonb, ${limit}::int
             )
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`inserted where is_new`)}
@@ -82,59 +80,39 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async getTarget(organizationId, endpointId) {
-      const [target] = await database.rowFor(
+      const [answer] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
           select
             (
               select pg_catalog.row_to_json(item)::text from (
                 select
-                  url, types, header_names as "headerNames", sealed_headers as "sealedHeaders",
-                  standard_webhooks as "standardWebhooks",
-                  case
-                    when previous_secret_expires_at > now()
-                    then pg_catalog.json_build_array(sealed_secret, previous_sealed_secret)
-                    else pg_catalog.json_build_array(sealed_secret)
-                  end as "sealedSecrets",
+                  types, business_api.endpoint_target(endpoint, now()) as target,
                   extract(epoch from now()) * 1000 as "storeTime"
-                from business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}
+                from business_api.webhook_endpoints endpoint where ${isEndpoint(sql, organizationId, endpointId)}
               ) as item
             ),
             ${answerTag}`,
       )
-      return JSON.parse(target ?? 'null') as EndpointTarget | null
+      const found = JSON.parse(answer ?? 'null')
+      return found && { ...found.target, types: found.types, storeTime: found.storeTime }
     },
 
     async update({ organizationId, endpointId, changes, entry }) {
-      const { url, description, types, standardWebhooks, maxPerSecond, headers } = changes
+      const { headers, ...choices } = changes
+      const { url, maxPerSecond } = choices
+      const { replaces, ...sealed } = headers ?? { replaces: null }
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
           with ${beforeChange(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, changed as (
-            update business_api.webhook_endpoints endpoint set
-              url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
-              description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
-              types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
-              standard_webhooks = ${standardWebhooks === undefined ? sql`endpoint.standard_webhooks` : sql`${standardWebhooks}::boolean`},
-              max_per_second = ${maxPerSecond === undefined ? sql`endpoint.max_per_second` : sql`${maxPerSecond}::float8`},
-              header_names = ${headers ? textArray(sql, headers.headerNames) : sql`endpoint.header_names`},
-              sealed_headers = ${headers ? sql`${headers.sealedHeaders}::text` : sql`endpoint.sealed_headers`}
+            update business_api.webhook_endpoints endpoint set ${assign(sql, rowOf({ ...choices, ...sealed }))}
             from before
             where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
-              ${headers ? sql`and before.sealed_headers is not distinct from ${headers.replaces}::text` : sql``}
+              ${headers ? sql`and before.sealed_headers is not distinct from ${replaces}::text` : sql``}
             returning endpoint.*
           ), ${url === undefined && maxPerSecond === undefined ? sql`` : sql`${forgetRate(sql, 'changed')},`} compared as (
-            select array_remove(
-              array[
-                case when before.url <> changed.url then 'url' end,
-                case when before.types is distinct from changed.types then 'types' end,
-                case when before.description <> changed.description then 'description' end,
-                case when before.standard_webhooks <> changed.standard_webhooks then 'standardWebhooks' end,
-                case when before.max_per_second is distinct from changed.max_per_second then 'maxPerSecond' end,
-                case when before.sealed_headers is distinct from changed.sealed_headers then 'headers' end
-              ],
-              null
-            ) as fields
+            select ${changedFields(sql)} as fields
             from before, changed
           ), audited as (
             ${recordEntry(
@@ -201,7 +179,7 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     rotateSecret: (request) => rotateSecret(database, request),
-    listSealed: (after, limit) => listSealed(database, after, limit),
+    listSealed: (limit, after) => listSealed(database, after, limit),
     exchangeSealed: (request) => exchangeSealed(database, request),
   }
 }

@@ -104,7 +104,7 @@ async function listEvents(
   limit: number,
   before: string | null,
 ): Promise<LoggedEvents> {
-  const { type = null, since, until } = filter
+  const { type = null, subjectId = null, since, until } = filter
   const inspectedMax = type === null ? limit + 1 : INSPECTED_MAX
   const [page] = await database.rowFor(
     organizationId,
@@ -112,7 +112,8 @@ async function listEvents(
       select
         business_api.list_events(
           ${organizationId}::text, ${type}::text, ${since === undefined ? '' : firstPrefixAt(since)}::text,
-          ${until === undefined ? '~' : firstPrefixAt(until)}::text, ${before}::text, ${limit}::int, ${inspectedMax}::int
+          ${until === undefined ? '~' : firstPrefixAt(until)}::text, ${before}::text, ${limit}::int, ${inspectedMax}::int,
+          ${subjectId}::text
         ),
         ${answerTag}`,
   )

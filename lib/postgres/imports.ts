@@ -1,4 +1,4 @@
-import { columnsOf, type NamedColumn } from '../resources/columns.ts'
+import { columnsOf, idOf } from '../resources/columns.ts'
 import type {
   ImportedRecord,
   ImportOutcome,
@@ -60,13 +60,9 @@ function compare(kind: RecordKind): string {
     cross join lateral (
       select ${[...isSame, ...owner].join(' and ')} as is_same
       from business_api.${RECORD_TABLES[kind].table} record
-      where record.organization_id = $1 and record.${nameOfId(columns)} = g.id
+      where record.organization_id = $1 and record.${idOf(RECORD_TABLES[kind])} = g.id
       limit 1
     ) as stored`
-}
-
-function nameOfId(columns: readonly NamedColumn[]): string {
-  return columns.find(({ field }) => field === 'id')?.name ?? 'id'
 }
 
 const IS_NEW = 'not $3 ? g."row"::text'
@@ -120,36 +116,12 @@ function readOutcome({ refused, known = {} }: ImportResult, count: number): Impo
   return { outcome: 'imported', states }
 }
 
-type ImportRow = Readonly<Record<string, unknown>>
-
-/** The rows of a batch by table; `row` is the place of the record in the batch. */
-function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly ImportRow[]>> {
-  const rows: Record<ImportedRecord['kind'], ImportRow[]> = {
-    business: [],
-    client: [],
-    lead: [],
-    proposal: [],
-    invoice: [],
-    payment: [],
-    project: [],
-  }
-  for (const [row, imported] of records.entries()) {
-    rows[imported.kind].push({ row, ...toRow(imported) })
-  }
-  return rows
-}
-
-function toRow(imported: ImportedRecord): ImportRow {
-  switch (imported.kind) {
-    case 'proposal': {
-      const { place, signature, ...record } = imported.record
-      return { ...record, ...place, ...signature }
-    }
-    case 'invoice': {
-      const { place, ...record } = imported.record
-      return { ...record, ...place }
-    }
-    default:
-      return { ...imported.record }
-  }
+/** The rows of a batch by kind; `row` is the place of the record in the batch. */
+function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly object[]>> {
+  const rows = records.map(({ kind, record }, row) => {
+    const { place, ...fields } = { place: null, ...record }
+    return { kind, fields: { row, ...fields, ...place } }
+  })
+  const ofKind = (kind: RecordKind) => rows.filter((row) => row.kind === kind).map(({ fields }) => fields)
+  return Object.fromEntries(RECORD_KINDS.map((kind) => [kind, ofKind(kind)]))
 }

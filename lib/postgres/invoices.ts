@@ -6,17 +6,13 @@ import type { RecordDatabase } from './connection/database.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import { afterChange, assign, valuesOf } from './statements/columns.ts'
+import { afterChange, valuesOf } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
-import { defineList } from './statements/list.ts'
-import { getRecord, type RecordRows, withUpdatedAt } from './statements/read.ts'
+import { defineReads, getRecord } from './statements/read.ts'
 
-const TABLE = 'business_api.invoices'
 const COLUMNS = columnsOf(invoiceTable)
 
-const LIST = defineList(TABLE)
-
-const RECORD: RecordRows = { rows: TABLE, representation: withUpdatedAt('record.representation') }
+const READS = defineReads(invoiceTable)
 
 const CREATE = defineNumbered(invoiceTable)
 
@@ -27,7 +23,7 @@ interface ChangeValues {
 }
 
 const CHANGE = defineChange<ChangeValues>({
-  table: TABLE,
+  of: invoiceTable,
   state: 'status',
   after: [
     `judged as (
@@ -43,14 +39,13 @@ const CHANGE = defineChange<ChangeValues>({
     )`,
   ],
   representation: INVOICE_REPRESENTATION,
-  set: assign(COLUMNS),
   reason: "(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)",
 })
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {
-    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
+    admitAndList: (request, asked) => admissions.admitToPage(request, READS.list, asked),
 
     create(creation) {
       const { record } = creation
@@ -70,9 +65,9 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
     pay: (given) => pay(database, given),
 
     list: (organizationId, filter, limit, before) =>
-      listInvoices(database, RECORD, organizationId, filter, limit, before),
+      listInvoices(database, READS.record, organizationId, filter, limit, before),
 
-    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
+    get: (organizationId, id) => getRecord(database, READS.record, organizationId, id),
 
     listPayments: (organizationId, invoiceId, limit, before) =>
       listPayments(database, organizationId, invoiceId, limit, before),
@@ -111,7 +106,7 @@ async function markOverdue(
       ),
       events as (
         select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text,
+          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'traceparent', ${traceparent}::text, 'subjectId', id,
           'body', business_api.render_template(
             ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
           )

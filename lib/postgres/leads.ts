@@ -1,68 +1,35 @@
 import { businessTable } from '../resources/businesses.ts'
 import { clientTable } from '../resources/clients.ts'
 import { columnsOf } from '../resources/columns.ts'
-import { type LeadRecord, type LeadStore, leadTable } from '../resources/leads.ts'
-import type { Creation } from '../writes/creation.ts'
-import { declareOneStep } from '../writes/one-step.ts'
+import { type LeadStore, leadTable } from '../resources/leads.ts'
 import type { Admissions } from './admission.ts'
 import { representClient } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineAdmittedWrite } from './statements/admitted-write.ts'
-import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import {
-  afterChange,
-  assign,
-  type ColumnValues,
-  given,
-  insertInto,
-  namesOf,
-  represent,
-  valuesOf,
-} from './statements/columns.ts'
-import {
-  type CreationValues,
-  creationValues,
-  defineWrite,
-  eventsOf,
-  published,
-  type Reserve,
-  type WriteParts,
-} from './statements/key-reservation.ts'
-import { defineList } from './statements/list.ts'
-import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
-import { writeCreation } from './statements/write.ts'
+import { afterIfAllowed, CHANGED_NOW, defineChange, setOf, writeChange } from './statements/change.ts'
+import { type ColumnValues, given, namesOf, represent, valuesOf } from './statements/columns.ts'
+import { createVerb, defineCreation } from './statements/creation.ts'
+import { eventsOf } from './statements/key-reservation.ts'
+import { defineReads, readSlice } from './statements/read.ts'
 
-const TABLE = 'business_api.leads'
 const COLUMNS = columnsOf(leadTable)
 const CLIENT_COLUMNS = columnsOf(clientTable)
 
-const LIST = defineList(TABLE)
-
-const RECORD: RecordRows = {
-  rows: TABLE,
-  representation: withUpdatedAt(`
+const READS = defineReads(leadTable, {
+  representation: `
     pg_catalog.left(record.representation, -1)
-    || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`),
-}
+    || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
+})
 
-type NewLeadValues = CreationValues & ColumnValues
-
-const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
+const CREATE = defineCreation<'hasBusiness'>('leads', COLUMNS, {
   steps: [
     `business as (
       select id from business_api.businesses
       where organization_id = @organizationId::text and id = @business_id::text
     )`,
-    reserve({ condition: 'exists (select 1 from business)' }),
-    `lead as (${insertInto('leads', COLUMNS, 'reserved')})`,
-    published('lead'),
   ],
+  condition: 'exists (select 1 from business)',
   answer: { hasBusiness: '(select exists (select 1 from business))::text' },
 })
-const CREATE = defineWrite<NewLeadValues, 'hasBusiness'>(CREATE_PARTS)
-const ADMIT_AND_CREATE = defineAdmittedWrite<NewLeadValues, 'hasBusiness'>(CREATE_PARTS)
-
-const AFTER = `after as (select ${afterChange(COLUMNS)} from before where ${isAllowed('stage')})`
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
@@ -71,20 +38,17 @@ const EVENTS_OF_NEW_STAGE = `
   case when before.stage is distinct from after.stage then @events::text::jsonb else '[]' end`
 
 const CHANGE = defineChange<{ readonly set: string }>({
-  table: TABLE,
+  of: leadTable,
   state: 'stage',
-  after: [AFTER],
-  representation: represent(leadTable, 'after'),
-  set: assign(COLUMNS),
   events: EVENTS_OF_NEW_STAGE,
   facts: FACTS,
 })
 
 const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: string } & ColumnValues>({
-  table: TABLE,
+  of: leadTable,
   state: 'stage',
   after: [
-    AFTER,
+    afterIfAllowed(leadTable, 'stage'),
     // Locked, so that the row is what the latest change of the business and another conversion have left.
     `business as (
       select * from business_api.businesses
@@ -100,7 +64,6 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   representation: `
     '{"lead":' || ${represent(leadTable, 'after')} || ',"client":' || ${representClient('client', 'client')} || '}'`,
   from: 'after, client',
-  set: assign(COLUMNS),
   alongside: `
     update business_api.businesses record
        set ${CLIENT_COLUMNS.map(({ name }) => `${name} = client.${name}`).join(', ')}, ${CHANGED_NOW}
@@ -113,26 +76,19 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
 
 /** Leads in PostgreSQL. */
 export function createLeadStore(database: RecordDatabase, admissions: Admissions): LeadStore {
-  const create: LeadStore['create'] = (creation) =>
-    writeCreation(database, creation, CREATE, newLeadValues(creation), { refused: refuseUnknownBusiness })
-
-  declareOneStep<LeadRecord>(admissions, create, (request, creation) =>
-    admissions.admitAndWrite(request, (values, judge) =>
-      writeCreation(database, creation, ADMIT_AND_CREATE, Object.assign(newLeadValues(creation), values), {
-        judge,
-        refused: refuseUnknownBusiness,
-      }),
-    ),
-  )
-
   return {
-    ...readSlice(database, admissions, {
-      list: LIST,
-      record: RECORD,
-      wants: ({ stages, businessId }) => ({ states: { column: 'stage', values: stages }, businessId }),
+    ...readSlice(database, admissions, READS, ({ stages, businessId }) => ({
+      states: { column: 'stage', values: stages },
+      businessId,
+    })),
+    create: createVerb(database, admissions, {
+      statements: CREATE,
+      idOf: ({ id }) => id,
+      valuesOf: (record) => valuesOf(COLUMNS, record),
+      refused: ({ hasBusiness }) =>
+        hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),
-    create,
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
+    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
 
     convert(given) {
       const { stage, client, clientEvents } = given.set
@@ -143,13 +99,4 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
       })
     },
   }
-}
-
-function newLeadValues(creation: Creation<LeadRecord>): NewLeadValues {
-  const { lead, businessId } = creation.record
-  return Object.assign(creationValues(creation, lead.id), valuesOf(COLUMNS, { ...lead, businessId }))
-}
-
-function refuseUnknownBusiness({ hasBusiness }: { readonly hasBusiness: string | null }) {
-  return hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined
 }

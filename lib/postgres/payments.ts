@@ -27,7 +27,7 @@ interface PaymentValues {
 const KEPT = columnsOf(invoiceTable).filter(({ name }) => name !== 'status' && name !== 'amount_paid')
 
 const PAY = defineChange<PaymentValues>({
-  table: 'business_api.invoices',
+  of: invoiceTable,
   state: 'status',
   after: [
     `judged as (

@@ -9,31 +9,26 @@ import {
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import { afterChange, assign, represent, valuesOf } from './statements/columns.ts'
+import { afterChange, assign, valuesOf } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
-import { defineList } from './statements/list.ts'
-import { type RecordRows, readSlice, withUpdatedAt } from './statements/read.ts'
+import { defineReads, readSlice } from './statements/read.ts'
 
-const TABLE = 'business_api.proposals'
 const COLUMNS = columnsOf(proposalTable)
 
-const LIST = defineList(TABLE)
-
-const RECORD: RecordRows = {
-  rows: TABLE,
-  representation: withUpdatedAt(`
+const READS = defineReads(proposalTable, {
+  representation: `
     pg_catalog.left(record.representation, -1) || ',"signature":' || case
       when record.signed_by is null then 'null'
       else '{"signedBy":' || pg_catalog.to_json(record.signed_by)::text
         || ',"signedAt":' || ${jsonTimestamp('record.signed_at')} || '}'
-    end || '}'`),
-}
+    end || '}'`,
+})
 
 const CREATE = defineNumbered(proposalTable)
 
 const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string }>({
-  table: TABLE,
+  of: proposalTable,
   state: 'status',
   after: [
     `judged as (
@@ -49,7 +44,6 @@ const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string 
       where total = pg_catalog.round(total, minor_units) and monthly_total = pg_catalog.round(monthly_total, minor_units)
     )`,
   ],
-  representation: represent(proposalTable, 'after'),
   set: assign(COLUMNS, { also: ['version'] }),
   reason: "(select 'too_fine' from judged)",
 })
@@ -57,14 +51,10 @@ const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase, admissions: Admissions): ProposalStore {
   return {
-    ...readSlice(database, admissions, {
-      list: LIST,
-      record: RECORD,
-      wants: ({ statuses, number }) => ({
-        states: { column: 'status', values: statuses },
-        unique: { column: 'number', value: number },
-      }),
-    }),
+    ...readSlice(database, admissions, READS, ({ statuses, number }) => ({
+      states: { column: 'status', values: statuses },
+      unique: { column: 'number', value: number },
+    })),
 
     create(creation) {
       const { record } = creation

@@ -28,6 +28,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
+import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -49,6 +50,17 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
    *   half a second after that time at the latest, also on a silent network
    */
   close(options?: CloseOptions): Promise<void>
+  /**
+   * Reads the place of the database among shards: for `createShardedStore`.
+   *
+   * @param first the place that a database without one gets; null: none
+   * @param transaction the transaction of the host whose database is asked. Default: the store's own connections
+   * @returns null for a database without a place
+   */
+  shardPlace(
+    first?: ShardPlace | null,
+    transaction?: PostgresTransaction | SqlTransaction,
+  ): Promise<ShardPlace | null>
 }
 
 /**
@@ -72,6 +84,9 @@ export function createStoreOn(database: Database): PostgresStore {
   const batches = createBatches(database)
   const admissions = createAdmissions(database, batches.ask)
 
+  const inTransaction = (given: PostgresTransaction | SqlTransaction): RecordDatabase =>
+    createTransactionDatabase(given, database.explain)
+
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)
     admissions.close()
@@ -90,12 +105,12 @@ export function createStoreOn(database: Database): PostgresStore {
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
     using(transaction) {
-      const inTransaction = createTransactionDatabase(transaction, database.explain)
-      const ownAdmissions = createAdmissions(inTransaction, askEachAlone(inTransaction), false)
-      return createRecordStores(inTransaction, ownAdmissions)
+      const own = inTransaction(transaction)
+      return createRecordStores(own, createAdmissions(own, askEachAlone(own), false))
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
+    shardPlace: (first, given) => readShardPlace(given ? inTransaction(given) : database, first),
     close,
     [Symbol.asyncDispose]: () => close(),
   }

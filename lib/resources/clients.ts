@@ -1,5 +1,4 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
@@ -7,7 +6,7 @@ import { buildEvent, type EventRecord, eventType } from '../writes/event-envelop
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -68,21 +67,16 @@ export const clientEvents = {
 
 // --- Store ---
 
-/** Selects clients. */
+/** Selects clients; an absent property selects all. */
 export interface ClientFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['active']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The business that became a client: at most one client. */
-  readonly businessId?: string
+  readonly businessId?: string | undefined
 }
 
 /** The slice of a store for clients. */
-export interface ClientStore extends RecordReads<StoredClient, ClientFilter> {
-  /**
-   * Judges the request and, if admitted, reads a page of the clients of the key's organization, newest id first. The page is
-   * empty, not null, where there are no clients.
-   */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Client>>
-
+export interface ClientStore extends ListedReads<Client, StoredClient, ClientFilter> {
   /** Writes the client, the business, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
 

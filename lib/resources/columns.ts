@@ -25,7 +25,15 @@ export interface Column {
 }
 
 /** The type of a column in SQL. */
-export type ColumnType = 'text' | 'integer' | 'numeric' | 'numeric(15, 3)' | 'timestamptz'
+export type ColumnType =
+  | 'text'
+  | 'text[]'
+  | 'boolean'
+  | 'integer'
+  | 'float8'
+  | 'numeric'
+  | 'numeric(15, 3)'
+  | 'timestamptz'
 
 /** The name of a signatory and of a business whose personal values were removed. */
 export const FORGOTTEN_NAME = 'Deleted'
@@ -38,10 +46,15 @@ export interface NamedColumn extends Column {
 }
 
 /** Lists the columns of a table. */
-export function columnsOf({ columns }: RecordTable): readonly NamedColumn[] {
+export function columnsOf({ columns }: Pick<RecordTable, 'columns'>): readonly NamedColumn[] {
   return Object.entries<Column>(columns).map(([field, column]) => {
     return { field, name: snakeCase(field), type: 'text', ...column }
   })
+}
+
+/** Gives the name of the column with the id. */
+export function idOf(table: RecordTable): string {
+  return columnsOf(table).find(({ field }) => field === 'id')?.name ?? 'id'
 }
 
 /** Formats a field's name as SQL names are: `totalRevenue` gives `total_revenue`. */

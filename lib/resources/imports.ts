@@ -1,9 +1,9 @@
 import type { Business } from './businesses.ts'
 import type { Client } from './clients.ts'
-import type { Invoice, Payment } from './invoices.ts'
-import type { StoredLead } from './leads.ts'
+import type { InvoiceRow, Payment } from './invoices.ts'
+import type { LeadRow } from './leads.ts'
 import type { Project } from './projects.ts'
-import type { StoredProposal } from './proposals.ts'
+import type { ProposalRow } from './proposals.ts'
 
 /** A number of a series, `{ series: 'INV-2026', count: 42 }`, for the counter of the series. */
 export interface SeriesPlace {
@@ -11,10 +11,8 @@ export interface SeriesPlace {
   readonly count: number
 }
 
-/** The fields that an imported invoice or proposal has beside its own. */
+/** What an imported invoice or proposal has beside its own fields. */
 interface Numbered {
-  /** Decimals of the currency. */
-  readonly minorUnits: number
   /** The place of the number in a series of the library; null for a number of another form. */
   readonly place: SeriesPlace | null
 }
@@ -26,12 +24,9 @@ export type ImportedRecord =
       readonly kind: 'client'
       readonly record: Omit<Client, 'business'> & { readonly businessId: string }
     }
-  | { readonly kind: 'lead'; readonly record: Omit<StoredLead, 'updatedAt'> }
-  | { readonly kind: 'proposal'; readonly record: Omit<StoredProposal, 'updatedAt'> & Numbered }
-  | {
-      readonly kind: 'invoice'
-      readonly record: Invoice & Numbered
-    }
+  | { readonly kind: 'lead'; readonly record: LeadRow }
+  | { readonly kind: 'proposal'; readonly record: ProposalRow & Numbered }
+  | { readonly kind: 'invoice'; readonly record: InvoiceRow & Numbered }
   | { readonly kind: 'payment'; readonly record: Payment & { readonly invoiceId: string } }
   | { readonly kind: 'project'; readonly record: Project }
 

@@ -1,12 +1,11 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -186,6 +185,7 @@ export const invoiceEvents = {
       amountPaid: field.money('The amount paid so far, this payment included.', '250.000'),
       amountDue: field.money('The amount still to be paid.', '1000.000'),
     },
+    'invoiceId',
   ),
 }
 
@@ -194,25 +194,26 @@ export const invoiceEvents = {
 /** The statuses of invoices that are still to be paid. */
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
-/** Selects invoices. */
-export interface InvoiceFilter {
-  readonly statuses?: readonly string[]
+/**
+ * Selects invoices; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
+ * store as ISO 8601.
+ */
+export interface InvoiceFilter<Moment = string> {
+  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The number of the invoice: at most one invoice. */
-  readonly number?: string
-  /** Due at this timestamp or later, and still to be paid: see {@link DUE_STATUSES}. */
-  readonly dueAfter?: string
-  /** Due before this timestamp, and still to be paid: see {@link DUE_STATUSES}. */
-  readonly dueBefore?: string
+  readonly number?: string | undefined
+  /** Due at this moment or later, and still to be paid: see {@link DUE_STATUSES}. */
+  readonly dueAfter?: Moment | undefined
+  /** Due before this moment, and still to be paid: as `dueAfter`. */
+  readonly dueBefore?: Moment | undefined
 }
 
 /**
- * The slice of a store for invoices. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
+ * The slice of a store for invoices. Money is text with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
  * due date first, and the newest id first among invoices of the same due date.
  */
-export interface InvoiceStore extends RecordReads<StoredInvoice, InvoiceFilter> {
-  /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Invoice>>
-
+export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
    * Writes the invoice, the events and the idempotency entry at once or not at all, with the given number or the next number
    * of the given series.

@@ -1,5 +1,4 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
@@ -7,7 +6,7 @@ import { buildEvent, type EventRecord, eventType } from '../writes/event-envelop
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
 import type { RecordTable } from './columns.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -78,12 +77,6 @@ export interface ConvertedLead {
   readonly client: Client
 }
 
-/** A stored lead, with the id of the business, which the API does not show. */
-export interface LeadRecord {
-  readonly lead: Lead
-  readonly businessId: string
-}
-
 /** A lead as the host reads it, with the id of the business. */
 export interface StoredLead extends Lead, Updated {
   readonly businessId: string
@@ -132,24 +125,22 @@ export const leadEvents = {
 
 // --- Store ---
 
-/** Selects leads. */
+/** Selects leads; an absent property selects all. */
 export interface LeadFilter {
-  readonly stages?: readonly string[]
+  /** Any of these: `['new', 'contacted']`. */
+  readonly stages?: readonly string[] | undefined
   /** The business of the leads. */
-  readonly businessId?: string
+  readonly businessId?: string | undefined
 }
 
 /** The slice of a store for leads. */
-export interface LeadStore extends RecordReads<StoredLead, LeadFilter> {
-  /** Does the same as `ClientStore.admitAndList`, for leads. */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Lead>>
-
+export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
    * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
    * business of that id, even if another organization has a business of that id; a live idempotency entry is judged first.
    * After `no_business` nothing is written, so the same key may succeed later.
    */
-  create(creation: Creation<LeadRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+  create(creation: Creation<LeadRow>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 
   /**
    * Changes a lead. The events are rendered with the lead's fields and with {@link LeadFacts}; a change to the present stage
@@ -195,7 +186,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
-): { record: LeadRecord; representation: Lead; events: readonly EventRecord[] } {
+): { record: LeadRow; representation: Lead; events: readonly EventRecord[] } {
   const lead: Lead = {
     id: context.ids('lead'),
     stage: 'new',
@@ -207,7 +198,7 @@ export function newLead(
   // No business has an id that cannot be stored, nor the empty id, which every store can search for.
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
-    record: { lead, businessId },
+    record: { ...lead, businessId },
     representation: lead,
     events: [buildEvent(leadEvents, 'lead.created', { leadId: lead.id, businessId, lead }, context)],
   }

@@ -1,11 +1,10 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -55,16 +54,14 @@ export const projectEvents = {
 
 // --- Store ---
 
-/** Selects projects. */
+/** Selects projects; an absent property selects all. */
 export interface ProjectFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['active', 'on_hold']`. */
+  readonly statuses?: readonly string[] | undefined
 }
 
 /** The slice of a store for projects. */
-export interface ProjectStore extends RecordReads<StoredProject, ProjectFilter> {
-  /** Does the same as `ClientStore.admitAndList`, for projects. */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Project>>
-
+export interface ProjectStore extends ListedReads<Project, StoredProject, ProjectFilter> {
   /** Writes the project, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Project>): Promise<CreationOutcome>
 

@@ -1,12 +1,11 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import { FORGOTTEN_NAME, type RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { RecordReads, Updated } from './record-reads.ts'
+import type { ListedReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -125,18 +124,16 @@ export const proposalEvents = {
 
 // --- Store ---
 
-/** Selects proposals. */
+/** Selects proposals; an absent property selects all. */
 export interface ProposalFilter {
-  readonly statuses?: readonly string[]
+  /** Any of these: `['sent', 'accepted']`. */
+  readonly statuses?: readonly string[] | undefined
   /** The number of the proposal: at most one proposal. */
-  readonly number?: string
+  readonly number?: string | undefined
 }
 
 /** The slice of a store for proposals. */
-export interface ProposalStore extends RecordReads<StoredProposal, ProposalFilter> {
-  /** Does the same as `ClientStore.admitAndList`, for proposals. */
-  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Proposal>>
-
+export interface ProposalStore extends ListedReads<Proposal, StoredProposal, ProposalFilter> {
   /**
    * Writes the proposal, the events and the idempotency entry at once or not at all, with the given number or the next number
    * of the given series.

@@ -37,7 +37,8 @@ export function checkEvent<Type extends EventType>(
     throw invalidEvent('its id must be 1 to 64 visible ASCII characters')
   const checked = v.safeParse(eventSchemas[type], data)
   if (!checked.success) throw invalidEvent(checked.issues.map(describeIssue).join('; '))
-  return toEventRecord(id ?? context.ids('evt'), type, checked.output, context.now, context.traceparent)
+  const { ids, now, traceparent } = context
+  return toEventRecord(id ?? ids('evt'), type, checked.output, now, traceparent, eventSchemas[type].subject)
 }
 
 function describeIssue(issue: v.BaseIssue<unknown>): string {

@@ -1,3 +1,5 @@
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
+
 /** The time that the host's reads show beside the API's fields. */
 export interface Updated {
   /**
@@ -25,4 +27,13 @@ export interface RecordReads<Stored, Filter> {
 
   /** Reads a record; null if the organization has none of that id. */
   get(organizationId: string, id: string): Promise<Stored | null>
+}
+
+/** The verbs of a slice for reading the records of a resource that the API lists. */
+export interface ListedReads<Shown, Stored, Filter> extends RecordReads<Stored, Filter> {
+  /**
+   * Judges the request and, if admitted, reads a page of the records of the key's organization, newest id first. The page is
+   * empty, not null, where there are no records.
+   */
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
 }

@@ -187,6 +187,7 @@ function succeed(
     status,
     error: null,
     bodyExcerpt: readExcerpt(chunks, firstOf(headers['content-encoding'])),
+    ...(status >= 300 && status < 400 && { location: firstOf(headers.location) ?? null }),
     retryAfterMs: readRetryAfter(firstOf(headers['retry-after']), firstOf(headers.date), Date.now()),
     durationMs,
     timings,

@@ -11,6 +11,7 @@ import type {
   DeliveryFilter,
   DeliveryState,
   DeliveryStore,
+  ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
@@ -20,7 +21,13 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 // --- Types ---
 
 /** Selects the deliveries to show; an absent field selects all. */
-export interface DeliveryQuery extends DeliveryFilter<Date | string, EventType>, PageQuery {}
+export interface DeliveryQuery extends DeliveryFilter<Date | string, EventType>, PageQuery {
+  /**
+   * Only deliveries whose last attempt had such a response. A page inspects 5000 deliveries at most, so it may have fewer than `limit`
+   * although `next` is not null.
+   */
+  readonly response?: ResponseClass | undefined
+}
 
 /** Selects the deliveries to recover; an absent field selects all. */
 export interface RecoveryFilter extends Omit<DeliveryFilter<Date | string, EventType>, 'states'> {}
@@ -92,7 +99,7 @@ export interface DeliverySettings {
    *
    * @returns 10,000 for 10,000 or more
    */
-  count(organizationId: string, query?: Omit<DeliveryQuery, keyof PageQuery>): Promise<number>
+  count(organizationId: string, query?: Omit<DeliveryQuery, keyof PageQuery | 'response'>): Promise<number>
   /**
    * Counts the deliveries that {@link DeliverySettings.recover} would send again, by state; each count is exact to 10,000, and 10,000
    * stands for more.
@@ -127,17 +134,24 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 }
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
+/** Every class of responses. */
+export const RESPONSES: readonly ResponseClass[] = ['2xx', '3xx', '4xx', '5xx', 'none']
 
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),
   eventId: v.exactOptional(IdSchema),
+  subjectId: v.exactOptional(IdSchema),
   type: v.exactOptional(oneOf(EVENT_TYPES)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
 }
 const COUNT = { ...FILTER, states: v.exactOptional(someOf(STATES)) }
 const REF = { deliveryId: IdSchema }
-const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
+const readList = defineCall('Cannot list deliveries', {
+  ...COUNT,
+  response: v.exactOptional(oneOf(RESPONSES)),
+  ...pageEntries('dlv'),
+})
 const readCount = defineCall('Cannot count deliveries', COUNT)
 const MANY = { judgesUndefined: true }
 const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
@@ -164,7 +178,8 @@ export function createDeliverySettings(
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)
-      const { limit, before, ...filter } = input
+      const { limit, before, response, ...filter } = input
+      if (response) return listByResponse(store.deliveries, owner, filter, { response, limit, before })
       return readPage(limit, (count) => store.deliveries.list(owner, filter, count, before))
     },
 
@@ -230,6 +245,40 @@ export function createDeliverySettings(
       )
     },
   }
+}
+
+/** Deliveries that a page with a response inspects, in all and in a statement. */
+const INSPECTED_MAX = 5000
+const INSPECTED_PART = 500
+
+/** Inspects deliveries page by page: an index by response would cost every delivery. */
+async function listByResponse(
+  deliveries: Pick<DeliveryStore, 'list'>,
+  organizationId: string,
+  filter: DeliveryFilter,
+  { response, limit, before }: { response: ResponseClass; limit: number; before: string | null },
+): Promise<DeliveryPage> {
+  // Only a 2xx makes a delivery delivered, so the search passes over the usual ones.
+  const states = (filter.states ?? STATES).filter(
+    (state) => state !== (response === '2xx' ? 'failed' : 'delivered'),
+  )
+  const data: Delivery[] = []
+  let next = before
+  for (let inspected = 0; inspected < INSPECTED_MAX; inspected += INSPECTED_PART) {
+    const part = await deliveries.list(organizationId, { ...filter, states }, INSPECTED_PART, next)
+    for (const delivery of part.filter((one) => responseOf(one) === response)) {
+      if (data.length === limit) return { data, next: data.at(-1)?.id ?? null }
+      data.push(delivery)
+    }
+    if (part.length < INSPECTED_PART) return { data, next: null }
+    next = part.at(-1)?.id ?? null
+  }
+  return { data, next }
+}
+
+function responseOf({ lastStatus, lastError }: Delivery): string | null {
+  if (lastStatus === null) return lastError === null ? null : 'none'
+  return `${String(lastStatus)[0]}xx`
 }
 
 function obstacleOf({ state }: Delivery): string {

@@ -5,6 +5,7 @@ import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
+import type { EndpointChoices } from '../webhooks/endpoints.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -23,8 +24,6 @@ const UrlSchema = v.pipe(
   // A URL parser removes such characters silently: the log would show another URL than the given text.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
 )
-const DescriptionSchema = field.text(0, 200)
-const FlagSchema = v.boolean('must be true or false')
 const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
 const MaxPerSecondSchema = v.nullable(
   v.pipe(
@@ -49,6 +48,15 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
 
 /** The input of calls about an endpoint. */
 const REF = { endpointId: IdSchema }
+
+/** The input of calls that set what an organization decides. */
+const CHOICES = {
+  url: v.exactOptional(UrlSchema),
+  types: v.exactOptional(TypesSchema),
+  description: v.exactOptional(field.text(0, 200)),
+  standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
+  maxPerSecond: v.exactOptional(MaxPerSecondSchema),
+} satisfies Record<keyof EndpointChoices, v.GenericSchema>
 
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
@@ -82,20 +90,13 @@ export function defineEndpointCalls(headerPrefix: string) {
   return {
     readRegister: defineAuditedCall('Cannot register a webhook endpoint', {
       id: v.exactOptional(newIdOf('we')),
+      ...CHOICES,
       url: UrlSchema,
-      types: v.optional(TypesSchema, null),
-      description: v.optional(DescriptionSchema, ''),
-      standardWebhooks: v.optional(FlagSchema, false),
-      maxPerSecond: v.optional(MaxPerSecondSchema, null),
       headers: v.optional(HeadersSchema, {}),
     }),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
-      url: v.exactOptional(UrlSchema),
-      types: v.exactOptional(TypesSchema),
-      description: v.exactOptional(DescriptionSchema),
-      standardWebhooks: v.exactOptional(FlagSchema),
-      maxPerSecond: v.exactOptional(MaxPerSecondSchema),
+      ...CHOICES,
       headers: v.exactOptional(PatchSchema),
     }),
   }

@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { EventType } from '../resources/event-catalogue.ts'
-import type { EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { EndpointChoices, EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { type Acting, audited, type MakeEntry } from './calls.ts'
@@ -11,23 +10,7 @@ import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-he
 import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
 
 /** Changes of a webhook endpoint; absent fields stay. */
-export interface EndpointUpdate extends Acting {
-  /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
-  readonly url?: string | undefined
-  /** The event types to be sent, one at least, each once; null: every type, also types added later. */
-  readonly types?: readonly EventType[] | null | undefined
-  /** At most 200 characters, for people. */
-  readonly description?: string | undefined
-  /**
-   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
-   * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
-   */
-  readonly standardWebhooks?: boolean | undefined
-  /**
-   * Deliveries per second that the endpoint gets at most, of all processes together, from 0.01 to 1,000; null: no limit. For a
-   * receiver whose limit is known: the rate of any other receiver is learned from its rejections. Default of a new endpoint: null.
-   */
-  readonly maxPerSecond?: number | null | undefined
+export interface EndpointUpdate extends Acting, Optional<EndpointChoices> {
   /**
    * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
    * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
@@ -35,6 +18,8 @@ export interface EndpointUpdate extends Acting {
    */
   readonly headers?: HeaderPatch | undefined
 }
+
+type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** The parts with which endpoints are changed. */
 export interface EndpointUpdateTools {

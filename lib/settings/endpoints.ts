@@ -2,7 +2,7 @@ import type { AuditAction } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointState, type WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { type BackfillCalls, createBackfillCalls } from './backfill.ts'
@@ -170,7 +170,7 @@ export function createEndpointSettings(
   return {
     async register(organizationId, newEndpoint) {
       const call = readRegister(organizationId, newEndpoint)
-      const { id = ids('we'), headers, ...chosen } = call.input
+      const { id = ids('we'), headers, ...chosen } = { ...ENDPOINT_DEFAULTS, ...call.input }
       const ref = { organizationId: call.organizationId, endpointId: id }
       checkHeaderBounds(headers, call.action)
       const secret = generateSigningSecret()

@@ -13,6 +13,8 @@ import { followEvents } from './event-feed.ts'
 /** Selects the events to show; an absent field selects all. */
 export interface EventQuery extends PageQuery {
   readonly type?: EventType | undefined
+  /** Only events about this record, such as an invoice. */
+  readonly subjectId?: string | undefined
   /** Published at this moment or later, by the store's clock: a `Date`, or ISO 8601 with a time zone. */
   readonly since?: Date | string | undefined
   /** Published before this moment: as `since`. */
@@ -71,6 +73,7 @@ export interface EventSettings {
 
 const readList = defineCall('Cannot list events', {
   type: v.exactOptional(oneOf(EVENT_TYPES)),
+  subjectId: v.exactOptional(IdSchema),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 200), 50),

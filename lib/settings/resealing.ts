@@ -81,7 +81,7 @@ export function createSecretSettings(
           `${ACTION} because option 'secretKeys' is empty: give a key, made by openssl rand -base64 32`,
         )
       }
-      const part = await endpoints.listSealed(after, limit)
+      const part = await endpoints.listSealed(limit, after)
       const report = { examined: part.length, resealed: 0, unopened: 0, changed: 0 }
       for (const endpoint of part) {
         const { organizationId, endpointId } = endpoint

@@ -109,7 +109,8 @@ function toResult({
   durationMs,
   timings,
   bodyExcerpt,
+  location = null,
 }: WebhookAnswer): Omit<TestResult, 'delivered' | 'eventId' | 'type'> {
   const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = timings ?? {}
-  return { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt }
+  return { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location }
 }

@@ -115,7 +115,8 @@ export function attempt(
     function end(given: WebhookAnswer | string): void {
       if (isEnded) return
       const durationMs = performance.now() - begunAt
-      const answer = typeof given === 'string' ? failed(given, durationMs) : toStorable(given, durationMs)
+      const answer =
+        typeof given === 'string' ? failed(given, durationMs) : toStorable(given, request.url, durationMs)
       isEnded = true
       clearTimeout(timer)
       listeners.delete(interrupt)
@@ -161,9 +162,10 @@ function failed(error: string, durationMs: number): WebhookAnswer {
 /** Equal to the shipped sender's. */
 const EXCERPT_MAX_LENGTH = 4096
 const ERROR_MAX_LENGTH = 100
+const LOCATION_MAX_LENGTH = 500
 
 /** Makes an answer that any store can keep: a sender may be the host's own, and a single answer must not spoil a batch. */
-function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
+function toStorable(answer: WebhookAnswer, url: string, measuredMs: number): WebhookAnswer {
   const status = readStatus(answer.status)
   const error = readText(answer.error, ERROR_MAX_LENGTH) || (status === null ? 'sender_failed' : null)
   const { dnsMs, connectMs, tlsMs, firstByteMs } = answer.timings ?? {}
@@ -173,6 +175,7 @@ function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
     wasMade: answer.wasMade !== false,
     detail: answer.detail ?? null,
     bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
+    location: answer.location == null ? null : readLocation(String(answer.location), url),
     retryAfterMs: readMs(answer.retryAfterMs == null ? null : Math.min(answer.retryAfterMs, MS_MAX)),
     durationMs: readMs(answer.durationMs) ?? measuredMs,
     timings: {
@@ -192,6 +195,29 @@ function readStatus(status: number | null): number | null {
 function readText(text: string | null, maxLength: number): string {
   if (typeof text !== 'string') return ''
   return text.slice(0, maxLength).toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+/**
+ * Returns where a redirect points, for the log: without credentials, query and fragment, which may be secret. A `URL` writes
+ * everything but visible ASCII as percent-encoded bytes.
+ *
+ * @param base the URL that redirects, for a relative `Location`
+ */
+function readLocation(location: string, base: string): string | null {
+  if (location === '') return null
+  if (!URL.canParse(location, base)) {
+    const plain = location
+      .toWellFormed()
+      .replace(/[?#].*$/s, '')
+      .replace(/^.*@/s, '')
+    return plain.replace(/[^!-~]/gu, encodeURIComponent).slice(0, LOCATION_MAX_LENGTH) || null
+  }
+  const url = new URL(location, base)
+  url.username = ''
+  url.password = ''
+  url.search = ''
+  url.hash = ''
+  return url.href.slice(0, LOCATION_MAX_LENGTH)
 }
 
 /** The longest timer of Node. */

@@ -1,5 +1,5 @@
 import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
-import type { EndpointState } from './endpoints.ts'
+import type { EndpointState, EndpointTarget } from './endpoints.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
 // Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
@@ -44,6 +44,9 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
+/** The class of a response: the first digit of the status, or no response. */
+export type ResponseClass = '2xx' | '3xx' | '4xx' | '5xx' | 'none'
+
 /** An attempt of a delivery. */
 export interface DeliveryAttempt {
   /** From 1, through all rounds. */
@@ -65,6 +68,11 @@ export interface DeliveryAttempt {
   readonly error: string | null
   /** The beginning of the answer's body. */
   readonly bodyExcerpt: string
+  /**
+   * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
+   * for every other answer.
+   */
+  readonly location: string | null
 }
 
 /** A delivery with the event's body and all attempts, oldest first. */
@@ -81,6 +89,8 @@ export interface DeliveryDetails extends Delivery {
 export interface DeliveryFilter<Moment = string, Type extends string = string> {
   readonly endpointId?: string | undefined
   readonly eventId?: string | undefined
+  /** Of events about this record, such as an invoice: see `EventRecord.subjectId`. Of its newest 5000 events. */
+  readonly subjectId?: string | undefined
   readonly type?: Type | undefined
   readonly states?: readonly DeliveryState[] | undefined
   /** Created at this moment or later. */
@@ -134,22 +144,11 @@ export interface ClaimRequest {
 }
 
 /** A delivery that this process must attempt now. */
-export interface ClaimedDelivery {
-  readonly organizationId: string
+export interface ClaimedDelivery extends EndpointTarget, EndpointRef {
   readonly id: string
-  readonly endpointId: string
   readonly eventId: string
   readonly type: string
   readonly body: string
-  readonly url: string
-  /** The names of the endpoint's own headers. */
-  readonly headerNames: readonly string[]
-  /** The endpoint's own headers, sealed; null: none. */
-  readonly sealedHeaders: string | null
-  /** As sealed, the current one first; two while a rotation's overlap lasts. */
-  readonly sealedSecrets: readonly string[]
-  /** The endpoint's choice; absent: false. */
-  readonly standardWebhooks?: boolean
   /** The number of this attempt in the round, from 1; already counted. */
   readonly attempt: number
   /** The trace in which the event was written: see `EventRecord.traceparent`; absent: none. Never sent to the subscriber. */
@@ -199,7 +198,9 @@ export interface ClaimRef {
 }
 
 /** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
-export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt'> {
+export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> {
+  /** Absent: null. */
+  readonly location?: string | null
   /** The delivery's next state: `retry` is pending again. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** Why the delivery failed; null for any other outcome. */

@@ -1,5 +1,6 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
+import { type Columns, columnsOf, type NamedColumn } from '../resources/columns.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 
 // --- Types ---
@@ -11,23 +12,56 @@ import type { EventType } from '../resources/event-catalogue.ts'
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
+/** What an organization decides about an endpoint. */
+export interface EndpointChoices {
+  /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
+  readonly url: string
+  /** The event types to be sent, one at least, each once; null: every type, also types added later. */
+  readonly types: readonly EventType[] | null
+  /** At most 200 characters, for people; may be empty. */
+  readonly description: string
+  /**
+   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
+   * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
+   */
+  readonly standardWebhooks: boolean
+  /**
+   * Deliveries per second that the endpoint gets at most, of all processes together, from 0.01 to 1,000; null: no limit. For a
+   * receiver whose limit is known: the rate of any other receiver is learned from its rejections. Default of a new endpoint: null.
+   */
+  readonly maxPerSecond: number | null
+}
+
+/**
+ * The columns of {@link EndpointChoices}, in the order of an audit entry's `details.fields`: what is stored, changed, compared and shown
+ * follows, with the privileges.
+ */
+export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({
+  columns: {
+    url: {},
+    types: { type: 'text[]' },
+    description: {},
+    standardWebhooks: { type: 'boolean' },
+    maxPerSecond: { type: 'float8' },
+  } satisfies Columns<EndpointChoices>,
+})
+
+/** The choices of a new endpoint, unless the organization chooses otherwise. */
+export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = {
+  types: null,
+  description: '',
+  standardWebhooks: false,
+  maxPerSecond: null,
+}
+
 /**
  * A webhook endpoint as an administrator sees the endpoint: without the signing secret and the values of the headers.
  */
-export interface WebhookEndpoint {
+export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>`. */
   readonly id: string
-  readonly url: string
-  /** The administrator's name for the endpoint; may be empty. */
-  readonly description: string
-  /** The event types to be sent; null: every type, also types added later. */
-  readonly types: readonly EventType[] | null
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
-  /** True: the headers of Standard Webhooks are sent beside the headers of the service. */
-  readonly standardWebhooks: boolean
-  /** Deliveries per second that the endpoint gets at most, of all processes together; null: no such limit. */
-  readonly maxPerSecond: number | null
   readonly state: EndpointState
   /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
   readonly disabledReason: string | null
@@ -45,23 +79,23 @@ export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description'
 
 /** A new endpoint in the form that a store keeps. */
 export interface EndpointRecord
-  extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
-  /** As in {@link WebhookEndpoint}; absent: false. */
-  readonly standardWebhooks?: boolean
-  /** As in {@link WebhookEndpoint}; absent: null. */
-  readonly maxPerSecond?: number | null
+  extends EndpointChoices,
+    Pick<WebhookEndpoint, 'id' | 'headerNames' | 'createdAt'> {
   /** The headers with the values, sealed; null without headers. */
   readonly sealedHeaders: string | null
   /** The signing secret, sealed: a store never holds the open secret. */
   readonly sealedSecret: string
 }
 
-/** The facts for sending to an endpoint at once. */
+/** What an attempt needs of an endpoint. */
 export interface EndpointTarget
-  extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'>,
-    Pick<WebhookEndpoint, 'standardWebhooks'> {
+  extends Pick<EndpointRecord, 'url' | 'headerNames' | 'sealedHeaders' | 'standardWebhooks'> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
+}
+
+/** The facts for sending to an endpoint at once. */
+export interface TestTarget extends EndpointTarget, Pick<EndpointRecord, 'types'> {
   /** The store's clock, in milliseconds since 1970. */
   readonly storeTime: number
 }
@@ -73,10 +107,7 @@ export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'seal
 }
 
 /** The fields of an endpoint that can be changed; absent fields stay. */
-export interface EndpointChanges
-  extends Partial<
-    Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'standardWebhooks' | 'maxPerSecond'>
-  > {
+export interface EndpointChanges extends Partial<EndpointChoices> {
   readonly headers?: HeaderChange
 }
 
@@ -194,7 +225,7 @@ export interface EndpointStore {
   ): Promise<readonly RemovedEndpoint[]>
 
   /** Reads the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
-  getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>
+  getTarget(organizationId: string, endpointId: string): Promise<TestTarget | null>
 
   /**
    * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
@@ -238,8 +269,8 @@ export interface EndpointStore {
    * @param after the last endpoint of the previous part; null: from the first
    */
   listSealed(
-    after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
     limit: number,
+    after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
   ): Promise<readonly SealedEndpoint[]>
 
   /**

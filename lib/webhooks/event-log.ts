@@ -22,6 +22,8 @@ export interface LoggedEventBody extends LoggedEvent {
 /** Selects events; an absent property selects all. */
 export interface EventFilter {
   readonly type?: string
+  /** Only events about this record: see `EventRecord.subjectId`. */
+  readonly subjectId?: string
   /** Published at this moment or later, ISO 8601. */
   readonly since?: string
   /** Published before this moment, ISO 8601. */

@@ -25,6 +25,8 @@ export interface WebhookAnswer {
   readonly detail?: string | null
   /** At most the first 4 KiB of the answer's body, for the delivery log. */
   readonly bodyExcerpt: string
+  /** The `Location` of a redirect, as it was sent; null or absent without the header. The log keeps a part of it. */
+  readonly location?: string | null
   /** Milliseconds to wait by the answer's `Retry-After`; null or absent without the header. */
   readonly retryAfterMs?: number | null
   /** The whole attempt in milliseconds, from the name lookup to the last byte read. */

@@ -23,10 +23,12 @@ export interface EventRecord {
    * events leave the value out, because the trace is the operator's and not the organization's.
    */
   readonly traceparent?: string
+  /** The id of the record that the event is about, by which events and deliveries are found; absent: none. Not read back either. */
+  readonly subjectId?: string
 }
 
 /** The schemas of `data` that a resource declares, by event type. */
-export type EventSchemas = Readonly<Record<string, v.GenericSchema>>
+export type EventSchemas = Readonly<Record<string, v.GenericSchema & { readonly subject: string }>>
 
 /** The texts about an event type in the OpenAPI document. */
 export type EventText = {
@@ -40,17 +42,19 @@ export type EventText = {
  * Declares an event type: the texts of the OpenAPI document, and the schema of the data.
  *
  * @param entries the fields of `data`
+ * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`. Default: the first
  */
 export function eventType<Entries extends v.ObjectEntries>(
   summary: string,
   description: string,
   entries: Entries,
+  subject: keyof Entries & string = Object.keys(entries)[0] ?? '',
 ): EventSchema<Entries> {
-  return v.pipe(v.object(entries), v.metadata({ summary, description }))
+  return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
 /** The schema of an event's data, with the event's texts as metadata. */
-export type EventSchema<Entries extends v.ObjectEntries> = v.SchemaWithPipe<
+export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
     v.MetadataAction<v.InferOutput<v.ObjectSchema<Entries, undefined>>, EventText>,
@@ -68,33 +72,47 @@ export function eventText(schema: v.GenericSchema): EventText {
  * at run time, see `checkEvent`.
  */
 export function buildEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
-  _owner: Schemas,
+  owner: Schemas,
   type: Type,
   data: v.InferOutput<Schemas[Type]>,
   context: WriteContext,
 ): EventRecord {
-  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent)
+  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent, owner[type]?.subject)
 }
 
 /** Builds an event with placeholders. The store renders the placeholders. */
 export function buildEventTemplate<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
-  _owner: Schemas,
+  owner: Schemas,
   type: Type,
   data: Template<v.InferOutput<Schemas[Type]>>,
   context: WriteContext,
 ): EventRecord {
-  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent)
+  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent, owner[type]?.subject)
 }
 
-/** Puts checked data into an event envelope. The trace stands beside the envelope, and subscribers never see the trace. */
+/** An id that any store can keep and find: 1 to 64 characters. A placeholder is none, because it begins with NUL. */
+const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
+
+/**
+ * Puts checked data into an event envelope. The trace and the record's id stand beside the envelope, and subscribers never see the trace.
+ *
+ * @param subject the field of the data with the id of the record that the event is about; absent: none
+ */
 export function toEventRecord(
   id: string,
   type: string,
   data: unknown,
   now: number,
   traceparent?: string,
+  subject?: string,
 ): EventRecord {
   const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
-  const event = { id, type, body: JSON.stringify(envelope) }
-  return traceparent === undefined ? event : { ...event, traceparent }
+  const subjectId = subject && Reflect.get(Object(data), subject)
+  return {
+    id,
+    type,
+    body: JSON.stringify(envelope),
+    ...(traceparent !== undefined && { traceparent }),
+    ...(typeof subjectId === 'string' && SUBJECT_ID.test(subjectId) && { subjectId }),
+  }
 }

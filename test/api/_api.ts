@@ -15,10 +15,16 @@ import {
   SCOPES,
   type Scope,
 } from '../../lib/index.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import {
+  createPostgresStore,
+  createShardedStore,
+  type PostgresStore,
+  type ShardedStore,
+} from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
+import { shardNameOf } from '../store/_shards.ts'
 
 // The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
 
@@ -32,18 +38,26 @@ export interface Platform {
   readonly databaseUrl: string
   /** Looks at the tables behind the store's back. */
   readonly sql: postgres.Sql
-  readonly store: PostgresStore
+  readonly store: OpenStore
+  /** The store for delivery loops. */
+  readonly loopStore: BusinessApiStore
   readonly api: BusinessApi
   /** The failures that `api` has reported to `onError`. */
   readonly failures: Failure[]
   /** Makes another API, by default on the same store. */
   apiWith(options: BusinessApiOptions, store?: BusinessApiStore): BusinessApi
   /** Makes another store on the same database, as in another process. */
-  anotherStore(): PostgresStore
+  anotherStore(): OpenStore
   /** A new organization with a key that carries every scope. */
   organization(): Promise<Organization>
   close(): Promise<void>
 }
+
+/** A store with connections to close. */
+type OpenStore = BusinessApiStore & Pick<PostgresStore, 'close'>
+
+/** Runs the API on three shards, of which the first has every organization that the tests look at. Set by on-shards.slow.ts. */
+const IS_ON_SHARDS = process.env.API_ON_SHARDS === '1'
 
 export interface Failure {
   readonly error: unknown
@@ -72,23 +86,31 @@ let organizations = 0
 export async function startPlatform(): Promise<Platform> {
   const database = await createTestDatabase()
   const sql = database.sql({ max: 4 })
-  const stores = [createPostgresStore(database.url)] as [PostgresStore, ...PostgresStore[]]
+  const others = IS_ON_SHARDS ? [await createTestDatabase(), await createTestDatabase()] : []
+  const open = (): OpenStore => {
+    const own = createPostgresStore(database.url)
+    const [b, c] = others.map(({ url }) => createPostgresStore(url))
+    return b && c ? createShardedStore({ shards: { a: own, b, c } }) : own
+  }
+  const stores = [open()] as [OpenStore, ...OpenStore[]]
   const [store] = stores
   const failures: Failure[] = []
   return {
     databaseUrl: database.url,
     sql,
     store,
+    loopStore: 'shards' in store ? ((store as ShardedStore).shards[0]?.store ?? store) : store,
     failures,
     api: createBusinessApi(store, { logger: false, onError: record(failures) }),
     apiWith: (options, other = store) => createBusinessApi(other, { logger: false, ...options }),
     anotherStore() {
-      const another = createPostgresStore(database.url)
+      const another = open()
       stores.push(another)
       return another
     },
     async organization() {
-      organizations++
+      do organizations++
+      while (IS_ON_SHARDS && shardNameOf(`org_${organizations}`) !== 'a')
       const id = `org_${organizations}`
       const createKey: Organization['createKey'] = (options) => insertKey(store, id, options)
       const { id: keyId, key } = await createKey()
@@ -96,7 +118,7 @@ export async function startPlatform(): Promise<Platform> {
     },
     async close() {
       await Promise.all(stores.map((each) => each.close()))
-      await database.drop()
+      await Promise.all([database, ...others].map((each) => each.drop()))
     },
   }
 }

@@ -31,9 +31,9 @@ async function seedBusiness(organizationId: string): Promise<string> {
 
 async function seedLeads(organizationId: string, leads: Omit<Lead, 'id'>[]): Promise<string[]> {
   const businessId = await seedBusiness(organizationId)
-  const records = leads.map((lead) => ({ lead: { id: ids('lead'), ...lead }, businessId }))
+  const records = leads.map((lead) => ({ id: ids('lead'), ...lead, businessId }))
   await Promise.all(records.map((each) => platform.store.leads.create(plainCreation(organizationId, each))))
-  return records.map(({ lead }) => lead.id)
+  return records.map(({ id }) => id)
 }
 
 const LEAD: Omit<Lead, 'id'> = {

@@ -54,7 +54,7 @@ async function createAndDeliver(
   const channel = tracingChannel<object, object>('business-api:attempt')
   channel.start.subscribe(onAttempt)
   try {
-    await createDeliveryLoop(platform.store, sender, { allowPlaintextSecrets: true }).runOnce()
+    await createDeliveryLoop(platform.loopStore, sender, { allowPlaintextSecrets: true }).runOnce()
   } finally {
     channel.start.unsubscribe(onAttempt)
   }

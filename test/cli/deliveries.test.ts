@@ -64,7 +64,12 @@ describe('deliveries', () => {
     assert.equal(await count(), 3)
     assert.equal(await count('--state', 'skipped'), 2)
     assert.equal(await count('--state', 'skipped,pending', '--endpoint', endpointId), 3)
-    assert.equal(await count('--type', 'invoice.paid', '--since', '1h'), 1)
+    assert.equal(await count('--response', '5xx'), 0)
+    await sql`select business_api.publish_event(${org}, 'invoice.paid', '{"invoiceId": "inv_7", "number": "7"}')`
+    assert.equal(await count('--subject', 'inv_7', '--until', '2099-01-01'), 1)
+    const events = await run('events', 'list', '--organization', org, '--subject', 'inv_7', '--json')
+    assert.equal(jsonOf(events).data.length, 1)
+    assert.equal(await count('--type', 'invoice.paid', '--since', '1h'), 2)
     assert.equal(await count('--until', '1h'), 0)
     assert.equal(await count('--endpoint', 'we_other'), 0)
     const list = ['deliveries', 'list', '--organization', org]
@@ -85,16 +90,18 @@ describe('deliveries', () => {
     assert.match(textOf(await run(...show)), /No attempts yet\./)
     await sql`
       insert into business_api.delivery_attempts
-      values (${org}, ${id}, 1, now(), 1234.5, 1, 2, 3, 4, 503, null, ${'busy \x1b[2J\nline'}),
-             (${org}, ${id}, 2, now(), 10000, null, null, null, null, null, 'timeout', '')`
+      values (${org}, ${id}, 1, now(), 1234.5, 1, 2, 3, 4, 503, null, ${'busy \x1b[2J\nline'}, null),
+             (${org}, ${id}, 2, now(), 10000, null, null, null, null, null, 'timeout', '', null),
+             (${org}, ${id}, 3, now(), 1, null, null, null, null, 301, null, '', 'https://new.example.com/')`
     const details = jsonOf(await run(...show, '--json'))
-    assert.deepEqual([details.id, details.attemptLog.length, details.attemptLog[0].status], [id, 2, 503])
+    assert.deepEqual([details.id, details.attemptLog.length, details.attemptLog[0].status], [id, 3, 503])
     const text = textOf(await run(...show))
     assert.match(text, new RegExp(`^Delivery +${id}\nEvent +${eventId} \\(project.completed\\)$`, 'm'))
     assert.match(text, /^State +skipped \(endpoint_disabled\)$/m)
     assert.match(text, /^# +STARTED +TOOK +ANSWER +DNS +CONNECT +TLS +FIRST BYTE +BODY$/m)
     assert.match(text, /^1 .* 1\.2 s +503 +1 ms +2 ms +3 ms +4 ms +busy \\u\{1b\}\[2J line$/m)
     assert.match(text, /^2 .* 10\.0 s +timeout +- +- +- +- +-$/m)
+    assert.match(text, /^3 .* 1 ms +301 to https:\/\/new\.example\.com\/ /m)
     assert.ok(text.endsWith(`\n${details.body}\n`))
   })
 

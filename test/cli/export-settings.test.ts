@@ -254,6 +254,7 @@ describe('on the command line', () => {
       'event_days',
       'event_limits',
       'purge_progress',
+      'shard_places',
     ]
     const tables = await sql<{ name: string }[]>`
       select relname as name from pg_attribute join pg_class on pg_class.oid = attrelid

@@ -128,6 +128,7 @@ function testLog(harness: StoreHarness): void {
       error: 'timeout',
       bodyExcerpt: '',
     },
+    'a redirect': { status: 301, location: 'https://new.example.com/hooks' },
     'an answer of 4 KiB': { bodyExcerpt: `${'é'.repeat(2047)}"\\`, status: 599 },
   }
   for (const [what, changes] of Object.entries(attempts)) {
@@ -139,11 +140,21 @@ function testLog(harness: StoreHarness): void {
       const result = failure(delivery, { ...changes, startedAgoMs: 15_000 })
       await writeResults(tenant, [result])
       const { storeTime } = await claim(tenant)
-      const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = result
+      const {
+        durationMs,
+        dnsMs,
+        connectMs,
+        tlsMs,
+        firstByteMs,
+        status,
+        error,
+        bodyExcerpt,
+        location = null,
+      } = result
       const [{ startedAt, ...entry } = { startedAt: '' }, ...others] = (await onlyDelivery(tenant)).attemptLog
       assertAgo(startedAt, storeTime, 15_000)
       const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
-      assert.deepEqual(entry, { number: 1, ...timings, status, error, bodyExcerpt })
+      assert.deepEqual(entry, { number: 1, ...timings, status, error, bodyExcerpt, location })
       assert.deepEqual(others, [])
     })
   }

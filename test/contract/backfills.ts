@@ -160,7 +160,9 @@ function testEvents(harness: StoreHarness): void {
     const [delivery] = deliveries
     assert.deepEqual([delivery?.endpointId, delivery?.state, delivery?.attempts], [endpointId, 'pending', 0])
     const { body } = await getDelivery(tenant, delivery?.id ?? '')
-    assert.equal(JSON.parse(body).data.lead.stage, 'qualified')
+    const { leadId: subjectId, lead: shown } = JSON.parse(body).data
+    assert.equal(shown.stage, 'qualified')
+    assert.equal((await deliveriesOf(tenant, { subjectId, endpointId })).length, 1)
   })
 
   harness.test('backfill() goes from part to part, and tells where the next one begins', async (t) => {

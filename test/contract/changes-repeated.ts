@@ -148,7 +148,7 @@ async function createLeadOfBusiness({ store, id: organizationId }: Tenant): Prom
   await store.businesses.create({ ...plain, record: business })
   const lead = { ...verbs.lead.item(), stage: 'open' }
   await Reflect.apply(store.leads.create, undefined, [
-    { ...plain, record: { lead, businessId: business.id } },
+    { ...plain, record: { ...lead, businessId: business.id } },
   ])
   return lead
 }

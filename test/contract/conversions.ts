@@ -33,7 +33,7 @@ async function createBusiness({ store, id: organizationId }: Tenant): Promise<vo
 async function createLead(tenant: Tenant, stage = 'open'): Promise<Lead> {
   const lead = verbs.lead.item(stage) as Lead
   const { store, id: organizationId } = tenant
-  const made = { lead, businessId: BUSINESS.id }
+  const made = { ...lead, businessId: BUSINESS.id }
   const plain = { organizationId, events: [], idempotency: null }
   assert.deepEqual(await store.leads.create({ ...plain, record: made }), { outcome: 'created' })
   return lead

@@ -163,6 +163,65 @@ function testFilters(harness: StoreHarness): void {
     },
   )
 
+  harness.test(
+    'deliveries.list() finds the deliveries of a record, in every state and page by page',
+    async (t) => {
+      const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+      for (const { insertEndpoint } of [tenant, tenant, other]) await insertEndpoint()
+      const subjectId = 'inv_é 🏺"'
+      const about: string[] = []
+      for (const type of ['client.created', 'invoice.paid', 'lead.created']) {
+        about.push((await tenant.publish({ subjectId, type })).id)
+        await tenant.publish({ subjectId: `${subjectId}2`, type })
+        await tenant.publish({ type })
+        await other.publish({ subjectId, type })
+      }
+      const { deliveries: claimed } = await claim(tenant, { limit: 5 })
+      await writeResults(
+        tenant,
+        claimed.slice(1).map((delivery) => success(delivery)),
+      )
+      const all = await deliveriesOf(tenant)
+      const list = tenant.store.deliveries.list
+      for (const filter of [
+        {},
+        { type: 'invoice.paid' },
+        { states: ['pending'] },
+        { endpointId: all[0]?.endpointId },
+      ] as const) {
+        const expected = all.filter(
+          ({ eventId, type, state, endpointId }) =>
+            about.includes(eventId) &&
+            (!('type' in filter) || type === filter.type) &&
+            (!('states' in filter) || state === 'pending') &&
+            (!('endpointId' in filter) || endpointId === filter.endpointId),
+        )
+        assert.ok(expected.length > 1, 'too few deliveries match')
+        assert.deepEqual(await deliveriesOf(tenant, { ...filter, subjectId }), expected)
+        assert.equal(
+          await tenant.store.deliveries.count(tenant.id, { ...filter, subjectId }, 100),
+          expected.length,
+        )
+        const paged: Delivery[] = []
+        let page: readonly Delivery[]
+        do {
+          page = await list(tenant.id, { ...filter, subjectId }, 1, paged.at(-1)?.id ?? null)
+          paged.push(...page)
+        } while (page.length > 0)
+        assert.deepEqual(paged, expected)
+      }
+      const [newest] = about.toReversed()
+      const ofOne = all.filter(({ eventId }) => eventId === newest)
+      assert.deepEqual(await deliveriesOf(tenant, { subjectId, eventId: newest }), ofOne)
+      const since = ofOne[0]?.createdAt ?? ''
+      assert.deepEqual(
+        await deliveriesOf(tenant, { subjectId, since }),
+        all.filter(({ eventId, createdAt }) => about.includes(eventId) && createdAt >= since),
+      )
+      assert.deepEqual(await deliveriesOf(tenant, { subjectId: 'inv_' }), [])
+    },
+  )
+
   harness.test('deliveries.count() ends at the greatest number wanted', async (t) => {
     const tenant = await createPublisher(harness, t)
     assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 0)

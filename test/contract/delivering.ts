@@ -199,17 +199,9 @@ export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoi
 }
 
 /** A new endpoint as `endpoints.list` shows the endpoint. */
-export function shown({
-  sealedSecret: _,
-  sealedHeaders: __,
-  standardWebhooks = false,
-  maxPerSecond = null,
-  ...record
-}: EndpointRecord): WebhookEndpoint {
+export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,
-    standardWebhooks,
-    maxPerSecond,
     state: 'enabled',
     disabledReason: null,
     failingSince: null,

@@ -79,6 +79,32 @@ function testLists(harness: StoreHarness): void {
     assert.deepEqual(idsOf(later.events), [`z-${tenant.id}`])
   })
 
+  harness.test('list() finds the events of a record, page by page, alone and with a type', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const about: EventRecord[] = []
+    for (const type of ['invoice.issued', 'payment.received', 'payment.received', 'invoice.paid']) {
+      about.unshift(await tenant.publish({ type, subjectId: 'inv_1' }))
+      await tenant.publish({ type, subjectId: 'inv_2' })
+      await tenant.publish({ type })
+      await goOn(tenant)
+    }
+    const { list, read } = tenant.store.eventLog
+    for (const type of [undefined, 'payment.received']) {
+      const filter = { subjectId: 'inv_1', ...(type && { type }) }
+      const found: string[] = []
+      let before: string | null = null
+      do {
+        const page: Awaited<ReturnType<typeof list>> = await list(tenant.id, filter, 1, before)
+        found.push(...idsOf(page.events))
+        before = page.next
+      } while (before !== null)
+      assert.deepEqual(found, idsOf(about.filter((event) => type === undefined || event.type === type)))
+    }
+    assert.deepEqual(await list(tenant.id, { subjectId: 'inv_3' }, 10, null), { events: [], next: null })
+    const { id = '', type, body } = about[0] ?? {}
+    assert.deepEqual(await read(tenant.id, [id]), [{ id, type, body }])
+  })
+
   harness.test('list() gives the events of one write in reverse order', async (t) => {
     const tenant = await createPublisher(harness, t)
     const written = events(3)

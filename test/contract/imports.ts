@@ -32,7 +32,7 @@ function proposal(changes: Partial<RecordOf<'proposal'>> = {}): ImportedRecord {
   const id = ids('prop')
   const price = { total: 4800.5, monthlyTotal: 0, currency: 'TND', minorUnits: 3 }
   const signature = { signedBy: 'Amel', signedAt: MOMENT }
-  const plain = { id, number: id, title: 'Website', status: 'accepted', version: 3, ...price, signature }
+  const plain = { id, number: id, title: 'Website', status: 'accepted', version: 3, ...price, ...signature }
   return { kind: 'proposal', record: { ...plain, place: null, ...changes } }
 }
 
@@ -113,14 +113,14 @@ function testWrites(harness: StoreHarness): void {
     const records = oneOfEach()
     assert.deepEqual(await write(tenant, records), imported(...records.map(() => 'added' as const)))
     const { businessId: _, ...ownClient } = find(records, 'client')
-    const { minorUnits: _m, place: _p, ...ownProposal } = find(records, 'proposal')
+    const { minorUnits: _m, place: _p, signedBy, signedAt, ...ownProposal } = find(records, 'proposal')
     const { minorUnits: _n, place: _q, ...ownInvoice } = find(records, 'invoice')
     const ownBusiness = find(records, 'business')
     assert.deepEqual(await shown(tenant), {
       businesses: [ownBusiness],
       clients: [{ ...ownClient, business: ownBusiness }],
       leads: [find(records, 'lead')],
-      proposals: [ownProposal],
+      proposals: [{ ...ownProposal, signature: { signedBy, signedAt } }],
       invoices: [ownInvoice],
       projects: [find(records, 'project')],
     })
@@ -181,7 +181,7 @@ function testStates(harness: StoreHarness): void {
         [lead(businessId, { id: 'lead_1' }), lead(other.record.id, { id: 'lead_1' })],
         [
           proposal({ id: 'prop_1', number: 'P' }),
-          proposal({ id: 'prop_1', number: 'P', signature: { signedBy: 'Amel', signedAt: later } }),
+          proposal({ id: 'prop_1', number: 'P', signedBy: 'Amel', signedAt: later }),
         ],
         [project({ id: 'proj_1' }), project({ id: 'proj_1', value: 10.501 })],
         [invoice(money), invoice({ ...money, dueDate: later })],

@@ -4,7 +4,7 @@ import type { IdKind } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
-import type { Lead, LeadRecord } from '../../lib/resources/leads.ts'
+import type { Lead, LeadRow } from '../../lib/resources/leads.ts'
 import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
 import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
@@ -211,12 +211,12 @@ export const kinds = {
     examples: clientExamples,
     plain: (client, id) => ({ ...client, id, business: { ...client.business, id: ids('biz') } }),
   }),
-  leads: kind<Lead, LeadRecord>({
+  leads: kind<Lead, LeadRow>({
     name: 'leads',
     scope: 'leads:read',
     idKind: 'lead',
     slice: ({ leads }) => leads,
-    toRecord: async (lead, tenant) => ({ lead, businessId: await tenant.insertBusiness() }),
+    toRecord: async (lead, tenant) => ({ ...lead, businessId: await tenant.insertBusiness() }),
     examples: leadExamples,
     plain: (lead, id) => ({ ...lead, id }),
   }),

@@ -61,6 +61,7 @@ function testEnds(harness: StoreHarness): void {
         status: null,
         error: 'interrupted',
         bodyExcerpt: '',
+        location: null,
       })
       assert.deepEqual(others, [])
       assert.match(startedAt, TIMESTAMP)

@@ -127,7 +127,12 @@ async function createPerson(tenant: Tenant): Promise<Person> {
   assert.equal(deliveries.length, 3)
   await writeResults(
     tenant,
-    deliveries.map((delivery) => failure(delivery, { bodyExcerpt: `no ${NAMES.name}` })),
+    deliveries.map((delivery) =>
+      failure(delivery, {
+        bodyExcerpt: `no ${NAMES.name}`,
+        location: `https://new.example.com/${NAMES.name}`,
+      }),
+    ),
   )
   const proposal = await createSigned(tenant)
   return { client: record, creation, proposalIds: [proposal] }

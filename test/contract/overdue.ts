@@ -73,6 +73,10 @@ function testMarking(harness: StoreHarness): void {
       for (const invoice of others) assert.deepEqual(await invoiceOf(tenant, invoice.id), invoice)
       assert.deepEqual(await mark(tenant), [], 'each once')
       assert.equal((await tenant.events()).length, 2)
+      for (const { id: subjectId } of due) {
+        const { events } = await tenant.store.eventLog.list(tenant.id, { subjectId }, 10, null)
+        assert.equal(events.length, 1)
+      }
     },
   )
 

@@ -36,7 +36,7 @@ function testBusinessIds(harness: StoreHarness): void {
         ['new', business],
       ] as const) {
         const lead = { ...(verbs.lead.item(stage) as Lead) }
-        const record = { lead, businessId }
+        const record = { ...lead, businessId }
         await tenant.store.leads.create({ organizationId: tenant.id, record, events: [], idempotency: null })
         created.unshift({ lead, businessId })
       }

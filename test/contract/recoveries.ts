@@ -280,6 +280,24 @@ function testFilters(harness: StoreHarness): void {
     assert.deepEqual(states.toSorted(), ['delivered', 'delivered', 'failed', 'pending'])
   })
 
+  harness.test('recover() and countRecoverable() take the deliveries of a record', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    for (const subjectId of ['inv_1', 'inv_2', 'inv_1']) await tenant.publish({ subjectId })
+    await tenant.publish()
+    const { deliveries } = await claim(tenant)
+    await writeResults(
+      tenant,
+      deliveries.map((delivery) => lastFailure(delivery)),
+    )
+    const filter = { subjectId: 'inv_1', states: ['failed'] } as const
+    const expected = (await deliveriesOf(tenant, filter)).map(({ id }) => id)
+    assert.equal(await tenant.store.deliveries.countRecoverable(tenant.id, filter, 100), 2)
+    assert.deepEqual(await recoverAll(tenant, { ...filter, subjectId: 'inv_3' }), [])
+    assert.deepEqual((await recoverAll(tenant, filter)).toSorted(), expected.toSorted())
+    assert.equal((await deliveriesOf(tenant, { states: ['failed'] })).length, 2)
+  })
+
   harness.test(
     'countRecoverable() counts what recover() takes, and nothing of removed endpoints',
     async (t) => {

@@ -19,7 +19,7 @@ async function listOf(tenant: Tenant, limit = 1000): Promise<SealedEndpoint[]> {
   const found: SealedEndpoint[] = []
   let after = { organizationId: tenant.id, endpointId: '' }
   for (;;) {
-    const part = await tenant.store.endpoints.listSealed(after, limit)
+    const part = await tenant.store.endpoints.listSealed(limit, after)
     assert.ok(part.length <= limit, `a part of ${part.length}`)
     const ours = part.filter(({ organizationId }) => organizationId === tenant.id)
     found.push(...ours)
@@ -76,7 +76,7 @@ function testListed(harness: StoreHarness): void {
         of(three),
       ].sort((left, right) => (left.endpointId < right.endpointId ? -1 : 1))
       assert.ok(
-        (await store.endpoints.listSealed(null, 1000)).some(({ endpointId }) => endpointId === one.id),
+        (await store.endpoints.listSealed(1000, null)).some(({ endpointId }) => endpointId === one.id),
         'the endpoint is not listed',
       )
       for (const limit of [1, 2, 1000]) assert.deepEqual(await listOf(tenant, limit), expected)

@@ -9,7 +9,7 @@ import {
 import { SCOPES } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointRecord } from '../../lib/webhooks/endpoints.ts'
 import type { KeyReservation } from '../../lib/writes/creation.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
@@ -153,8 +153,7 @@ export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointReco
   return {
     id,
     url: `https://subscriber.example/${id}`,
-    description: '',
-    types: null,
+    ...ENDPOINT_DEFAULTS,
     headerNames: [],
     sealedHeaders: null,
     createdAt: toTimestamp(Date.now()),

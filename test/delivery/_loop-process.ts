@@ -3,6 +3,7 @@
 
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 
 const before = new Set(process.eventNames())
@@ -19,8 +20,7 @@ await store.endpoints.insert({
   endpoint: {
     id: 'we_1',
     url: 'https://subscriber.test/',
-    description: '',
-    types: null,
+    ...ENDPOINT_DEFAULTS,
     headerNames: [],
     sealedHeaders: null,
     createdAt: new Date().toISOString(),

@@ -9,7 +9,7 @@ import type { DeliveryLoopOptions } from '../../lib/delivery/loop-options.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { DeliveryDetails, DeliveryState, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
-import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointRecord } from '../../lib/webhooks/endpoints.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
@@ -182,8 +182,7 @@ export async function addEndpoint(
   const endpoint: EndpointRecord = {
     id: ids('we'),
     url: 'https://subscriber.test/hook',
-    description: '',
-    types: null,
+    ...ENDPOINT_DEFAULTS,
     headerNames: [],
     sealedHeaders: null,
     createdAt: toTimestamp(Date.now()),

@@ -3,9 +3,19 @@ import type { ClaimPlan } from '../../lib/delivery/claim-plan.ts'
 import type { Claimed } from '../../lib/delivery/queue.ts'
 import type { EndpointQueues } from '../../lib/delivery/queues.ts'
 import type { Verdict } from '../../lib/delivery/verdict.ts'
+import { ENDPOINT_DEFAULTS, type EndpointTarget } from '../../lib/webhooks/endpoints.ts'
 
 export const SLOW_MS = 2000
 export const QUICK_MS = 5
+
+/** What an attempt needs of an endpoint. */
+export const TARGET: EndpointTarget = {
+  ...ENDPOINT_DEFAULTS,
+  url: 'https://subscriber.test/',
+  headerNames: [],
+  sealedHeaders: null,
+  sealedSecrets: ['plain.whsec_test'],
+}
 
 export let deliveries = 0
 
@@ -18,10 +28,7 @@ export function newDelivery(endpointId: string, organizationId = 'org_1'): Claim
     eventId: `evt_${deliveries}`,
     type: 'project.completed',
     body: '{}',
-    url: 'https://subscriber.test/',
-    headerNames: [],
-    sealedHeaders: null,
-    sealedSecrets: ['plain.whsec_test'],
+    ...TARGET,
     attempt: 1,
     token: 'token',
     leaseEndsAt: Number.POSITIVE_INFINITY,

@@ -304,6 +304,7 @@ describeOnStores('The attempt log', (under) => {
       status: 503,
       error: null,
       bodyExcerpt: 'busy: \u00e9 🏺\n\t"quoted"',
+      location: null,
     })
     assert.match(startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     assert.ok(Date.parse(startedAt) >= before - 1000 && Date.parse(startedAt) <= Date.now() + 1000)
@@ -322,8 +323,29 @@ describeOnStores('The attempt log', (under) => {
       status: null,
       error: 'connection_refused',
       bodyExcerpt: '',
+      location: null,
     })
   })
+
+  const redirects: Readonly<Record<string, string | null>> = {
+    'https://new.example.com/hooks/7': 'https://new.example.com/hooks/7',
+    'https://user:pass@new.example.com/login?token=secret#part': 'https://new.example.com/login',
+    'https:\\\\user:pass@new.example.com\\a': 'https://new.example.com/a',
+    '//new.example.com/hooks?a=b': 'https://new.example.com/hooks',
+    '/elsewhere?token=secret': 'https://subscriber.test/elsewhere',
+    'elsewhere/': 'https://subscriber.test/elsewhere/',
+    '?token=secret': 'https://subscriber.test/hook',
+    'http://[bad/a?token=secret': 'http://[bad/a',
+    'http://user:pass@[bad/\u202e\u001b': '[bad/%E2%80%AE%1B',
+    'https://new.example.com/\u001b[31m\u202e\ud800': 'https://new.example.com/%1B[31m%E2%80%AE%EF%BF%BD',
+    [`/${'a'.repeat(600)}`]: `https://subscriber.test/${'a'.repeat(476)}`,
+    '': null,
+  }
+  for (const [location, shown] of Object.entries(redirects)) {
+    test(`says where a redirect points, without secrets: ${location.slice(0, 60)}`, async () => {
+      assert.equal((await logOf(() => ({ status: 302, location }))).location, shown)
+    })
+  }
 
   test('keeps an excerpt that no store could keep unchanged', async () => {
     const { bodyExcerpt } = await logOf(() => ({ bodyExcerpt: 'a\0b\ud800c\udc00d\\u0000' }))

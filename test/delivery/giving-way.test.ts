@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { createEndpointQueues, type EndpointQueues } from '../../lib/delivery/queues.ts'
+import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 import { addTo, capacityOf, limitOf, newDelivery, plan, QUICK_MS, runOne, takeAll } from './_queues.ts'
 
 // What an endpoint with a backlog leaves to others, and what an endpoint that rejects leaves to the store. By a clock of the tests.
@@ -23,7 +24,7 @@ function endAll(queues: EndpointQueues): void {
 
 describe('a backlog', () => {
   test('is not throttled for its own endpoint, also after a claim that brought less than it asked for', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     claim(queues, { we_busy: 4 })
     assert.equal(queues.throttle(200), false)
     endAll(queues)
@@ -36,7 +37,7 @@ describe('a backlog', () => {
   })
 
   test('gives way for a second after the last delivery of another endpoint, and not longer', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     claim(queues, { we_busy: 4, we_calm: 1 })
     assert.equal(queues.throttle(200), true)
     assert.equal(capacityOf(queues, 'we_busy'), 0)
@@ -54,7 +55,7 @@ describe('a backlog', () => {
 
 describe('an endpoint that was idle for a second', () => {
   test('begins with the start limit again, and an endpoint in use does not', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     for (let success = 0; success < 8; success++) runOne(queues, 'we_1', 'more')
     now += 999
     assert.equal(limitOf(queues, 'we_1'), 12)
@@ -65,7 +66,7 @@ describe('an endpoint that was idle for a second', () => {
 
 describe('an endpoint that rejects a delivery', () => {
   test('gives back what waits, and gets nothing until the store knows', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 7, 'we_1')
     const [first] = takeAll(queues)
     assert.ok(first)
@@ -83,7 +84,7 @@ describe('an endpoint that rejects a delivery', () => {
   })
 
   test('is not held for ever if its rejection is never written', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     queues.hold(newDelivery('we_1'))
     now += 5000
     assert.equal(queues.add(newDelivery('we_1'), now), true)

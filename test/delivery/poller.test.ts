@@ -3,6 +3,7 @@ import { beforeEach, describe, mock, test } from 'node:test'
 import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createPoller } from '../../lib/delivery/poller.ts'
 import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/deliveries.ts'
+import { TARGET } from './_queues.ts'
 
 // The claims of a loop on a handmade store with the test's answers.
 
@@ -21,10 +22,7 @@ function deliveryOf(endpoint: EndpointRef): ClaimedDelivery {
     eventId: 'evt_1',
     type: 'project.completed',
     body: '{}',
-    url: 'https://subscriber.test/',
-    headerNames: [],
-    sealedHeaders: null,
-    sealedSecrets: ['plain.whsec_test'],
+    ...TARGET,
     attempt: 1,
   }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createEndpointQueues } from '../../lib/delivery/queues.ts'
+import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 
 import { addTo, capacityOf, limitOf, plan, QUICK_MS, runOne, SLOW_MS, takeAll } from './_queues.ts'
 
@@ -8,14 +9,14 @@ import { addTo, capacityOf, limitOf, plan, QUICK_MS, runOne, SLOW_MS, takeAll } 
 
 describe('the attempts of one endpoint', () => {
   test('are four at once at the start, and at most half of the organization’s budget', () => {
-    assert.equal(limitOf(createEndpointQueues(256), 'we_1'), 4)
-    assert.equal(limitOf(createEndpointQueues(24), 'we_1'), 3)
-    assert.equal(limitOf(createEndpointQueues(1), 'we_1'), 1)
+    assert.equal(limitOf(createEndpointQueues(createDeliverySlots(256)), 'we_1'), 4)
+    assert.equal(limitOf(createEndpointQueues(createDeliverySlots(24)), 'we_1'), 3)
+    assert.equal(limitOf(createEndpointQueues(createDeliverySlots(1)), 'we_1'), 1)
   })
 
   test('are one more with each success, up to 32 or half of the organization’s budget', () => {
-    const queues = createEndpointQueues(256)
-    const few = createEndpointQueues(48)
+    const queues = createEndpointQueues(createDeliverySlots(256))
+    const few = createEndpointQueues(createDeliverySlots(48))
     for (let success = 1; success <= 40; success++) {
       runOne(queues, 'we_1', 'more')
       runOne(few, 'we_1', 'more')
@@ -25,7 +26,7 @@ describe('the attempts of one endpoint', () => {
   })
 
   test('are halved after a timeout or 429, down to one', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     for (let success = 1; success <= 9; success++) runOne(queues, 'we_1', 'more')
     const caps = [1, 2, 3, 4, 5].map(() => {
       runOne(queues, 'we_1', 'less')
@@ -35,19 +36,19 @@ describe('the attempts of one endpoint', () => {
   })
 
   test('stay as many after any other failure', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_1', 'same')
     assert.equal(limitOf(queues, 'we_1'), 4)
   })
 
   test('do not count for another endpoint', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_1', 'less')
     assert.equal(limitOf(queues, 'we_2'), 4)
   })
 
   test('wait when the concurrency limit was lowered after the claim', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 6, 'we_1')
     const [first, second, ...others] = takeAll(queues)
     assert.ok(first && second)
@@ -61,7 +62,7 @@ describe('the attempts of one endpoint', () => {
 
 describe('the next attempt', () => {
   test('is taken from the endpoints in turn, in the order of each', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 3, 'we_1')
     addTo(queues, 2, 'we_2')
     addTo(queues, 1, 'we_3')
@@ -80,7 +81,7 @@ describe('the next attempt', () => {
   })
 
   test('needs a free slot', () => {
-    const queues = createEndpointQueues(3)
+    const queues = createEndpointQueues(createDeliverySlots(3))
     for (const endpointId of ['we_1', 'we_2', 'we_3', 'we_4', 'we_5']) addTo(queues, 1, endpointId)
     const taken = takeAll(queues)
     assert.deepEqual([taken.length, queues.inFlight, queues.waiting], [3, 3, 2])
@@ -91,7 +92,7 @@ describe('the next attempt', () => {
   })
 
   test('does not exist after drain(), which gives back waiting deliveries and leaves attempts in flight', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 6, 'we_1')
     addTo(queues, 1, 'we_2', 'org_2')
     const inFlight = takeAll(queues)
@@ -99,15 +100,15 @@ describe('the next attempt', () => {
     assert.deepEqual([queues.next(), queues.inFlight, queues.waiting], [undefined, 5, 0])
     for (const delivery of inFlight) queues.end(delivery, 'same', SLOW_MS)
     const { limit, capacity } = plan(queues)
-    const { limit: all, capacity: whole } = plan(createEndpointQueues(256))
+    const { limit: all, capacity: whole } = plan(createEndpointQueues(createDeliverySlots(256)))
     assert.deepEqual([limit, capacity], [all, whole])
   })
 })
 
 describe('planClaim()', () => {
   test('is at most 100 in all, however many slots there are, and no more than are free', () => {
-    assert.ok(plan(createEndpointQueues(10_000)).limit <= 100)
-    const queues = createEndpointQueues(8)
+    assert.ok(plan(createEndpointQueues(createDeliverySlots(10_000))).limit <= 100)
+    const queues = createEndpointQueues(createDeliverySlots(8))
     assert.equal(plan(queues).limit, 8)
     addTo(queues, 5, 'we_1')
     assert.equal(plan(queues).limit, 3)
@@ -116,7 +117,7 @@ describe('planClaim()', () => {
   })
 
   test('is four for a new endpoint, and the rest of the concurrency limit for a known endpoint', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     assert.equal(capacityOf(queues, 'we_1'), 4)
     addTo(queues, 3, 'we_1')
     assert.equal(capacityOf(queues, 'we_1'), 1)
@@ -128,7 +129,7 @@ describe('planClaim()', () => {
   })
 
   test('is twice as much for an endpoint with quick answers, but not for an endpoint with quick failures', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 2, 'we_1')
     const [first, second] = takeAll(queues)
     assert.ok(first && second)
@@ -140,7 +141,7 @@ describe('planClaim()', () => {
   })
 
   test('is a quarter of the slots for an organization, less the slots in use', () => {
-    const queues = createEndpointQueues(40)
+    const queues = createEndpointQueues(createDeliverySlots(40))
     const shareOf = (organizationId: string) => {
       const { organization, organizations } = plan(queues).capacity
       return organizations[organizationId] ?? organization
@@ -159,14 +160,14 @@ describe('planClaim()', () => {
   })
 
   test('is at least one for an organization, however few slots there are', () => {
-    assert.equal(plan(createEndpointQueues(1)).capacity.organization, 1)
-    assert.equal(plan(createEndpointQueues(3)).capacity.organization, 1)
+    assert.equal(plan(createEndpointQueues(createDeliverySlots(1))).capacity.organization, 1)
+    assert.equal(plan(createEndpointQueues(createDeliverySlots(3))).capacity.organization, 1)
   })
 })
 
 describe('the end of an attempt asks for a claim', () => {
   test('when the endpoint was at its capacity', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 4, 'we_1')
     const [first] = takeAll(queues)
@@ -175,7 +176,7 @@ describe('the end of an attempt asks for a claim', () => {
   })
 
   test('and not when every due delivery had been claimed', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 3, 'we_1')
     const [first] = takeAll(queues)
@@ -184,7 +185,7 @@ describe('the end of an attempt asks for a claim', () => {
   })
 
   test('while the organization was at capacity', () => {
-    const queues = createEndpointQueues(8)
+    const queues = createEndpointQueues(createDeliverySlots(8))
     plan(queues)
     addTo(queues, 1, 'we_1')
     addTo(queues, 1, 'we_2')
@@ -194,7 +195,7 @@ describe('the end of an attempt asks for a claim', () => {
   })
 
   test('and again after each end, until a claim has brought less than the capacity', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 4, 'we_1')
     const [first, second, third] = takeAll(queues)
@@ -209,7 +210,7 @@ describe('the end of an attempt asks for a claim', () => {
 
 describe('an endpoint that has been idle for a moment', () => {
   test('is asked for the full capacity while more deliveries of the endpoint may be due', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     for (let success = 1; success <= 6; success++) runOne(queues, 'we_1', 'more')
     plan(queues)
     addTo(queues, 10, 'we_1')

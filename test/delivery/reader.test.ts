@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Unread } from '../../lib/delivery/poller.ts'
 import { createReader, type Reader } from '../../lib/delivery/reader.ts'
 import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/deliveries.ts'
+import { TARGET } from './_queues.ts'
 
 // The reader on a store made by hand. All times come from a clock that the test moves.
 
@@ -53,10 +54,7 @@ describe('createReader()', () => {
       eventId: 'evt_1',
       type: 'project.completed',
       body: '{}',
-      url: 'https://subscriber.test/',
-      headerNames: [],
-      sealedHeaders: null,
-      sealedSecrets: ['plain.whsec_test'],
+      ...TARGET,
       attempt: 1,
     }
   }

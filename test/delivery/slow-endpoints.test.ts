@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import type { Claimed } from '../../lib/delivery/queue.ts'
 import { createEndpointQueues, type EndpointQueues } from '../../lib/delivery/queues.ts'
+import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 
 import { addTo, capacityOf, plan, runOne, SLOW_MS, takeAll } from './_queues.ts'
 
@@ -13,7 +14,7 @@ describe('endpoints that are slow', () => {
 
   /** Queues that have learnt that twelve endpoints can take two attempts at once. */
   function createSlowQueues(): EndpointQueues {
-    const queues = createEndpointQueues(CONCURRENCY)
+    const queues = createEndpointQueues(createDeliverySlots(CONCURRENCY))
     for (const endpointId of slowOnes) runOne(queues, endpointId, 'less')
     return queues
   }
@@ -78,7 +79,7 @@ describe('endpoints that are slow', () => {
   })
 
   test('are still tried where there is only one slot', () => {
-    const queues = createEndpointQueues(1)
+    const queues = createEndpointQueues(createDeliverySlots(1))
     runOne(queues, 'we_1', 'less')
     assert.equal(capacityOf(queues, 'we_1'), 1)
   })
@@ -94,7 +95,7 @@ describe('as time goes by', () => {
   afterEach(() => mock.restoreAll())
 
   test('a blocked endpoint gets nothing, while others do, until the time is over', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 1, 'we_1')
     const delivery = queues.next()
     assert.ok(delivery)
@@ -109,7 +110,7 @@ describe('as time goes by', () => {
   })
 
   test('the state of an endpoint is dropped after ten minutes without a delivery', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_1', 'less')
     now += 599_999
     queues.sweep()
@@ -120,7 +121,7 @@ describe('as time goes by', () => {
   })
 
   test('the state of an endpoint with an attempt in flight is kept', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 4, 'we_1')
     const [first] = takeAll(queues)
     now += 600_000
@@ -132,7 +133,7 @@ describe('as time goes by', () => {
   })
 
   test('unproven endpoints take at most half of the slots, and together with slow endpoints three quarters', () => {
-    const queues = createEndpointQueues(256)
+    const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_known', 'more')
     for (let number = 0; number < 32; number++) addTo(queues, 4, `we_${number}`)
     takeAll(queues)

@@ -25,6 +25,21 @@ async function readReady(program: Program): Promise<Ready> {
   return JSON.parse(line) as Ready
 }
 
+test('--shards 3 serves the organizations of three servers, with their lists, settings and deliveries', async (t) => {
+  const program = startSource([DEMO, '--json', '--shards', '3'], { DATABASE_URL: '' })
+  t.after(() => endProgram(program))
+  const ready = await readReady(program)
+  assert.match(ready.env.DATABASE_URLS ?? '', /^a=postgres:.*,b=postgres:.*,c=postgres:/)
+  for (const { keys } of ready.organizations) {
+    const response = await call(`${ready.baseUrl}/api/v1/clients?limit=200`, keys.all)
+    const { data } = (await response.json()) as { data: unknown[] }
+    assert.ok(data.length >= 20, String(data.length))
+  }
+  const page = await fetch(`${ready.baseUrl}/settings/deliveries`)
+  assert.match(await page.text(), /Delivered/)
+  assert.throws(() => readCommandLine(['--shards', '0']), /--shards 0/)
+})
+
 describe('the demo on a database of the reader', () => {
   let database: TestDatabase
   let program: Program

@@ -7,6 +7,7 @@ import type { Readable, Writable } from 'node:stream'
 import postgres, { type Sql } from 'postgres'
 import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
@@ -107,8 +108,7 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
         endpoint: {
           id: ids('we'),
           url: `${origin}/${behaviour}`,
-          description: '',
-          types: null,
+          ...ENDPOINT_DEFAULTS,
           headerNames: [],
           sealedHeaders: null,
           createdAt: toTimestamp(Date.now()),

@@ -9,11 +9,19 @@ import type { AddressInfo } from 'node:net'
 import postgres, { type Sql } from 'postgres'
 import type { BusinessApiOptions } from '../../lib/index.ts'
 import { createBusinessApi } from '../../lib/index.ts'
-import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
+import {
+  createPostgresStore,
+  createShardedStore,
+  type DatabaseOptions,
+  type PostgresStore,
+  type ShardedStore,
+} from '../../lib/postgres.ts'
 
 /** The arguments of a host. */
 export interface HostConfig {
   readonly databaseUrl: string
+  /** Shards by name, instead of the database. */
+  readonly shards?: Readonly<Record<string, string>>
   /**
    * `own`: the store's, from the connection string. `host`: a pool of the host's. `unprepared`: the same for a pooler. Both of
    * the host's with `fetch_types: false`, as README asks: with the default, postgres.js itself ends the process when a connection
@@ -27,7 +35,7 @@ export interface HostConfig {
 }
 
 const config = JSON.parse(process.argv[2] ?? '{}') as HostConfig
-const store = createPostgresStore(openPool(config), config.store)
+const store = openStore(config)
 const silent = (): void => {}
 const api = createBusinessApi(store, {
   ...config.api,
@@ -42,6 +50,14 @@ const server = createServer(api).listen(listening, () => {
 // Longer than any pause of a caller: a request on a connection that the server closes just then looks lost.
 server.keepAliveTimeout = 60_000
 process.stdin.resume().on('end', () => process.exit())
+
+function openStore({ shards, ...given }: HostConfig): PostgresStore | ShardedStore {
+  if (!shards) return createPostgresStore(openPool(given), given.store)
+  const stores = Object.entries(shards).map(([name, url]) => {
+    return [name, createPostgresStore(openPool({ ...given, databaseUrl: url }), given.store)] as const
+  })
+  return createShardedStore({ shards: Object.fromEntries(stores) })
+}
 
 function openPool({ databaseUrl, pool }: HostConfig): Sql | string {
   if (pool === 'own') return databaseUrl

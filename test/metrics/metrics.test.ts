@@ -381,3 +381,48 @@ describe('createMetrics()', () => {
     assert.equal(typeof take, 'function')
   })
 })
+
+describe('metrics of a store over shards', () => {
+  /** Two shards, of which the second may be away. */
+  function prepareShards(t: TestContext) {
+    const [a, b] = [createMemoryStore(), createMemoryStore()]
+    let isAway = false
+    const countQueue: typeof b.deliveries.countQueue = async (target) => {
+      if (isAway) throw storeUnavailable('away')
+      return { ...(await b.deliveries.countQueue(target)), due: 7 }
+    }
+    const shards = [
+      {
+        name: 'a',
+        store: { ...a, connectionUse: () => ({ max: 10, inUse: 1, waiting: 0, refused: 0, timedOut: 0 }) },
+      },
+      { name: 'b', store: { ...b, deliveries: { ...b.deliveries, countQueue } } },
+    ]
+    const loops = [() => 5, () => (isAway ? 3_600_000 : 5)].map((lastClaimAgoMs) => ({
+      health: () => ({ state: 'running' as const, lastClaimAgoMs: lastClaimAgoMs(), failedClaims: 0 }),
+    }))
+    const metrics = createMetrics({ ...a, shards }, { maxAgeMs: 0, loop: loops })
+    t.after(() => metrics.close())
+    return { metrics, lose: () => (isAway = true) }
+  }
+
+  test('the queue, the connections and the loops have the label of their shard', async (t) => {
+    const { metrics } = prepareShards(t)
+    const samples = await read(metrics)
+    assert.equal(sampleOf(samples, 'business_api_queue_due', { shard: 'a' }), 0)
+    assert.equal(sampleOf(samples, 'business_api_queue_due', { shard: 'b' }), 7)
+    assert.equal(sampleOf(samples, 'business_api_connections_in_use', { shard: 'a' }), 1)
+    assert.equal(sampleOf(samples, 'business_api_loop_running', { shard: 'b' }), 1)
+    assert.equal(samples.filter(({ name }) => name === 'business_api_info').length, 1)
+  })
+
+  test('a shard that is away shows in its own metrics, and leaves the process healthy', async (t) => {
+    const { metrics, lose } = prepareShards(t)
+    lose()
+    const samples = await read(metrics)
+    assert.equal(sampleOf(samples, 'business_api_queue_up', { shard: 'a' }), 1)
+    assert.equal(sampleOf(samples, 'business_api_queue_up', { shard: 'b' }), 0)
+    assert.equal(sampleOf(samples, 'business_api_queue_due', { shard: 'b' }), undefined)
+    assert.equal((await metrics.health()).isHealthy, true)
+  })
+})

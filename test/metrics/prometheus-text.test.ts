@@ -4,7 +4,7 @@ import { createHistogram, createNumbers } from '../../lib/metrics/instruments.ts
 import { writePrometheusText } from '../../lib/metrics/prometheus-text.ts'
 import { readPrometheus } from './_prometheus.ts'
 
-const ABOUT = { name: 'test', otelName: 'test', help: 'A test.', unit: '1' }
+const ABOUT = { name: 'test', help: 'A test.', unit: '1' }
 
 test('writePrometheusText() writes a histogram with cumulative buckets, +Inf, sum and count', () => {
   const durations = createHistogram({ ...ABOUT, name: 'test_seconds' }, [0.1, 1], undefined)
@@ -26,7 +26,7 @@ test('writePrometheusText() writes a histogram with cumulative buckets, +Inf, su
 })
 
 test('writePrometheusText() escapes quotes, backslashes and line feeds', () => {
-  const counter = createNumbers('counter', { ...ABOUT, name: 'test_total', help: 'A \\ and\na line.' })
+  const counter = createNumbers('counter', { ...ABOUT, help: 'A \\ and\na line.' })
   const value = 'a "quoted" \\ back\nline'
   counter.series({ value }).value = 2
   const text = writePrometheusText([counter])

@@ -47,6 +47,15 @@ test('every type of event is produced by a call, and arrives verified with the d
   assert.deepEqual(new Set(events.map(({ type }) => type)), new Set(EVENT_TYPES))
   assert.equal(EVENT_TYPES.length, 24)
   for (const { type, data } of events) assertData(type, data)
+  for (const type of EVENT_TYPES) {
+    const { id, data } = events.find((event) => event.type === type) ?? assert.fail()
+    const subjectId = Reflect.get(data, eventSchemas[type].subject)
+    const found = await settings.events.list(ORGANIZATION, { subjectId, type })
+    assert.ok(
+      found.data.some((event) => event.id === id),
+      `${type} is not found by ${subjectId}`,
+    )
+  }
   const created = events.find(({ type }) => type === 'client.created')
   assert.equal(Reflect.get(created?.data ?? {}, 'clientId'), clientId)
 })

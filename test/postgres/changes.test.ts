@@ -125,7 +125,7 @@ async function prepareConversion(tenant: Tenant) {
     expectedValue: null,
     createdAt: '2026-03-14T09:26:53.589Z',
   }
-  await store.leads.create({ ...plain, record: { lead, businessId: business.id } })
+  await store.leads.create({ ...plain, record: { ...lead, businessId: business.id } })
   const set = conversion()
   const change = { ...plain, id: ids('chg'), recordId: lead.id, from: null, set }
   return { change, clientId: set.client.id }

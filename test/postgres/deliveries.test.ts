@@ -7,6 +7,7 @@ import type { Database } from '../../lib/postgres/connection/database.ts'
 import { createDeliveryStore } from '../../lib/postgres/deliveries.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { AttemptResult, ClaimRef, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -391,8 +392,7 @@ async function insertEndpoint({ endpoints }: PostgresStore, organizationId: stri
   const shown = {
     id: `we_${organizationId}`,
     url: 'https://hooks.example/',
-    description: '',
-    types: null,
+    ...ENDPOINT_DEFAULTS,
     headerNames: [],
     sealedHeaders: null,
   }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { EVENT_TYPES } from '../../lib/index.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
+import { eventSchemas } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { everyDelivery } from '../_deliveries.ts'
 
@@ -42,8 +42,19 @@ describe('business_api.publish_event()', () => {
   })
 
   test('knows exactly the types of the catalogue', async () => {
-    const rows = await sql<{ type: string }[]>`select unnest(business_api.event_types()) as type`
-    assert.deepEqual(rows.map(({ type }) => type).sort(), [...EVENT_TYPES].sort())
+    const [row] = await sql<{ subjects: object }[]>`select business_api.event_subjects() as subjects`
+    const declared = Object.entries(eventSchemas).map(([type, { subject }]) => [type, subject])
+    assert.deepEqual(row?.subjects, Object.fromEntries(declared))
+  })
+
+  test('has the id of the record, if that is 1 to 64 characters', async () => {
+    const ids = { t1: 't1', 7: '7', '': null, ['é'.repeat(64)]: 'é'.repeat(64), ['x'.repeat(65)]: null }
+    for (const [ticketId, subject] of Object.entries(ids)) {
+      const [event] = await publish('org_subject', 'support.ticket_created', JSON.stringify({ ticketId }))
+      const [row] = await sql`select subject_id from business_api.events where id = ${event?.id ?? ''}`
+      assert.equal(row?.subject_id, subject)
+    }
+    await publish('org_subject', 'support.ticket_created', '{}')
   })
 
   test('refuses an unknown type, data that is no object, and no organization', async () => {

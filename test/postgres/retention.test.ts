@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ISql, Sql } from 'postgres'
 import { idPrefixAt } from '../../lib/base/ids.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ageEvents } from '../_days.ts'
@@ -30,8 +31,7 @@ describe('continuePurge() in PostgreSQL', () => {
       endpoint: {
         id: 'we_retention',
         url: 'https://hooks.example/',
-        description: '',
-        types: null,
+        ...ENDPOINT_DEFAULTS,
         headerNames: [],
         sealedHeaders: null,
         createdAt: '2026-03-14T09:26:53.589Z',

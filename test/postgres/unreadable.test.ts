@@ -5,6 +5,7 @@ import { createIds } from '../../lib/base/ids.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { Delivery } from '../../lib/webhooks/deliveries.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import type { WebhookRequest } from '../../lib/webhooks/webhook-sender.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
@@ -64,8 +65,7 @@ describe('A delivery loop on PostgreSQL', () => {
     const endpoint = {
       id: ids('we'),
       url: 'https://subscriber.test/hook',
-      description: '',
-      types: null,
+      ...ENDPOINT_DEFAULTS,
       headerNames: [],
       sealedHeaders: null,
       createdAt: toTimestamp(Date.now()),

@@ -134,6 +134,7 @@ describe('the answer', () => {
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assert.equal(answer.status, status)
       assert.equal(answer.bodyExcerpt, 'moved')
+      assert.equal(answer.location, `${target.origin}/admin`)
       assert.equal(receiver.requests.length, 1)
       assert.equal(target.accepted, 0)
     })

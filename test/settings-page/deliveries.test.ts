@@ -13,7 +13,7 @@ function rowsOf(text: string): number {
   return text.match(/<tr><th scope="row">/g)?.length ?? 0
 }
 
-test('GET /deliveries filters by state, type, endpoint, event and time, all in the URL', async () => {
+test('GET /deliveries filters by state, response, type, endpoint, event and time, all in the URL', async () => {
   const under = await setUpSeeded()
   const { endpoint, failedDelivery } = under.seeded
   const { eventId } = await under.settings.deliveries.get(ORGANIZATION, failedDelivery)
@@ -21,6 +21,8 @@ test('GET /deliveries filters by state, type, endpoint, event and time, all in t
     '': 16,
     'state=failed': 1,
     'state=delivered': 4,
+    'response=5xx': 1,
+    'response=none': 3,
     'type=invoice.paid': 8,
     [`endpoint=${endpoint}`]: 4,
     [`event=${eventId}`]: 4,

@@ -153,6 +153,13 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   assert.equal(requests.length, 10)
 })
 
+test('POST /endpoints/:id/test shows where a redirect points', async () => {
+  const { sender } = createSender({ status: 301, location: '/hooks/?token=1' })
+  const under = setUp({ settings: { sender } })
+  const { words } = await under.post(`/endpoints/${await register(under)}/test`, {})
+  assert.match(words, /Redirects to.*https:.*\/hooks\/ /)
+})
+
 test('an endpoint is paused, resumed, disabled, enabled and removed, each at its own path', async () => {
   const under = setUp()
   const id = await register(under)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { INVALID_INPUT, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createDeveloperSettings, type DeliveryQuery } from '../../lib/settings.ts'
+import type { AttemptResult } from '../../lib/webhooks/deliveries.ts'
 import { createSetUp, idsOf, makeOfEachState, publishSeveral } from './_deliveries.ts'
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
@@ -58,6 +59,53 @@ describeOnEveryStore((open) => {
       for (const unknown of ['we_unknown', '', 'nul \0', '\ud800', 'x'.repeat(1000)]) {
         assert.deepEqual(await list({ endpointId: unknown }), [])
       }
+    })
+
+    test('deliveries.list() finds the deliveries by the response to the last attempt, in every state', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId, endpointId } = given
+      await publishSeveral(given, 7)
+      const claimed = await claim(store, organizationId)
+      const answers: readonly [AttemptResult['outcome'], Partial<AttemptResult>][] = [
+        ['delivered', {}],
+        ['retry', { status: 404 }],
+        ['failed', { status: 410, reason: 'gone' }],
+        ['retry', { status: 302 }],
+        ['failed', {}],
+        ['failed', { status: null, error: 'timeout', reason: 'timeout' }],
+      ]
+      for (const [place, [outcome, changes]] of answers.entries()) {
+        await record(store, claimed.slice(place, place + 1), outcome, changes)
+      }
+      const list = async (query: DeliveryQuery) => idsOf((await deliveries.list(organizationId, query)).data)
+      const idOf = (...places: number[]) => places.map((place) => claimed[place]?.id)
+      assert.deepEqual(await list({ response: '2xx' }), idOf(0))
+      assert.deepEqual(await list({ response: '3xx' }), idOf(3))
+      assert.deepEqual(await list({ response: '4xx' }), idOf(2, 1))
+      assert.deepEqual(await list({ response: '5xx' }), idOf(4))
+      assert.deepEqual(await list({ response: 'none' }), idOf(5))
+      assert.deepEqual(await list({ response: '4xx', states: ['pending'], endpointId }), idOf(1))
+      assert.deepEqual(await list({ response: '4xx', states: ['delivered'] }), [])
+      const { data, next } = await deliveries.list(organizationId, { response: '4xx', limit: 1 })
+      assert.deepEqual([idsOf(data), next], [idOf(2), claimed[2]?.id])
+      assert.deepEqual(await list({ response: '4xx', limit: 1, before: next }), idOf(1))
+      const call = deliveries.list(organizationId, untyped({ response: '1xx' }))
+      await assertRefused(call, INVALID_INPUT, 'Cannot list deliveries', /response must be one of 2xx/)
+    })
+
+    test('deliveries.list() with a response inspects 5000 deliveries, and goes on from there', async () => {
+      const delivery = { lastStatus: 500, lastError: null }
+      let listed = 0
+      const { deliveries, organizationId } = await setUp((store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          list: async (_, __, limit) =>
+            Array.from({ length: limit }, () => untyped({ ...delivery, id: `dlv_${listed++}` })),
+        },
+      }))
+      const { data, next } = await deliveries.list(organizationId, { response: '4xx' })
+      assert.deepEqual([data, next, listed], [[], 'dlv_4999', 5000])
     })
 
     test('deliveries.list() takes since and until as Date and as ISO 8601, since inclusive, until exclusive', async () => {
@@ -191,9 +239,16 @@ describeOnEveryStore((open) => {
       assert.match(startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
       assert.ok(Math.abs(Date.now() - 1000 - Date.parse(startedAt)) < 60_000)
       const measured = { durationMs: 20, dnsMs: 1, connectMs: 2, tlsMs: 3, firstByteMs: 4 }
-      assert.deepEqual(first, { number: 1, ...measured, status: 500, error: null, bodyExcerpt: 'no' })
+      assert.deepEqual(first, {
+        number: 1,
+        ...measured,
+        status: 500,
+        error: null,
+        bodyExcerpt: 'no',
+        location: null,
+      })
       const { startedAt: _, ...second } = two
-      assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no' })
+      assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no', location: null })
     })
 
     test('deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {

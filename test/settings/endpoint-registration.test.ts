@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { INVALID_INPUT, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import type { NewEndpoint } from '../../lib/settings.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { createSetUp, KEY, readSigningSecrets, SECRET, URL } from './_endpoints.ts'
 import { assertRefused, untyped } from './_refusals.ts'
@@ -20,11 +21,8 @@ describeOnEveryStore((open) => {
       assert.deepEqual(shown, {
         id: shown.id,
         url: URL,
-        description: '',
-        types: null,
+        ...ENDPOINT_DEFAULTS,
         headerNames: [],
-        standardWebhooks: false,
-        maxPerSecond: null,
         state: 'enabled',
         disabledReason: null,
         failingSince: null,

@@ -178,7 +178,7 @@ describeOnEveryStore((open) => {
       while (!(await isExpired()));
       const both = settingsOf(store, { secretKeys: [NEW, OLD] })
       assert.equal((await resealAll(both, organizationId)).resealed, 1)
-      const [stored] = await store.endpoints.listSealed({ organizationId, endpointId: '' }, 1)
+      const [stored] = await store.endpoints.listSealed(1, { organizationId, endpointId: '' })
       assert.equal(stored?.previousSealedSecret, null)
       assert.notDeepEqual((await openWithNew(store, organizationId, id)).secrets, [secret])
     })

@@ -70,6 +70,7 @@ describeOnEveryStore((open) => {
         dnsMs: null,
         tlsMs: null,
         bodyExcerpt: 'thanks 🏺',
+        location: null,
       })
       assert.ok(durationMs > 0 && durationMs < 10_000 && (connectMs ?? -1) >= 0 && (firstByteMs ?? -1) >= 0)
 
@@ -204,6 +205,7 @@ describeOnEveryStore((open) => {
         tlsMs: null,
         firstByteMs: null,
         bodyExcerpt: '',
+        location: null,
       })
       assert.equal(receiver.accepted, 0)
     })

@@ -1,7 +1,10 @@
+import { isStoreUnavailable } from '../../base/errors.ts'
 import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
 import { type AttemptTrace, channels } from '../../base/tracing.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
 import type { DeliveryCounts } from '../../delivery/result-writer.ts'
+import { createDeliverySlots } from '../../delivery/slots.ts'
+import { sumOf } from '../../postgres/shards/routes.ts'
 import { createPostgresStore } from '../../postgres/store.ts'
 import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
@@ -9,12 +12,13 @@ import { type Command, defineCommand } from '../command.ts'
 import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
-import { inFlags } from '../failure.ts'
+import { describeFailure, inFlags, nameTarget } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 import { judgeSecrets, readSecretKeys, SECRETS_CHECKED_MAX } from '../sealing.ts'
 import type { Session } from '../session.ts'
+import { openShards } from '../shards.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
 import { visible } from '../text.ts'
@@ -71,29 +75,46 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     session,
   ) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
-    const url = session.databaseUrl()
+    const { shards } = session
+    const isSharded = shards.size > 0
+    const urls = isSharded ? [...shards.values()] : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)
-    await requireSchema(url)
-    await warnOfSecrets(url, secretKeys, logger)
+    const check = async (url: string): Promise<void> => {
+      await requireSchema(url)
+      await warnOfSecrets(url, secretKeys, logger)
+    }
+    const checks = urls.map((url) =>
+      check(url).catch((error) => {
+        if (!isSharded || !isStoreUnavailable(error)) throw nameTarget(error, url)
+        // The loop of the shard goes on asking, and the other loops deliver meanwhile.
+        logger.warn({}, describeFailure(nameTarget(error, url)).line)
+      }),
+    )
+    await Promise.all(checks)
 
-    const store = createPostgresStore(url, { prepare: !pooler, sessions: !pooler })
+    const connecting = { prepare: !pooler, sessions: !pooler }
+    const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(destinations)
-    const loop = createDeliveryLoop(store, sender, {
+    const slots = createDeliverySlots(concurrency)
+    const looping = {
       headerPrefix: prefix,
       standardWebhooks: isStandard,
       markOverdue,
       allowPlaintextSecrets,
-      concurrency,
+      concurrency: slots,
       retentionMs: retention,
       secretKeys,
       logger,
-    })
+    }
+    const loops = (store.shards ?? [{ store }]).map((shard) =>
+      createDeliveryLoop(shard.store, sender, looping),
+    )
     const isWatched = stdout.isTTY && !session.isJson && !quiet
     const endLines = isWatched ? writeAttempts(stdout) : () => {}
     try {
-      const counts = await (once ? deliverOnce : deliverUntilStopped)(loop, timeout, session)
+      const counts = await (once ? deliverOnce : deliverUntilStopped)(loops, timeout, session)
       endLines()
       const described = counts === null ? '' : `: ${describeCounts(counts)}`
       await session.print(
@@ -109,7 +130,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
 })
 
 async function deliverUntilStopped(
-  loop: DeliveryLoop,
+  loops: readonly DeliveryLoop[],
   timeoutMs: number | undefined,
   session: Session,
 ): Promise<DeliveryCounts | null> {
@@ -117,24 +138,25 @@ async function deliverUntilStopped(
   try {
     // First: where this cannot be written, nothing has been begun.
     await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
-    loop.start()
+    for (const loop of loops) loop.start()
     await signals.first
-    await loop.stop({ timeoutMs })
-    return await countsOf(loop)
+    await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
+    // Null where the database, the source of the other statistics, can no longer be reached.
+    return await addCounts(loops.map(async (loop) => (await loop.stats()).attempts)).catch(() => null)
   } finally {
     signals.end()
   }
 }
 
 async function deliverOnce(
-  loop: DeliveryLoop,
+  loops: readonly DeliveryLoop[],
   timeoutMs: number | undefined,
   session: Session,
 ): Promise<DeliveryCounts | null> {
   const signals = listenForSignals(session.terminal)
-  void signals.first.then(() => loop.stop({ timeoutMs }))
+  void signals.first.then(() => loops.map((loop) => loop.stop({ timeoutMs })))
   try {
-    return await loop.runOnce()
+    return await addCounts(loops.map((loop) => loop.runOnce()))
   } finally {
     signals.end()
   }
@@ -144,12 +166,10 @@ function describeCounts({ delivered, retried, failed }: DeliveryCounts): string 
   return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(failed)} failed`
 }
 
-/** Null where the database, the source of the other statistics, can no longer be reached. */
-function countsOf(loop: DeliveryLoop): Promise<DeliveryCounts | null> {
-  return loop.stats().then(
-    ({ attempts }) => attempts,
-    () => null,
-  )
+/** Adds the counts of all loops. Throws the error of a shard that is away once the loops of the others have ended. */
+async function addCounts(counts: readonly Promise<DeliveryCounts>[]): Promise<DeliveryCounts> {
+  await Promise.allSettled(counts)
+  return sumOf(await Promise.all(counts))
 }
 
 /** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */

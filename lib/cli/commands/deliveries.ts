@@ -1,4 +1,4 @@
-import { STATES } from '../../settings/deliveries.ts'
+import { RESPONSES, STATES } from '../../settings/deliveries.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
@@ -6,7 +6,7 @@ import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../c
 import { withSettings } from '../database.ts'
 import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
-import { choices } from '../flags.ts'
+import { choice, choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
 import { recover, redeliver } from './recovery.ts'
@@ -18,11 +18,13 @@ const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
 const listDeliveries: Command = defineCommand({
   name: 'list',
   summary: 'shows the delivery log of an organization, newest first',
-  about: 'The states are pending, sending, delivered, failed, skipped, cancelled.',
+  about:
+    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response a page inspects 5000 deliveries at most, and may be short although there are more.',
   flags: {
     organization,
     ...FILTER_FLAGS,
     state: choices('a,b', 'in one of these states only', STATES),
+    response: choice('CLASS', 'with such a response to the last attempt only', RESPONSES),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -36,8 +38,8 @@ const listDeliveries: Command = defineCommand({
       line: 'business-api-kit deliveries list --organization org_42 --limit 200 --json',
     },
   ],
-  async run({ organization: owner, state, limit, before, wide, ...filter }, session) {
-    const query = { ...readDeliveryFilter(filter), states: state, limit, before }
+  async run({ organization: owner, state, response, limit, before, wide, ...filter }, session) {
+    const query = { ...readDeliveryFilter(filter), states: state, response, limit, before }
     const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
     await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
     if (page.next !== null) session.note(`More: --before ${page.next}`)
@@ -97,7 +99,11 @@ const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
   { title: '#', value: ({ number }) => String(number) },
   { title: 'STARTED', value: ({ startedAt }) => formatMoment(startedAt) },
   { title: 'TOOK', value: ({ durationMs }) => formatDuration(durationMs) },
-  { title: 'ANSWER', value: ({ status, error }) => String(status ?? error ?? '') },
+  {
+    title: 'ANSWER',
+    value: ({ status, error, location }) =>
+      `${status ?? error ?? ''}${location === null ? '' : ` to ${location}`}`,
+  },
   { title: 'DNS', value: ({ dnsMs }) => formatPart(dnsMs) },
   { title: 'CONNECT', value: ({ connectMs }) => formatPart(connectMs) },
   { title: 'TLS', value: ({ tlsMs }) => formatPart(tlsMs) },

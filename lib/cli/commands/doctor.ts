@@ -24,6 +24,7 @@ export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
   about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  onShards: 'parallel',
   flags: {},
   examples: [
     { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },

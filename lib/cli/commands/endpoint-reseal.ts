@@ -13,6 +13,7 @@ export const reseal: Command = defineCommand({
   summary: 'seals the signing secrets and headers of all organizations under the first sealing key',
   about: `For a change of BUSINESS_API_SECRET_KEYS: put the new key first in every process, run this command, and then take the old key away. No secret and no header changes, deliveries go on, and the command can be stopped and run again at any time.
 Exits with 1 where a credential does not open: each stays as it is.`,
+  onShards: 'in turn',
   flags: {
     allowPlaintextSecrets: toggle('also seal what was stored unsealed, before there was a key'),
   },

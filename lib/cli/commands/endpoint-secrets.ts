@@ -2,12 +2,14 @@ import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import { type Command, defineCommand } from '../command.ts'
 import {
   actor,
+  CHOICE_FLAGS,
   DESTINATION_FLAGS,
   EXAMPLE_ULID,
   headerPrefix,
   maxFlag,
   organization,
   overlapFlag,
+  splitChoices,
 } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { countEndpoint, ofRotatingSecret } from '../consequences.ts'
@@ -15,7 +17,6 @@ import { withSettings } from '../database.ts'
 import { formatMoment } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { choices, repeated, required, text, toggle } from '../flags.ts'
-import { maxPerSecond } from '../rate.ts'
 import { readSealing, SEALING_FLAGS } from '../sealing.ts'
 
 // Commands that make a signing secret, and show it only once.
@@ -35,13 +36,12 @@ export const add: Command = defineCommand({
       'the types of event that it wants; default: every type, also future ones',
       EVENT_TYPES,
     ),
-    description: text('TEXT', 'a name for people'),
     header: repeated(
       "'NAME: VALUE'",
       'a header to send with every event; other users of this machine can read it here',
     ),
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
-    maxPerSecond,
+    ...CHOICE_FLAGS,
     headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
@@ -61,35 +61,14 @@ export const add: Command = defineCommand({
       line: 'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
     },
   ],
-  async run(
-    {
-      organization: owner,
-      url,
-      types,
-      description,
-      header,
-      standardWebhooks,
-      maxPerSecond: most,
-      actor: who,
-      ...rest
-    },
-    session,
-  ) {
-    const sealing = readSealing(session, rest)
+  async run({ organization: owner, header, actor: who, ...rest }, session) {
+    const { choices: chosen, others } = splitChoices(rest)
+    const sealing = readSealing(session, others)
     const headers = readHeaders(header)
     const { id, secret } = await withSettings(
       session,
-      (settings) =>
-        settings.endpoints.register(owner, {
-          url,
-          types,
-          description,
-          headers,
-          standardWebhooks,
-          maxPerSecond: most,
-          actor: who,
-        }),
-      { ...rest, ...sealing },
+      (settings) => settings.endpoints.register(owner, { ...chosen, headers, actor: who }),
+      { ...others, ...sealing },
     )
     session.note(`Registered ${id}. Its signing secret is shown only once:`)
     await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} to get one`)

@@ -77,6 +77,7 @@ function describeResult(result: TestResult, width: number): string {
     ['Delivered', delivered ? 'yes' : 'no'],
     ['Event', `${eventId} (${type})`],
     ['Answer', answerOf(result)],
+    ['Redirects to', result.location],
     ['Took', formatDuration(durationMs)],
     ['DNS', formatPart(dnsMs)],
     ['Connect', formatPart(connectMs)],

@@ -1,15 +1,23 @@
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import { ENDPOINT_CHOICES, type WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { actor, DESTINATION_FLAGS, EXAMPLE_ULID, organization, TABLE_FLAGS } from '../common-flags.ts'
+import {
+  actor,
+  CHOICE_FLAGS,
+  DESTINATION_FLAGS,
+  EXAMPLE_ULID,
+  organization,
+  splitChoices,
+  TABLE_FLAGS,
+} from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { countEndpoint, ofDisabling, ofRemoving } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { choice, choices, type Flag, text } from '../flags.ts'
-import { maxPerSecond } from '../rate.ts'
+import { dashed } from '../names.ts'
 import { readSecretKeys } from '../sealing.ts'
 import { type Column, formatTable } from '../table.ts'
 import { backfill } from './endpoint-backfill.ts'
@@ -164,9 +172,8 @@ const update: Command = defineCommand({
     organization,
     url: text('URL', 'where to send events'),
     types,
-    description: text('TEXT', 'a name for people'),
     standardWebhooks: choice('on|off', 'send the headers of Standard Webhooks too', ['on', 'off']),
-    maxPerSecond,
+    ...CHOICE_FLAGS,
     ...DESTINATION_FLAGS,
     actor,
   },
@@ -180,32 +187,20 @@ const update: Command = defineCommand({
       line: `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --types all`,
     },
   ],
-  async run(
-    {
-      organization: owner,
-      url,
-      types: wanted,
-      description,
-      standardWebhooks,
-      maxPerSecond: most,
-      actor: who,
-      ...options
-    },
-    session,
-  ) {
+  async run({ organization: owner, standardWebhooks, actor: who, ...rest }, session) {
     const isOn = standardWebhooks === undefined ? undefined : standardWebhooks === 'on'
-    const changes = { url, types: wanted, description, standardWebhooks: isOn, maxPerSecond: most }
+    const { choices: given, others } = splitChoices(rest)
+    const changes = { ...given, standardWebhooks: isOn }
     if (Object.values(changes).every((change) => change === undefined)) {
-      throw new UsageError(
-        'Give a change: --url, --types, --description, --standard-webhooks or --max-per-second',
-      )
+      const names = ENDPOINT_CHOICES.map(({ field }) => dashed(field))
+      throw new UsageError(`Give a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
     }
     // The secret is only read, and never stored: one that is stored unsealed may be read too.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
     const endpoint = await withSettings(
       session,
       ({ endpoints }) => endpoints.update(owner, session.argument, { ...changes, actor: who }),
-      { ...options, ...sealing },
+      { ...others, ...sealing },
     )
     await session.print(endpoint, () => `Updated ${endpoint.id}\n`)
   },

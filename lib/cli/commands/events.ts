@@ -5,7 +5,7 @@ import { type Command, defineCommand, type Group } from '../command.ts'
 import { EXAMPLE_ULID, eventTypeFlag, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment, parsePast } from '../durations.ts'
-import { parsed } from '../flags.ts'
+import { parsed, text } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
 
@@ -20,6 +20,7 @@ const listEvents: Command = defineCommand({
     'Also events that no endpoint wanted, without deliveries. With --type a page inspects 5000 events at most, and may be short although there are more.',
   flags: {
     organization,
+    subject: text('ID', 'about this record only, such as an invoice'),
     type: eventTypeFlag('of this type only'),
     since: parsed('WHEN', 'published since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
     until: parsed('WHEN', 'published before', parsePast),
@@ -33,8 +34,10 @@ const listEvents: Command = defineCommand({
       line: 'business-api-kit events list --organization org_42 --type invoice.paid --since 24h --json',
     },
   ],
-  async run({ organization: owner, wide, ...query }, session) {
-    const page = await withSettings(session, ({ events: log }) => log.list(owner, query))
+  async run({ organization: owner, wide, subject, ...query }, session) {
+    const page = await withSettings(session, ({ events: log }) =>
+      log.list(owner, { subjectId: subject, ...query }),
+    )
     await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
     if (page.next !== null) session.note(`More: --before ${page.next}`)
   },

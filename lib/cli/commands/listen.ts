@@ -7,6 +7,7 @@ import {
   isSuccess,
   makeRequest,
 } from '../../webhooks/attempt.ts'
+import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoints.ts'
 import {
   createSecretSealer,
   generateSigningSecret,
@@ -110,14 +111,21 @@ function createForwarder(
   // The secret never leaves this process, so nothing is sealed.
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
-  const sealedSecrets = [sealer.seal(secret, ref)]
+  const target = {
+    ...ENDPOINT_DEFAULTS,
+    url,
+    headerNames: [],
+    sealedHeaders: null,
+    standardWebhooks,
+    sealedSecrets: [sealer.seal(secret, ref)],
+  }
   const interruption: Interruption = createInterruption()
   return {
     async forward({ id: eventId, type, body }, signal) {
       if (signal.aborted) return null
       const now = Math.floor(Date.now() / 1000)
       const request = makeRequest(
-        { ...ref, eventId, type, body, url, headerNames: [], sealedHeaders: null, sealedSecrets },
+        { ...ref, ...target, eventId, type, body },
         sealer,
         { headerPrefix, standardWebhooks },
         now,

@@ -19,6 +19,7 @@ export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'makes the schema business_api, or brings it up to date',
   about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way.`,
+  onShards: 'parallel',
   flags: {
     maxEventBytes: parsed(
       'N',
@@ -45,6 +46,8 @@ export const migrateCommand: Command = defineCommand({
   ],
   async run({ dryRun, print, maxEventBytes, timeout }, session) {
     if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
+    if (print && session.shards.size > 0)
+      throw new UsageError('Name one database for --print with --database-url')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)
     // Reading the state has a short deadline, for a missing database; the work itself may wait for other sessions.

@@ -21,6 +21,7 @@ export const purge: Command = defineCommand({
   summary: 'erases old events of all organizations, with their deliveries and attempts',
   about: `Failed deliveries go too, and cannot be recovered afterwards. An event with a delivery that is still to be sent stays at any age. Expired idempotency keys go as well. The work is done in small parts, so that others can work meanwhile; each organization that loses events gets an audit entry.
 A running business-api-kit deliver does all this by itself: see its --retention.`,
+  onShards: 'in turn',
   flags: {
     olderThan: required(parsed('DURATION', 'how old, at least 1d: 30d', parseDuration)),
     ...RECENT_FLAGS,

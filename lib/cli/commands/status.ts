@@ -14,6 +14,7 @@ export const status: Command = defineCommand({
   summary: 'shows how far the schema is and how much there is to do',
   about:
     'Counts all organizations together. Deliveries of each kind are counted to 10,000; 10001 in JSON stands for more.',
+  onShards: 'parallel',
   flags: {},
   examples: [
     { purpose: 'at a glance', line: 'business-api-kit status' },

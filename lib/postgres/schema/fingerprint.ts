@@ -57,6 +57,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.duration_ms': 'c0ab17b37a89',
     'column delivery_attempts.error': 'd06b30f1f1ef',
     'column delivery_attempts.first_byte_ms': '5d2bfca20d4d',
+    'column delivery_attempts.location': 'd06b30f1f1ef',
     'column delivery_attempts.number': '3f9165f799b9',
     'column delivery_attempts.organization_id': '0415511659f8',
     'column delivery_attempts.started_at': '60019a7f1daa',
@@ -66,6 +67,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_filter.eventId': 'd06b30f1f1ef',
     'column delivery_filter.since': 'b93ebeb571bf',
     'column delivery_filter.states': '5d0f33744be9',
+    'column delivery_filter.subjectId': 'd06b30f1f1ef',
     'column delivery_filter.type': 'd06b30f1f1ef',
     'column delivery_filter.until': 'b93ebeb571bf',
     'column endpoint_rates.accepted': '767a7bf880ea',
@@ -100,6 +102,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column events.id': '0415511659f8',
     'column events.only_endpoint_id': '9299932d5f23',
     'column events.organization_id': '0415511659f8',
+    'column events.subject_id': '9299932d5f23',
     'column events.traceparent': 'd06b30f1f1ef',
     'column events.type': 'cafe39a033bf',
     'column finished_deliveries.attempts': '767a7bf880ea',
@@ -218,6 +221,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
+    'column shard_places.name': '0415511659f8',
+    'column shard_places.organization_id': '338b0c07aa42',
+    'column shard_places.slots': 'fe6de9eea6f6',
+    'column shard_places.version': '9445c8482dbb',
     'column webhook_endpoints.created_at': '60019a7f1daa',
     'column webhook_endpoints.description': '0fff02a3acaf',
     'column webhook_endpoints.disabled_reason': 'd06b30f1f1ef',
@@ -288,10 +295,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_organization_id_check': '6f34b39d604d',
+    'constraint shard_places.shard_places_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
-      '07c60120c256',
+      'ee94ea3b0f8e',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
@@ -312,11 +322,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
+    'function deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)':
+      'ed7fc4bdc60c',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '98d238838deb',
+      '67e2e0a183dd',
+    'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
+      '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
-    'function event_types()': '0babe9e09636',
+    'function event_subjects()': 'a90e3cfc6b01',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
@@ -326,7 +340,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
-      'fff8e8888fb4',
+      '547ec8bdf56e',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
@@ -336,11 +350,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '0208db40cc68',
-    'function insert_events(organization_id text, events jsonb)': '482d69950cef',
+      '30153ca4d8ce',
+    'function insert_events(organization_id text, events jsonb)': '36f175ee0b19',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
+    'function is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries)':
+      'e1364d4a194e',
+    'function is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries)':
+      'b4dd55b24898',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
       'b74d0272b2c5',
@@ -352,13 +370,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
-    'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer)':
-      '5796f49cc9ee',
+    'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
+      '433d7f941f7b',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '73666dd53c9c',
+      '39e4382fa267',
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
-      'fd137f16c494',
+      '72e58c552911',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
@@ -375,7 +393,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '2476717f21ce',
+      'a3634720be82',
     'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
@@ -389,7 +407,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
       '1b51ee1c13f5',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': 'ee1b7c358f4e',
+    'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
@@ -400,7 +418,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      'ea78510579dc',
+      '96838771f2c2',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -408,6 +426,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT limited_organizations text[], OUT limited_endpoints text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'e52cce086016',
+    'function shard_place(first jsonb)': '756c4d6dd4ad',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
       '3e28db759282',
@@ -431,6 +450,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_delivery_prefix_idx': '46fb898dcf06',
     'index events_log_idx': '3013c37ee64d',
+    'index events_subject_idx': '67e7bf6c7662',
     'index finished_deliveries_recoverable_idx': '9cbae24c292d',
     'index finished_deliveries_state_idx': '1644f97113b2',
     'index finished_deliveries_type_idx': 'f1df1cdd996d',
@@ -481,6 +501,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table purge_progress': 'e7dde70d4645',
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
+    'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
     'type delivery_filter': '85747f9d68bc',
   },

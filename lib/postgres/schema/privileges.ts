@@ -6,6 +6,7 @@ import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/record-tables.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
@@ -29,10 +30,13 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations. */
+/** For every part: errors are explained by the state of the migrations, and a transaction on another shard is rejected. */
 const BASE: Lists = {
-  tables: { migrations: { select: ['id', 'name', 'breaking'] } },
+  tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
+
+/** For parts with a process of their own: the first process of a sharded store writes the map. */
+const PROCESS: Lists = merge(BASE, { tables: { shard_places: { insert: true } } })
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
@@ -96,7 +100,7 @@ function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: rea
 }
 
 const API = merge(
-  BASE,
+  PROCESS,
   PUBLISHING,
   IDEMPOTENCY,
   records('add', ['business', 'client', 'lead']),
@@ -127,7 +131,7 @@ const API = merge(
   },
 )
 
-const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
+const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
@@ -135,7 +139,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, records('change', RECORD_K
   },
 })
 
-const SETTINGS = merge(BASE, {
+const SETTINGS = merge(PROCESS, {
   tables: {
     api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
@@ -146,13 +150,9 @@ const SETTINGS = merge(BASE, {
       select: true,
       insert: true,
       update: [
-        'url',
-        'description',
-        'types',
+        ...ENDPOINT_CHOICES.map(({ name }) => name),
         'header_names',
         'sealed_headers',
-        'standard_webhooks',
-        'max_per_second',
         'sealed_secret',
         'previous_sealed_secret',
         'previous_secret_expires_at',
@@ -190,7 +190,7 @@ const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
 
-const WORKER = merge(BASE, PUBLISHING, {
+const WORKER = merge(PROCESS, PUBLISHING, {
   tables: {
     open_deliveries: {
       select: true,
@@ -276,7 +276,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, update: ['body_excerpt'], delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt', 'location'], delete: true },
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },

@@ -1,6 +1,7 @@
-import type { ColumnType } from '../../resources/columns.ts'
+import { columnsOf, idOf, type RecordTable } from '../../resources/columns.ts'
 import type { Change, ChangeOutcome } from '../../writes/change.ts'
 import type { RecordDatabase } from '../connection/database.ts'
+import { afterChange, assign, represent } from './columns.ts'
 import {
   defineWrite,
   eventsOf,
@@ -33,21 +34,19 @@ export type ChangeColumn = 'representation' | 'state' | 'reason'
 
 /** The steps and columns by which the changes of resources differ. */
 export interface ChangeParts {
-  readonly table: string
+  readonly of: RecordTable
   /** The column with the state of the record. */
   readonly state: string
-  /** The steps from `before` to `after`, and those that the representation needs. */
-  readonly after: readonly string[]
-  /** JSON text, made of the row of {@link ChangeParts.from}. */
-  readonly representation: string
+  /** The steps from `before` to `after`, and those that the representation needs. Default {@link afterIfAllowed}. */
+  readonly after?: readonly string[]
+  /** JSON text, made of the row of {@link ChangeParts.from}. Default that of the table. */
+  readonly representation?: string
   /** Default `after`. */
   readonly from?: string
-  /** The assignments of the update, from the row `after`. */
-  readonly set: string
+  /** The assignments of the update, from the row `after`. Default those of the columns that a change may set. */
+  readonly set?: string
   /** SQL condition: the row already has the target values. Default: this change was applied before. */
   readonly isDone?: string
-  /** The column with the id of the record. Default `id`. */
-  readonly id?: string
   /** A further step that writes. Default none. */
   readonly alongside?: string
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
@@ -60,19 +59,19 @@ export interface ChangeParts {
 
 /** Builds the statements of a change. */
 export function defineChange<Values = unknown>({
-  table,
+  of,
   state,
-  after,
-  representation,
+  after = [afterIfAllowed(of, state)],
+  representation = represent(of, 'after'),
   from = 'after',
-  set,
+  set = assign(columnsOf(of)),
   isDone = 'before.is_repeat',
-  id = 'id',
   alongside,
   events = '@events::text::jsonb',
   facts = "'{}'::json",
   reason = 'null::text',
 }: ChangeParts): WriteStatements<ChangeValues & Values, ChangeColumn> {
+  const table = `business_api.${of.table}`
   const reservation = {
     condition: 'exists (select 1 from represented)',
     reply: '(select representation from represented)',
@@ -82,7 +81,7 @@ export function defineChange<Values = unknown>({
     steps: [
       `before as (
         select *, @writeId::text = any (latest_changes) as is_repeat from ${table}
-        where organization_id = @organizationId::text and ${id} = @recordId::text
+        where organization_id = @organizationId::text and ${idOf(of)} = @recordId::text
         for update
       )`,
       ...after,
@@ -121,21 +120,13 @@ export function isAllowed(state: string): string {
   )`
 }
 
-/**
- * A column after the change: as it is given, else as it was; of a repeat always as it is.
- *
- * @param field of the values that are given, as JSON of texts: `@set`
- */
-export function orBefore(column: string, field: string = column, type: ColumnType = 'text'): string {
-  return `
-    case
-      when before.is_repeat or not pg_catalog.jsonb_exists(@set::text::jsonb, '${field}') then before.${column}
-      else (@set::text::jsonb ->> '${field}')::${type}
-    end as ${column}`
+/** The step `after` of a change that sets the columns of a table as given, if the record's state allows the change. */
+export function afterIfAllowed(of: RecordTable, state: string): string {
+  return `after as (select ${afterChange(columnsOf(of))} from before where ${isAllowed(state)})`
 }
 
-/** The values of {@link orBefore}, as JSON of texts. NaN is no number of JSON, but one of PostgreSQL, which refuses it. */
-export function setOf(values: Readonly<Record<string, string | number | null | undefined>>): string {
+/** The values of `@set`, as JSON of texts. NaN is no number of JSON, but one of PostgreSQL, which refuses it. */
+export function setOf(values: object): string {
   return JSON.stringify(values, (_, value) => (typeof value === 'number' ? String(value) : value))
 }
 

@@ -1,5 +1,10 @@
-import { columnsOf, type NamedColumn, type RecordTable, snakeCase } from '../../resources/columns.ts'
-import { orBefore } from './change.ts'
+import {
+  type ColumnType,
+  columnsOf,
+  type NamedColumn,
+  type RecordTable,
+  snakeCase,
+} from '../../resources/columns.ts'
 import type { Value } from './statement.ts'
 
 // The parts of statements that follow from the columns of a table. Each parameter of a new record has the name of its column.
@@ -62,6 +67,19 @@ export function afterChange(
     return column.isChangeable ? orBefore(column.name, column.field, column.type) : `before.${column.name}`
   })
   return after.join(', ')
+}
+
+/**
+ * A column after the change: as it is given, else as it was; of a repeat always as it is.
+ *
+ * @param field of the values that are given, as JSON of texts: `@set`
+ */
+function orBefore(column: string, field: string, type: ColumnType): string {
+  return `
+    case
+      when before.is_repeat or not pg_catalog.jsonb_exists(@set::text::jsonb, '${field}') then before.${column}
+      else (@set::text::jsonb ->> '${field}')::${type}
+    end as ${column}`
 }
 
 /** Builds the assignments of a change, from a row. @param also the names of columns that the change computes itself */

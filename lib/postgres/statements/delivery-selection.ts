@@ -42,9 +42,9 @@ export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fr
 /** Builds the table of the selected deliveries, in the columns of the delivery log. The table may have more rows than the limit. */
 export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter } = selection
-  if (filter.eventId !== undefined) {
+  if (isOfEvents(filter)) {
     return sql`(
-      select delivery.* from (${selectOfEvent(sql, selection, filter.eventId)}) as selected
+      select delivery.* from (${selectOfEvents(sql, selection)}) as selected
       cross join lateral ${deliveryOfId(sql, organizationId, sql`selected.id`)} as delivery
     )`
   }
@@ -62,7 +62,7 @@ export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
  */
 export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter, isRecoverable = false } = selection
-  if (filter.eventId !== undefined) return selectOfEvent(sql, selection, filter.eventId)
+  if (isOfEvents(filter)) return selectOfEvents(sql, selection)
   return sql`
     (
       select delivery.id from ${listOpen(sql, selection)} as delivery
@@ -84,22 +84,31 @@ function listFinished(sql: Sql, selection: DeliverySelection): Fragment {
     business_api.list_finished_deliveries(${selected(sql, selection)}, ${String(isRecoverable)}::text::boolean)`
 }
 
-function selected(sql: Sql, { organizationId, filter, limit, before = null }: DeliverySelection): Fragment {
-  const { firstId, endId } = idsOf(filter)
-  const end = before === null || before > endId ? endId : before
+function selected(sql: Sql, selection: DeliverySelection): Fragment {
+  const { organizationId, filter, limit } = selection
+  const { firstId, endId } = idsOf(selection)
   return sql`
-    ${organizationId}::text, ${JSON.stringify(filter)}::text::jsonb, ${firstId}::text, ${end}::text, ${limit}::int`
+    ${organizationId}::text, ${JSON.stringify(filter)}::text::jsonb, ${firstId}::text, ${endId}::text, ${limit}::int`
 }
 
-/** Selects deliveries of an event: at most one for each endpoint, so that the whole set is read. */
-function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string): Fragment {
+/** Returns whether a filter selects by events, which lead to the deliveries. */
+function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
+  return eventId !== undefined || subjectId !== undefined
+}
+
+/** Selects deliveries of an event or of a record's events: at most one for each endpoint and event, so that the whole set is read. */
+function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter, limit, before = null, isRecoverable = false } = selection
-  const { states } = filter
+  const { states, eventId = '', subjectId } = filter
+  const { firstId, endId } = idsOf(selection)
+  const found =
+    subjectId === undefined
+      ? sql`${findEvents(sql, organizationId, [eventId])} as event cross join lateral ${deliveriesOfOne(sql, 'event')}`
+      : sql`business_api.deliveries_of_subject(${organizationId}::text, ${subjectId}::text, ${firstId}::text, ${endId}::text)`
   return sql`
     with of_event as materialized (
-      select event.id as event_id, found.id collate "C" as id, found.type, found.endpoint_id, found.state, found.created_at
-      from ${findEvents(sql, organizationId, [eventId])} as event
-      cross join lateral ${deliveriesOfOne(sql, 'event')} as found
+      select found.event_id, found.id collate "C" as id, found.type, found.endpoint_id, found.state, found.created_at
+      from ${found} as found
     )
     select delivery.id
     from of_event delivery, pg_catalog.jsonb_populate_record(
@@ -119,13 +128,17 @@ function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string):
 const LATE_ID_MS = 5 * 60 * 1000
 
 /**
- * Returns the bounds of the ids of a period, the first and one beyond the last: an id begins with a time, which may be later than
+ * Returns the bounds of the ids of a selection, the first and one beyond the last: an id begins with a time, which may be later than
  * `created_at`, the beginning of the transaction, but never earlier.
  */
-function idsOf({ since, until }: DeliveryFilter): { readonly firstId: string; readonly endId: string } {
+function idsOf({ filter: { since, until }, before = null }: DeliverySelection): {
+  readonly firstId: string
+  readonly endId: string
+} {
+  const endId = until === undefined ? '~' : idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS)
   return {
     firstId: since === undefined ? '' : idPrefixAt('dlv', Date.parse(since)),
-    endId: until === undefined ? '~' : idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS),
+    endId: before === null || before > endId ? endId : before,
   }
 }
 

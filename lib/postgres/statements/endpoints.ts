@@ -1,4 +1,6 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import { snakeCase } from '../../resources/columns.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 import { isoTimestamp } from './fragments.ts'
 
 // The parts of statements about webhook endpoints.
@@ -45,13 +47,41 @@ export function isEndpoint(sql: Sql, organizationId: string, endpointId: string)
   return sql`organization_id = ${organizationId}::text and id = ${endpointId}::text and state <> 'removed'`
 }
 
+/** The organization's choices, as columns with the names of the fields. */
+const CHOICES = ENDPOINT_CHOICES.map(({ name, field }) => `${name} as "${field}"`).join(', ')
+
 /** Builds the columns of an endpoint as administrators see the endpoint. */
 export function columns(sql: Sql): Fragment {
   return sql`
-    id, url, description, types, header_names as "headerNames", standard_webhooks as "standardWebhooks", max_per_second as "maxPerSecond", state,
-    disabled_reason as "disabledReason",
+    id, ${sql.unsafe(CHOICES)}, header_names as "headerNames", state, disabled_reason as "disabledReason",
     ${isoTimestamp(sql, 'failing_since')} as "failingSince", failures,
     case when previous_secret_expires_at > now() then ${isoTimestamp(sql, 'previous_secret_expires_at')} end
       as "previousSecretExpiresAt",
     ${isoTimestamp(sql, 'created_at')} as "createdAt"`
+}
+
+/** The columns of an endpoint that `update` sets. */
+const CHANGED = [...ENDPOINT_CHOICES.map(({ name }) => name), 'header_names', 'sealed_headers'].join(', ')
+
+/** Builds the assignments of given columns, by {@link rowOf}; the other columns stay. */
+export function assign(sql: Sql, row: string): Fragment {
+  return sql`
+    (${sql.unsafe(CHANGED)}) = (
+      select ${sql.unsafe(CHANGED)} from pg_catalog.jsonb_populate_record(endpoint, ${row}::text::jsonb)
+    )`
+}
+
+/** Builds the names of the fields in which the rows `before` and `changed` differ, as an array. */
+export function changedFields(sql: Sql): Fragment {
+  const fields = [...ENDPOINT_CHOICES, { field: 'headers', name: 'sealed_headers' }].map(
+    ({ field, name }) => `case when before.${name} is distinct from changed.${name} then '${field}' end`,
+  )
+  return sql`array_remove(array[${sql.unsafe(fields.join(', '))}], null)`
+}
+
+/** Formats fields of an endpoint as columns, in JSON. */
+export function rowOf(fields: object): string {
+  return JSON.stringify(
+    Object.fromEntries(Object.entries(fields).map(([field, value]) => [snakeCase(field), value])),
+  )
 }

@@ -1,10 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
-import type { RecordReads } from '../../resources/record-reads.ts'
+import type { RecordTable } from '../../resources/columns.ts'
+import type { ListedReads } from '../../resources/record-reads.ts'
 import type { Admissions } from '../admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
-import type { ListStatements } from './list.ts'
+import { defineList, type ListStatements } from './list.ts'
 
 // Reads of records on behalf of the host's own code. Every list is a scan of one index, or of one range of an index for each
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
@@ -15,6 +15,29 @@ export interface RecordRows {
   readonly rows: string
   /** JSON text, made of a row named `record`. */
   readonly representation: string
+}
+
+/** The statements that read a kind of records. */
+export interface RecordStatements {
+  readonly list: ListStatements
+  readonly record: RecordRows
+}
+
+/**
+ * Builds the statements that read a kind of records.
+ *
+ * @param rows the records with the columns of every table of records, if they are not the rows of the table
+ * @param representation as the host reads a record, without the time of the latest change. Default as the API shows the record
+ */
+export function defineReads(
+  { table: name }: RecordTable,
+  { rows, representation = 'record.representation' }: Partial<RecordRows> = {},
+): RecordStatements {
+  const table = `business_api.${name}`
+  return {
+    list: defineList(table, rows),
+    record: { rows: rows ?? table, representation: withUpdatedAt(representation) },
+  }
 }
 
 /** What a filter wants. */
@@ -28,17 +51,12 @@ export interface Wanted {
 }
 
 /** Creates the verbs of a slice that read. */
-export function readSlice<Stored, Filter>(
+export function readSlice<Shown, Stored, Filter>(
   database: RecordDatabase,
   admissions: Admissions,
-  {
-    list,
-    record,
-    wants,
-  }: { readonly list: ListStatements; readonly record: RecordRows; wants(filter: Filter): Wanted },
-): RecordReads<Stored, Filter> & {
-  admitAndList<Shown>(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
-} {
+  { list, record }: RecordStatements,
+  wants: (filter: Filter) => Wanted,
+): ListedReads<Shown, Stored, Filter> {
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, list, asked),
     list: (organizationId, filter, limit, before) =>
@@ -95,7 +113,7 @@ interface Unique {
  *
  * @param representation JSON text, made of a row of the table named `record`
  */
-export function withUpdatedAt(representation: string): string {
+function withUpdatedAt(representation: string): string {
   return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
 

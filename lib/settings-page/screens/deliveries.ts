@@ -1,37 +1,46 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
+import type { Delivery, DeliveryFilter, ResponseClass } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { filterForm, input, select } from '../views/form.ts'
+import type { Texts } from '../texts.ts'
+import { type Choice, filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
+import {
+  answerText,
+  DELIVERY_RESPONSES,
+  DELIVERY_STATES,
+  deliveryState,
+  stateText,
+} from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, now } = context
-  const filter = readDeliverySearch(query)
+  const { texts, filter } = readDeliveryFilter(query, now, true)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('dlv', cursor) ? cursor : null
   const [{ data, next }, endpoints] = await Promise.all([
-    settings.deliveries.list(access.organizationId, { ...toQuery(filter, now), before }),
+    settings.deliveries.list(access.organizationId, { ...filter, before }),
     settings.endpoints.list(access.organizationId),
   ])
-  const { state } = filter
+  const { state = '', response = '' } = texts
   const canRecover =
-    access.can('deliveries:write') && (state === '' || state === 'failed' || state === 'skipped')
+    response === '' &&
+    access.can('deliveries:write') &&
+    (state === '' || state === 'failed' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
-${deliveryFilterForm(context, filter, endpoints)}
+${deliveryFilterForm(context, texts, endpoints)}
 ${
   data.length > 0
     ? html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, endpoints)}</div>`
-    : isFiltered(filter)
+    : isFiltered(texts)
       ? empty(t`No delivery matches.`, buttonLink(link('/deliveries'), t`Clear filters`))
       : empty(
           endpoints.length === 0
@@ -42,64 +51,116 @@ ${
             buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main'),
         )
 }
-${pageLinks(context, '/deliveries', { ...filter }, before, next)}`
+${pageLinks(context, '/deliveries', texts, before, next)}`
   const acts =
     canRecover &&
     data.length > 0 &&
-    questionLink(link('/deliveries/recover', { ...filter, state: null, event: null }), t`Send failed again`)
+    questionLink(
+      link('/deliveries/recover', readDeliveryFilter(query, now, false).texts),
+      t`Send failed again`,
+    )
   return { title: t`Deliveries`, content, acts }
 }
 
 // --- The filter ---
 
-/** The filter of the delivery log as the URL has it; empty texts select all. */
-export interface DeliverySearch extends Period {
-  readonly state: DeliveryState | ''
-  readonly type: EventType | ''
-  readonly endpoint: string
-  readonly event: string
+/** The filter of the list; a recovery takes no response. */
+type Filter = DeliveryFilter<Date, EventType> & { readonly response?: ResponseClass }
+
+/** A field of the filter beside the period: a select if it has choices. */
+interface FilterField {
+  /** The name in the URL and in forms. */
+  readonly name: string
+  label(t: Texts): string
+  choices?(t: Texts, endpoints: readonly WebhookEndpoint[]): readonly Choice[]
+  readonly placeholder?: string
+  /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
+  read(text: string): readonly Filter[]
+  /** True: a recovery of many deliveries does not take it. */
+  readonly isForListOnly?: true
 }
 
-/** Reads the filter of a URL or of a form; values that cannot be used count as absent. */
-export function readDeliverySearch(values: { get(name: string): string | null }): DeliverySearch {
+const FIELDS: readonly FilterField[] = [
+  {
+    name: 'state',
+    label: (t) => t`State`,
+    choices: (t) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
+    read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
+    isForListOnly: true,
+  },
+  {
+    name: 'response',
+    label: (t) => t`Response`,
+    choices: (t) =>
+      DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
+    read: (text) =>
+      DELIVERY_RESPONSES.filter((response) => response === text).map((response) => ({ response })),
+    isForListOnly: true,
+  },
+  {
+    name: 'type',
+    label: (t) => t`Type`,
+    choices: () => EVENT_TYPES.map((type) => ({ value: type, text: type })),
+    read: (text) => EVENT_TYPES.filter((type) => type === text).map((type) => ({ type })),
+  },
+  {
+    name: 'endpoint',
+    label: (t) => t`Endpoint`,
+    choices: (_, endpoints) => endpoints.map((one) => ({ value: one.id, text: nameOf(one).slice(0, 60) })),
+    read: (text) => (readId(text) === '' ? [] : [{ endpointId: text }]),
+  },
+  {
+    name: 'event',
+    label: (t) => t`Event id`,
+    placeholder: 'evt_…',
+    read: (text) => (readId(text) === '' ? [] : [{ eventId: text }]),
+    isForListOnly: true,
+  },
+]
+
+/** A filter of the delivery log, with the texts that stand for it in the URL and in forms. */
+interface ShownFilter {
+  readonly texts: Period & Readonly<Record<string, string>>
+  readonly filter: Filter
+}
+
+/** Reads the filter of a URL or of a form. @param isForList false: only the fields that a recovery takes */
+export function readDeliveryFilter(
+  values: { get(name: string): string | null },
+  now: number,
+  isForList: boolean,
+): ShownFilter {
   const text = (name: string): string => values.get(name)?.trim() ?? ''
+  const period = readPeriod(text)
+  const used = FIELDS.filter(
+    ({ name, read, isForListOnly }) => (isForList || !isForListOnly) && read(text(name)).length > 0,
+  )
   return {
-    state: DELIVERY_STATES.find((state) => state === text('state')) ?? '',
-    type: EVENT_TYPES.find((type) => type === text('type')) ?? '',
-    endpoint: readId(text('endpoint')),
-    event: readId(text('event')),
-    ...readPeriod(text),
-  }
-}
-
-/** The filter as the settings take it. */
-function toQuery({ state, type, endpoint, event, ...period }: DeliverySearch, now: number) {
-  return {
-    ...(state !== '' && { states: [state] }),
-    ...(event !== '' && { eventId: event }),
-    ...(type !== '' && { type }),
-    ...(endpoint !== '' && { endpointId: endpoint }),
-    ...momentsOf(period, now),
+    texts: { ...Object.fromEntries(used.map(({ name }) => [name, text(name)])), ...period },
+    filter: Object.assign({}, ...used.flatMap(({ name, read }) => read(text(name))), momentsOf(period, now)),
   }
 }
 
 /** The form of the filter. */
 function deliveryFilterForm(
   context: Context,
-  filter: DeliverySearch,
+  texts: ShownFilter['texts'],
   endpoints: readonly WebhookEndpoint[],
 ): Html {
   const { t, link } = context
-  const all = { value: '', text: t`All` }
+  const fieldOf = ({ name, label, choices, placeholder }: FilterField): Html => {
+    const field = { name, label: label(t) }
+    const text = texts[name] ?? ''
+    if (!choices) return input(field, { value: text, placeholder, spellcheck: 'false', size: 14 })
+    return select(field, [{ value: '', text: t`All` }, ...choices(t, endpoints)], text)
+  }
   return filterForm(
     t,
     link('/deliveries'),
-    isFiltered(filter),
-    html`${select({ name: 'state', label: t`State` }, [all, ...DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) }))], filter.state)}
-${select({ name: 'type', label: t`Type` }, [all, ...EVENT_TYPES.map((type) => ({ value: type, text: type }))], filter.type)}
-${select({ name: 'endpoint', label: t`Endpoint` }, [all, ...endpoints.map((endpoint) => ({ value: endpoint.id, text: nameOf(endpoint).slice(0, 60) }))], filter.endpoint)}
-${periodFields(context, filter)}
-${input({ name: 'event', label: t`Event id` }, { value: filter.event, placeholder: 'evt_…', spellcheck: 'false', size: 14 })}`,
+    isFiltered(texts),
+    html`${FIELDS.filter(({ choices }) => choices).map(fieldOf)}
+${periodFields(context, texts)}
+${FIELDS.filter(({ choices }) => !choices).map(fieldOf)}`,
   )
 }
 

@@ -153,7 +153,7 @@ export function attemptFacts(
   { t, format }: Context,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
 ): Html {
-  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt } = attempt
+  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
   const phases = [
     [t`DNS lookup`, dnsMs],
     [t`connect`, connectMs],
@@ -163,6 +163,7 @@ export function attemptFacts(
   const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
   return html`${facts([
     [t`Answer`, answerText(t, status, error)],
+    location === null ? null : [t`Redirects to`, location],
     [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
   ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}`
 }

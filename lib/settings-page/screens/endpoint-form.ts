@@ -8,7 +8,16 @@ import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
-import { type EndpointWish, judgeWish, patchOf, readWish, wishOf } from './endpoint-wish.ts'
+import {
+  choicesOf,
+  type EndpointWish,
+  emptyWish,
+  judgeWish,
+  patchOf,
+  readWish,
+  TEXT_FIELDS,
+  wishOf,
+} from './endpoint-wish.ts'
 import { nameOf, typesByResource } from './endpoint-words.ts'
 import { verificationCode } from './verification-code.ts'
 
@@ -23,8 +32,7 @@ export const registration = {
       )
       return { title: t`Add an endpoint`, content }
     }
-    const empty = { url: '', description: '', maxPerSecond: '', wants: null, types: [], known: [], added: [] }
-    const wish = { id: newId('we'), ...empty }
+    const wish = emptyWish(newId('we'))
     return showForm(context, wish, {}, null)
   },
 
@@ -36,7 +44,7 @@ export const registration = {
     try {
       const registered = await settings.endpoints.register(access.organizationId, {
         ...(wish.id === '' ? {} : { id: wish.id }),
-        ...fieldsOf(wish),
+        ...choicesOf(wish),
         headers: Object.fromEntries(wish.added.map(({ name, value }) => [name, value])),
         actor: access.actor,
       })
@@ -66,7 +74,7 @@ export const change = {
     try {
       const headers = patchOf(wish)
       await settings.endpoints.update(access.organizationId, id, {
-        ...fieldsOf(wish),
+        ...choicesOf(wish),
         ...(Object.keys(headers).length > 0 && { headers }),
         actor: access.actor,
       })
@@ -86,11 +94,6 @@ ${secretField(t, t`Signing secret`, secret)}
 ${verificationCode(t, settings.capabilities.headerPrefix)}
 <p>${buttonLink(link(`/endpoints/${id}`), t`I have stored it`, 'main')}</p>`
   return { title, content }
-}
-
-function fieldsOf({ url, description, maxPerSecond, wants, types }: EndpointWish) {
-  const limit = maxPerSecond === '' ? null : Number(maxPerSecond)
-  return { url, description, maxPerSecond: limit, types: wants === 'all' ? null : types }
 }
 
 /** Returns the faults of the fields that the settings refuse. @throws every other error */
@@ -121,33 +124,12 @@ function showForm(context: Context, wish: EndpointWish, problems: Problems, name
 ${form(
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
   isNew ? { id: wish.id } : {},
-  html`${input(
-    {
-      name: 'url',
-      label: t`URL`,
-      hint: t`Where events are sent to: https, and reachable from the internet`,
-      problems,
-    },
-    { type: 'url', value: wish.url, maxlength: 2048, autocomplete: 'off', required: true },
+  html`${TEXT_FIELDS.map(({ name: field, label, hint, attributes: all }) =>
+    input(
+      { name: field, label: label(t), hint: hint(t), problems },
+      { ...all, value: wish.texts[field] ?? '' },
+    ),
   )}
-${input(
-  {
-    name: 'description',
-    label: t`Description (optional)`,
-    hint: t`For people: “Billing”, “Staging server”`,
-    problems,
-  },
-  { value: wish.description, autocomplete: 'off' },
-)}
-${input(
-  {
-    name: 'max-per-second',
-    label: t`Deliveries a second at most (optional)`,
-    hint: t`If the receiver has a known limit: “5”, or “0.5”`,
-    problems,
-  },
-  { value: wish.maxPerSecond, inputmode: 'decimal', autocomplete: 'off' },
-)}
 ${radios(
   { name: 'wants', label: t`Which events?`, problems },
   [

@@ -7,19 +7,16 @@ import { confirmationPage } from '../views/confirmation.ts'
 import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { type DeliverySearch, readDeliverySearch } from './deliveries.ts'
-import { momentsOf } from './period.ts'
+import { readDeliveryFilter } from './deliveries.ts'
 
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query, now } = context
-    const filter = readDeliverySearch(query)
-    const period = momentsOf(filter, now)
-    const scope = { ...scopeOf(filter), ...period }
-    const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, scope)
+    const { texts, filter } = readDeliveryFilter(query, now, false)
+    const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, filter)
     const count = failed + skipped
-    const back = link('/deliveries', { ...filter })
+    const back = link('/deliveries', texts)
     const title = t`Send failed deliveries again?`
     if (count === 0) {
       return { title, content: empty(t`No failed or skipped delivery matches.`, buttonLink(back, t`Back`)) }
@@ -39,22 +36,21 @@ export const recovery = {
       action: link('/deliveries/recover'),
       back,
       verb: t.count(count, 'Send one again', 'Send {0} again'),
-      hidden: hiddenOf(filter, period),
+      hidden: hiddenOf(texts, filter),
     })
   },
 
   async act(context: Context): Promise<Screen> {
-    const { settings, access, t, link, form: sent } = context
+    const { settings, access, t, link, form: sent, now } = context
     const values = { get: (name: string) => textOf(sent, name) }
-    const filter = readDeliverySearch(values)
+    const { texts, filter } = readDeliveryFilter(values, now, false)
     // The period of the question, although time has passed since.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')
     const before = isIdOf('dlv', cursor) ? cursor : null
-    const period = { ...(since && { since }), ...(until && { until }) }
+    const scope = { ...filter, ...(since && { since }), ...(until && { until }) }
     const { recovered, next } = await settings.deliveries.recoverPart(access.organizationId, {
-      ...scopeOf(filter),
-      ...period,
+      ...scope,
       before,
       actor: access.actor,
     })
@@ -66,36 +62,24 @@ export const recovery = {
     const content = html`${notice('good', text, next !== null && html`<p>${t`There are more.`}</p>`)}
 ${
   next === null
-    ? html`<p>${buttonLink(link('/deliveries', { ...filter }), t`Back to the deliveries`, 'main')}</p>`
+    ? html`<p>${buttonLink(link('/deliveries', texts), t`Back to the deliveries`, 'main')}</p>`
     : form(
         link('/deliveries/recover'),
-        { ...hiddenOf(filter, period), before: next },
+        { ...hiddenOf(texts, scope), before: next },
         null,
-        html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(link('/deliveries', { ...filter }), t`Stop`)}`,
+        html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(link('/deliveries', texts), t`Stop`)}`,
       )
 }`
     return { title: t`Sending again`, content }
   },
 }
 
-/** The part of the filter that a recovery keeps to, beside its period. */
-function scopeOf({ type, endpoint }: DeliverySearch) {
-  return { ...(type !== '' && { type }), ...(endpoint !== '' && { endpointId: endpoint }) }
-}
-
+/** The hidden fields of a question: the filter, with the moments of its period. */
 function hiddenOf(
-  { type, endpoint, period, from, to }: DeliverySearch,
-  { since, until }: { readonly since?: Date; readonly until?: Date },
+  texts: Readonly<Record<string, string>>,
+  { since, until }: { readonly since?: Date | undefined; readonly until?: Date | undefined },
 ): Record<string, string> {
-  const hidden = {
-    type,
-    endpoint,
-    period,
-    from,
-    to,
-    since: since?.toISOString() ?? '',
-    until: until?.toISOString() ?? '',
-  }
+  const hidden = { ...texts, since: since?.toISOString() ?? '', until: until?.toISOString() ?? '' }
   return Object.fromEntries(Object.entries(hidden).filter(([, value]) => value !== ''))
 }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createIds } from '../../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../../lib/business-store.ts'
+import { ENDPOINT_DEFAULTS } from '../../../lib/webhooks/endpoints.ts'
 import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
@@ -61,8 +62,7 @@ export async function addEndpoint(
     endpoint: {
       id,
       url,
-      description: '',
-      types: null,
+      ...ENDPOINT_DEFAULTS,
       headerNames: [],
       sealedHeaders: null,
       createdAt: toTimestamp(Date.now()),

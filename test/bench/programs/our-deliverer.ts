@@ -1,25 +1,29 @@
 import { serveParent } from './delivering.ts'
 
 // The delivery loop as it is published, with the default options: the log of attempts and fairness on. Another checkout's `dist`
-// may be given.
+// may be given, and shards as JSON in the place of a connection string: {"a":"postgres://…"}.
 
 const [url = '', dist = new URL('../../../dist', import.meta.url).href] = process.argv.slice(2)
 const { createPostgresStore }: typeof import('../../../dist/postgres.js') = await import(
   `${dist}/postgres.js`
 )
-const { createDeliveryLoop, createWebhookSender }: typeof import('../../../dist/webhooks.js') = await import(
-  `${dist}/webhooks.js`
-)
+const {
+  createDeliveryLoop,
+  createDeliverySlots,
+  createWebhookSender,
+}: typeof import('../../../dist/webhooks.js') = await import(`${dist}/webhooks.js`)
 
-const store = createPostgresStore(url)
+const urls = url.startsWith('{') ? Object.values<string>(JSON.parse(url)) : [url]
 const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
-const loop = createDeliveryLoop(store, sender)
+// An earlier checkout has no slots to share.
+const options = urls.length > 1 ? { concurrency: createDeliverySlots() } : {}
+const loops = urls.map((each) => createDeliveryLoop(createPostgresStore(each), sender, options))
 
 serveParent({
   async publish() {
     throw new Error('Events of the library are not published here')
   },
   async deliver() {
-    loop.start()
+    for (const loop of loops) loop.start()
   },
 })

@@ -1,0 +1,65 @@
+import type { DatabaseOptions } from '../postgres/connection/database.ts'
+import { createShardedStore, type ShardedStore } from '../postgres/shards/sharded-store.ts'
+import { createPostgresStore } from '../postgres/store.ts'
+import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
+import type { Session } from './session.ts'
+
+// DATABASE_URLS names the shards of an installation. A command on an organization goes to its shard; a command on a database is carried
+// out on every shard, and a shard that is away does not stop the others.
+
+/** Opens the store over shards. */
+export function openShards(databases: ReadonlyMap<string, string>, options: DatabaseOptions): ShardedStore {
+  const stores = [...databases].map(([name, url]) => [name, createPostgresStore(url, options)])
+  return createShardedStore({ shards: Object.fromEntries(stores) })
+}
+
+/** Finds the database of an organization. */
+export async function findDatabase(
+  databases: ReadonlyMap<string, string>,
+  organizationId: string,
+): Promise<string | undefined> {
+  const store = openShards(databases, { prepare: false, sessions: false, maxConnections: 1 })
+  try {
+    return databases.get((await store.shardOf(organizationId)).name)
+  } finally {
+    await store.close({ timeoutMs: 0 })
+  }
+}
+
+/**
+ * Carries a command out on every shard, and prints the results under the names of the shards.
+ *
+ * @param isParallel false for a command that asks before it goes on
+ * @param run carries the command out on one shard
+ * @throws {@link Failure} with the failures of all shards; `UsageError` if none could understand the command line
+ */
+export async function runOnEach(
+  { shards, ...session }: Session,
+  isParallel: boolean,
+  run: (session: Session) => Promise<void>,
+): Promise<void> {
+  const results = new Map<string, { value: object; text: string }>()
+  const failures: { line: string; exitCode: number }[] = []
+
+  async function runOn([name, url]: readonly [string, string]): Promise<void> {
+    const explain = (error: unknown): unknown => nameTarget(error, url)
+    const print: Session['print'] = async (value, toText) =>
+      Boolean(results.set(name, { value, text: toText() }))
+    const note = (line: string): void => session.note(`${name}: ${line}`)
+    await run({ ...session, shards, databaseUrl: () => url, explain, print, note }).catch((error) => {
+      const { line, exitCode } = describeFailure(explain(error))
+      failures.push({ line: `shard ${name}: ${line}`, exitCode })
+      if (!results.has(name)) results.set(name, { value: { error: line }, text: `${line}\n` })
+    })
+  }
+
+  if (isParallel) await Promise.all([...shards].map(runOn))
+  else for (const shard of shards) await runOn(shard)
+  const shown = [...shards.keys()].map((name) => ({ name, ...results.get(name) }))
+  await session.print({ shards: Object.fromEntries(shown.map(({ name, value }) => [name, value])) }, () =>
+    shown.map(({ name, text = '' }) => `Shard ${name}\n${text}`).join('\n'),
+  )
+  if (failures.length === 0) return
+  const text = failures.map(({ line }) => line).join('; ')
+  throw failures.every(({ exitCode }) => exitCode === 2) ? new UsageError(text) : new Failure(text)
+}

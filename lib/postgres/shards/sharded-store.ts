@@ -1,0 +1,145 @@
+import type { AdmissionRequest } from '../../access/admission.ts'
+import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
+import type { BusinessApiStore } from '../../business-store.ts'
+import { declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
+import type { CloseOptions } from '../connection/database.ts'
+import type { PostgresStore } from '../store.ts'
+import { createFleet, type Fleet, type Shard } from './fleet.ts'
+import { routeVerbs, type Slices, sumOf } from './routes.ts'
+
+/** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
+export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
+  /**
+   * The shards in the order of their names, for what belongs to a shard, above all a delivery loop. These stores reject an organization
+   * of another shard with `wrong_shard`.
+   */
+  readonly shards: readonly Shard[]
+  /**
+   * Returns the shard of an organization: its name, and its store, for `using(tx)` in a transaction of the host on that server. The
+   * first call in a transaction checks the server too: a call for an organization of another shard, or in a transaction on another
+   * server, throws `wrong_shard` and writes nothing.
+   *
+   * @throws `BusinessApiError` with code `store_unavailable` when no shard, or not that shard, can be reached before its first use
+   */
+  shardOf(organizationId: string): Promise<Shard>
+  /** Closes the stores of all shards, as `PostgresStore.close` does. */
+  close(options?: CloseOptions): Promise<void>
+}
+
+/**
+ * Creates a store over shards. Each organization lives on one shard, which PostgreSQL's own partition hash of the organization's id
+ * chooses. Opens nothing. The first start writes the map of the shards to every shard; later starts with other names are rejected with
+ * `wrong_shard` at the first call.
+ *
+ * @param options.shards a store for each shard, by the name of the shard; the order has no meaning
+ * @throws `TypeError` for names that cannot be used
+ * @example
+ * ```ts
+ * const store = createShardedStore({
+ *   shards: { a: createPostgresStore(process.env.DATABASE_A!), b: createPostgresStore(process.env.DATABASE_B!) },
+ * })
+ * const api = createBusinessApi(store)
+ * ```
+ */
+export function createShardedStore(options: {
+  readonly shards: Readonly<Record<string, PostgresStore>>
+}): ShardedStore {
+  const fleet = createFleet(options.shards)
+  const stores = fleet.shards.map(({ store }) => store)
+  const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
+
+  const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
+    const { keyDigest } = Object(first)
+    if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
+    // Without a hint, the key is looked up first. Every shard rejects a key that none has.
+    const found = owner ?? (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
+    return fleet.ask(await fleet.locate(found), on)
+  })
+
+  // The API judges a request and creates a record in one step of the shard.
+  for (const slice of ['clients', 'leads'] as const) {
+    const stepOf = ({ organizationHint = '' }: AdmissionRequest): OneStep<never> | undefined => {
+      const store = fleet.find(organizationHint)?.store
+      return store && oneStepOf<never>(store.apiKeys.admit, store[slice].create as Create)
+    }
+    const isReady = (request: AdmissionRequest): boolean => stepOf(request)?.isReady(request) === true
+    declareOneStep<never>(
+      { admit: slices.apiKeys.admit, isReady },
+      slices[slice].create,
+      async (request, creation) => {
+        await fleet.locate(request.organizationHint ?? '')
+        return stepOf(request)?.admitAndCreate(request, creation) ?? null
+      },
+    )
+  }
+
+  async function close(closing?: CloseOptions): Promise<void> {
+    await Promise.all(stores.map((store) => store.close(closing)))
+  }
+
+  function all(call: (store: PostgresStore) => (() => void) | undefined): () => void {
+    const ends = stores.map(call)
+    return () => {
+      for (const end of ends) end?.()
+    }
+  }
+
+  return {
+    ...slices,
+    deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
+    shards,
+    async shardOf(organizationId) {
+      const { name } = await fleet.locate(organizationId)
+      return shards.find((shard) => shard.name === name) as Shard
+    },
+    beginRequest: () => all((store) => store.beginRequest?.()),
+    connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
+    close,
+    [Symbol.asyncDispose]: () => close(),
+  }
+}
+
+/** Returns the store of a shard, which rejects organizations of other shards. */
+function guard(fleet: Fleet, shard: Shard): PostgresStore {
+  const { name, store } = shard
+
+  /** Routes the verbs of the store, or of a transaction, by `send`. */
+  function guarded<Target extends object>(
+    target: Target,
+    send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
+  ): Pick<Target, keyof Target & keyof Slices> {
+    return routeVerbs(target, async (owner, on) => {
+      const actual = owner === undefined ? shard : await fleet.locate(owner)
+      if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)
+      return send(on)
+    })
+  }
+
+  async function checkTransaction(transaction: Transaction): Promise<void> {
+    const place = await store.shardPlace(null, transaction)
+    const found = place ? `shard '${place.name}'` : 'no shard'
+    if (place?.name !== name) throw wrongShard(`the transaction is on ${found}`)
+  }
+
+  function wrongShard(reason: string): BusinessApiError {
+    const message = `Cannot use shard '${name}' because ${reason}; nothing was written`
+    return new BusinessApiError(WRONG_SHARD, message)
+  }
+
+  return {
+    ...store,
+    ...guarded(store, (call) => fleet.ask(shard, call)),
+    using(transaction) {
+      const records = store.using(transaction)
+      let checked: Promise<void> | undefined
+      return guarded(records, async (call) => {
+        checked ??= checkTransaction(transaction)
+        await checked
+        return call(records)
+      })
+    },
+  }
+}
+
+type Create = Parameters<typeof oneStepOf<never>>[1]
+type Transaction = Parameters<PostgresStore['using']>[0]

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
+import { assertFailed, cli, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
+
+let shards: TestShards
+
+before(async () => {
+  shards = await createTestShards()
+})
+
+after(() => shards.drop())
+
+const GONE = `postgres://somebody:${PASSWORD}@127.0.0.1:1/nowhere`
+
+/** Runs the command line on shards. @param changes other connection strings by name */
+function onShards(
+  changes: Readonly<Record<string, string>> = {},
+): (...args: readonly string[]) => Promise<Result> {
+  const urls = Object.fromEntries(NAMES.map((name, index) => [name, shards.databases[index]?.url ?? '']))
+  return onUrls({ ...urls, ...changes })
+}
+
+function onUrls(urls: Readonly<Record<string, string>>): (...args: readonly string[]) => Promise<Result> {
+  const DATABASE_URLS = Object.entries(urls)
+    .map(([name, url]) => `${name}=${url}`)
+    .join(',')
+  return (...args) => cli(args, { env: { DATABASE_URLS, BUSINESS_API_SECRET_KEYS: SECRET_KEY } })
+}
+
+async function countKeys(organization: string, name: (typeof NAMES)[number]): Promise<number> {
+  const [row] = await shards.sqlOf(organizationOn(name))`
+    select count(*)::int as count from business_api.api_keys where organization_id = ${organization}`
+  return row?.count
+}
+
+test('commands on an organization go to its shard', async () => {
+  for (const name of NAMES) {
+    const organization = organizationOn(name, 1)
+    const run = onShards()
+    textOf(await run('keys', 'create', '-o', organization, '--scopes', 'clients:read'))
+    assert.deepEqual(
+      await Promise.all(NAMES.map((each) => countKeys(organization, each))),
+      NAMES.map((each) => Number(each === name)),
+    )
+    assert.equal(jsonOf(await run('keys', 'list', '-o', organization, '--json')).data.length, 1)
+  }
+})
+
+test('export and import of an organization go to its shard', async () => {
+  const organization = organizationOn('b', 2)
+  const env = {
+    DATABASE_URLS: NAMES.map((name, index) => `${name}=${shards.databases[index]?.url}`).join(','),
+  }
+  const record = { id: 'biz_1', name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const input = `${JSON.stringify({ kind: 'business', record })}\n`
+  textOf(await cli(['import', '-', '-o', organization], { env, input }))
+  const exported = textOf(await cli(['export', '-o', organization], { env }))
+  assert.match(exported, /"name":"Atlas"/)
+})
+
+test('status, doctor and migrate are carried out on every shard', async () => {
+  const run = onShards()
+  const status = jsonOf(await run('status', '--json'))
+  assert.deepEqual(Object.keys(status.shards), ['a', 'b', 'c'])
+  assert.equal(status.shards.b.schema.pending.length, 0)
+  const doctor = jsonOf(await run('doctor', '--json'))
+  for (const name of NAMES) assert.ok(doctor.shards[name].checks.length > 5)
+  const text = textOf(await run('migrate'))
+  assert.match(text, /^Shard a\nNothing to do.*\n\nShard b\nNothing to do.*\n\nShard c\nNothing to do.*\n$/)
+})
+
+test('migrate makes the schemas of new shards', async (t) => {
+  const databases: TestDatabase[] = [await createEmptyDatabase(), await createEmptyDatabase()]
+  t.after(() => Promise.all(databases.map((database) => database.drop())))
+  const run = onUrls({ x: databases[0]?.url ?? '', y: databases[1]?.url ?? '' })
+  const { shards: migrated } = jsonOf(await run('migrate', '--json'))
+  assert.deepEqual([migrated.x.applied.length > 0, migrated.y.applied.length > 0], [true, true])
+})
+
+test('a shard that is away is named, does not stop the others, and makes the exit code 1', async () => {
+  await onShards()('keys', 'list', '-o', organizationOn('a'))
+  const run = onShards({ c: GONE })
+  const status = await run('status', '--json')
+  assertFailed(status, 1, /shard c: Cannot .*127\.0\.0\.1:1/)
+  const { shards: states } = JSON.parse(status.stdout)
+  assert.equal(states.a.schema.pending.length, 0)
+  assert.match(states.c.error, /refused/)
+  assertFailed(await run('purge', '--older-than', '30d', '--yes'), 1, /^business-api-kit: shard c: /)
+  textOf(await run('keys', 'list', '-o', organizationOn('a')))
+  assertFailed(await run('keys', 'list', '-o', organizationOn('c')), 1, /Shard 'c': /)
+})
+
+test('no command on an organization uses databases under each other’s names', async () => {
+  await onShards()('keys', 'list', '-o', organizationOn('a'))
+  const [a, b] = shards.databases
+  const run = onShards({ a: b?.url ?? '', b: a?.url ?? '' })
+  assertFailed(
+    await run('keys', 'create', '-o', organizationOn('a'), '--scopes', 'clients:read'),
+    1,
+    /shard 'a' because its database is shard 'b'/,
+  )
+})
+
+test('purge asks for each shard, and a missing --yes is a usage error', async () => {
+  assertFailed(await onShards()('purge', '--older-than', '30d'), 2, /shard a: Nothing was done .*; shard b: /)
+  const { shards: purged } = jsonOf(await onShards()('purge', '--older-than', '30d', '--yes', '--json'))
+  assert.deepEqual(purged.b, { events: 0, idempotencyKeys: 0 })
+})
+
+test('deliver --once delivers the events of every shard', async () => {
+  const run = onShards()
+  for (const name of NAMES) {
+    const organization = organizationOn(name, 4)
+    const url = 'http://127.0.0.1:65533/'
+    const add = [
+      'endpoints',
+      'add',
+      '-o',
+      organization,
+      '--url',
+      url,
+      '--allow-http',
+      '--allow-private-networks',
+    ]
+    textOf(await run(...add))
+    textOf(await run('trigger', 'client.created', '-o', organization, '--yes'))
+  }
+  const allowed = ['--allow-http', '--allow-private-networks']
+  assert.deepEqual(jsonOf(await run('deliver', '--once', '--json', ...allowed)), {
+    delivered: 0,
+    retried: 3,
+    failed: 0,
+  })
+  const partial = await onShards({ b: GONE })('deliver', '--once', ...allowed)
+  assert.equal(partial.exitCode, 1)
+  assert.match(partial.stderr, /Shard 'b': Cannot /)
+})
+
+test('--database-url names one database, also beside DATABASE_URLS', async () => {
+  const status = jsonOf(
+    await onShards({ c: GONE })('status', '--json', '--database-url', shards.databases[0]?.url ?? ''),
+  )
+  assert.equal(status.schema.pending.length, 0)
+})
+
+test('a script is for one database', async () => {
+  assertFailed(await onShards()('migrate', '--print'), 2, /with --database-url/)
+})
+
+test('texts of DATABASE_URLS that cannot be used are refused, and no part is repeated', async () => {
+  const url = `postgres://somebody:${PASSWORD}@localhost/app`
+  for (const text of [
+    url,
+    `A=${url}`,
+    `a=${url},a=${url}`,
+    `a=${PASSWORD}`,
+    `a=${url},b=mysql://${PASSWORD}`,
+  ]) {
+    assertFailed(await cli(['status'], { env: { DATABASE_URLS: text } }), 2, /DATABASE_URLS/)
+  }
+  const hosts = `a=postgres://one:1,two:2/app?target_session_attrs=primary, b=${url}`
+  assertFailed(await cli(['grants'], { env: { DATABASE_URLS: hosts } }), 2, /Give at least one of/)
+})

@@ -1,0 +1,130 @@
+// One of three servers fails in every way, beside callers of the two others in a process that knows their keys.
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
+import { createPostgresStore, createShardedStore, migrate } from '../../lib/postgres.ts'
+import { percentile } from '../_percentile.ts'
+import { startPrimary, startReplica } from '../postgres/_replica.ts'
+import { createTestShards, organizationOn } from '../store/_shards.ts'
+import { type Caller, createCaller } from './_client.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+import { startHost } from './_host.ts'
+
+const ROUNDS = 7
+const ROUND_MS = 2000
+/** A silent server is left after some seconds. */
+const RETURN_MS = 20_000
+
+test('a shard that is silent, stopped, in recovery or failed over costs the others nothing', async (t) => {
+  const shards = await createTestShards()
+  t.after(() => shards.drop())
+  const first = await startPrimary()
+  t.after(() => first.remove())
+  await migrate(first.url)
+  const second = await startReplica(first)
+  t.after(() => second.remove())
+
+  const [a = '', b = ''] = shards.databases.map(({ url }) => url)
+  const hosts = `127.0.0.1:${first.port},127.0.0.1:${second.port}`
+  const c = `${first.url.replace(/127\.0\.0\.1:\d+/, hosts)}?target_session_attrs=read-write`
+  await begin({ a, b, c })
+  const keyOf = async (name: 'a' | 'b' | 'c', url: string) =>
+    (await makeApiKey(url, organizationOn(name))).key
+  const host = await startHost({
+    databaseUrl: '',
+    shards: { a, b, c },
+    pool: 'own',
+    api: { rateLimit: UNREACHED_RATE_LIMIT },
+  })
+  t.after(() => host.stop())
+  const callers = [
+    await keyOf('a', a),
+    await keyOf('b', b),
+    await keyOf('c', first.url),
+    generateApiKey('bapi'),
+  ].map((key) => createCaller(host.port, key)) as [Caller, Caller, Caller, Caller]
+  for (const caller of callers) t.after(() => caller.close())
+  const [ofA, ofB, ofC, unknown] = callers
+  const isServed = async () => (await list(ofC)).status === 200
+  for (const caller of [ofA, ofB, ofC]) assert.equal((await list(caller)).status, 200)
+
+  /** Calls for the others, beside calls for the failing shard. @returns the p99 of the others, in ms */
+  async function round(what: string, statuses: readonly unknown[]): Promise<number> {
+    const endsAt = performance.now() + ROUND_MS
+    const times: number[] = []
+    const others = [ofA, ofB].map(async (caller) => {
+      while (performance.now() < endsAt) {
+        for (const answer of [await list(caller), await create(caller)]) {
+          assert.equal(answer.status, 200, what)
+          times.push(answer.ms)
+        }
+        await sleep(5)
+      }
+    })
+    const failing = Promise.all([list(ofC), create(ofC), list(ofC)])
+    await Promise.all(others)
+    for (const { status } of await failing) assert.ok(statuses.includes(status), `${what}: ${status}`)
+    return percentile(times, 0.99)
+  }
+
+  const ratios: number[] = []
+  for (let count = 0; count < ROUNDS; count++) {
+    const present = await round('all are there', [200])
+    signal(first.pid, 'STOP')
+    try {
+      ratios.push((await round('silent', [503])) / present)
+      if (count === 0) assert.equal((await list(unknown)).status, 503, 'a key that the silent shard may have')
+    } finally {
+      signal(first.pid, 'CONT')
+    }
+    await until('the shard answers again', isServed, RETURN_MS)
+  }
+  assert.equal((await list(unknown)).status, 401)
+  t.diagnostic(`p99 of the others beside a silent shard: × ${describe(ratios)}`)
+
+  await first.stopServer('immediate')
+  await round('stopped, and the replica in recovery', [503])
+  await promote(t, second.url)
+  await until('the replica serves', isServed, RETURN_MS)
+  await round('failed over', [200])
+  // A wait for the silent shard would be a thousand times as long. Other programs on the machine are no failure.
+  assert.ok(percentile(ratios, 0.5) < 3, describe(ratios))
+  host.assertUnharmed()
+})
+
+/** Writes the map, as the first start does. */
+async function begin(urls: Readonly<Record<string, string>>): Promise<void> {
+  const stores = Object.entries(urls).map(([name, url]) => [name, createPostgresStore(url)] as const)
+  const store = createShardedStore({ shards: Object.fromEntries(stores) })
+  await store.shardOf('org')
+  await store.close()
+}
+
+const list = (caller: Caller) => caller.send({ method: 'GET', path: '/api/v1/clients' })
+
+function create(caller: Caller) {
+  const body = { name: 'Atlas Ceramics' }
+  return caller.send({ method: 'POST', path: '/api/v1/clients', body, idempotencyKey: randomUUID() })
+}
+
+/** Sends a signal to a server and all of its processes. */
+function signal(pid: number | undefined, name: 'STOP' | 'CONT'): void {
+  assert.ok(pid)
+  const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)]).toString()
+  for (const each of [pid, ...children.trim().split(/\s+/).map(Number)]) process.kill(each, `SIG${name}`)
+}
+
+async function promote(t: TestContext, url: string): Promise<void> {
+  const sql = postgres(url, { max: 1 })
+  t.after(() => sql.end())
+  await sql`select pg_promote()`
+}
+
+function describe(ratios: readonly number[]): string {
+  return `${percentile(ratios, 0.5).toFixed(2)} (${ratios.map((ratio) => ratio.toFixed(2)).join(', ')})`
+}

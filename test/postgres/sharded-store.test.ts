@@ -1,0 +1,331 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import {
+  createPostgresStore,
+  createShardedStore,
+  type PostgresStore,
+  type ShardedStore,
+} from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
+import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
+
+let shards: TestShards
+let store: ShardedStore
+
+before(async () => {
+  shards = await createTestShards()
+  store = shards.open()
+})
+
+after(async () => {
+  await store.close()
+  await shards.drop()
+})
+
+const [ofA, ofB, ofC] = [organizationOn('a'), organizationOn('b'), organizationOn('c')] as const
+
+/** Opens a store over given databases by name, and closes it after the test. */
+function openNamed(
+  t: { after(end: () => unknown): void },
+  urls: Readonly<Record<string, string>>,
+): ShardedStore {
+  const stores = Object.entries(urls).map(([name, url]) => [name, createPostgresStore(url)] as const)
+  const opened = createShardedStore({ shards: Object.fromEntries(stores) })
+  t.after(() => opened.close())
+  return opened
+}
+
+const urlOf = (name: (typeof NAMES)[number]): string => shards.databases[NAMES.indexOf(name)]?.url ?? ''
+
+function isCode(code: string, text: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof BusinessApiError, String(error))
+    assert.equal(error.code, code)
+    assert.match(error.message, text)
+    return true
+  }
+}
+
+/** Counts the businesses of an organization on every shard. */
+async function countBusinesses(organizationId: string): Promise<Record<string, number>> {
+  const counts = NAMES.map(async (name) => {
+    const sql = shards.sqlOf(organizationOn(name))
+    const [row] = await sql`
+      select count(*)::int as count from business_api.businesses where organization_id = ${organizationId}`
+    return [name, row?.count] as const
+  })
+  return Object.fromEntries(await Promise.all(counts))
+}
+
+test('a store over shards writes each organization on its shard only', async () => {
+  const platform = createPlatform(store)
+  for (const [organization, name] of [
+    [ofA, 'a'],
+    [ofB, 'b'],
+    [ofC, 'c'],
+  ] as const) {
+    await platform.clients.create(organization, { name: 'Atlas' })
+    assert.deepEqual(await countBusinesses(organization), { a: 0, b: 0, c: 0, [name]: 1 })
+    assert.equal((await platform.clients.list(organization)).data.length, 1)
+  }
+})
+
+test('the first start writes the same map on all shards, each with its own name', async () => {
+  await store.shardOf(ofA)
+  await Promise.all(store.shards.map(({ store: own }) => own.apiKeys.list(ofA).catch(() => {})))
+  const places = await Promise.all(store.shards.map(({ store: own }) => own.shardPlace()))
+  assert.deepEqual(
+    places.map((place) => place?.name),
+    ['a', 'b', 'c'],
+  )
+  assert.deepEqual(
+    places.map((place) => [place?.version, new Set(place?.slots).size, place?.slots.length]),
+    [
+      [1, 3, 1024],
+      [1, 3, 1024],
+      [1, 3, 1024],
+    ],
+  )
+  assert.deepEqual(places[0]?.slots, places[1]?.slots)
+  assert.deepEqual(places[0]?.slots, places[2]?.slots)
+})
+
+test('many first starts at once agree on the map', async (t) => {
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const stores = Array.from({ length: 4 }, () => fresh.open())
+  t.after(() => Promise.all(stores.map((each) => each.close())))
+  const found = await Promise.all(stores.map((each) => each.shardOf(ofB)))
+  assert.deepEqual(
+    found.map(({ name }) => name),
+    ['b', 'b', 'b', 'b'],
+  )
+})
+
+test('another order of the names changes nothing', async (t) => {
+  const reversed = openNamed(t, { c: urlOf('c'), b: urlOf('b'), a: urlOf('a') })
+  for (const organization of [ofA, ofB, ofC]) {
+    const { name } = await reversed.shardOf(organization)
+    assert.equal(name, shardNameOf(organization))
+  }
+})
+
+test('shards under other names than the stored ones are rejected with what to do, and nothing is written', async (t) => {
+  await store.shardOf(ofA)
+  const added = await createTestShards()
+  t.after(() => added.drop())
+  const [spare = { url: '' }] = added.databases
+  const wrong = {
+    missing: { a: urlOf('a'), b: urlOf('b') },
+    renamed: { a: urlOf('a'), b: urlOf('b'), d: urlOf('c') },
+    added: { a: urlOf('a'), b: urlOf('b'), c: urlOf('c'), d: spare.url },
+  }
+  for (const [what, urls] of Object.entries(wrong)) {
+    const opened = openNamed(t, urls)
+    const { apiKeys } = createDeveloperSettings(opened)
+    for (const organization of [ofA, ofB, ofC]) {
+      await assert.rejects(
+        apiKeys.list(organization),
+        isCode(
+          WRONG_SHARD,
+          /the shards 'a', 'b', 'c': give every shard of the installation under its own name/,
+        ),
+        what,
+      )
+    }
+  }
+  const untouched = createPostgresStore(spare.url)
+  t.after(() => untouched.close())
+  assert.equal(await untouched.shardPlace(), null)
+})
+
+test('databases under each other’s names are rejected', async (t) => {
+  await Promise.all([ofA, ofB, ofC].map((organization) => store.apiKeys.list(organization)))
+  const swapped = openNamed(t, { a: urlOf('b'), b: urlOf('a'), c: urlOf('c') })
+  await assert.rejects(
+    swapped.apiKeys.list(ofA),
+    isCode(WRONG_SHARD, /shard 'a' because its database is shard 'b'/),
+  )
+  assert.deepEqual(await swapped.apiKeys.list(ofC), [])
+})
+
+test('names that cannot be used are refused at once', () => {
+  assert.throws(() => createShardedStore({ shards: {} }), TypeError)
+  for (const name of ['A', 'a b', 'a=b', '-a', 'x'.repeat(64)]) {
+    assert.throws(
+      () => createShardedStore({ shards: { [name]: {} as PostgresStore } }),
+      /Cannot use option 'shards'/,
+    )
+  }
+})
+
+// --- The store of a shard ---
+
+test('the store of a shard rejects organizations of other shards, and writes nothing', async () => {
+  const { name, store: own } = await store.shardOf(ofA)
+  assert.equal(name, 'a')
+  const platform = createPlatform(own)
+  await assert.rejects(
+    platform.clients.create(ofB, { name: 'Wrong' }),
+    isCode(
+      WRONG_SHARD,
+      /Cannot use shard 'a' because organization .* belongs to shard 'b'; nothing was written/,
+    ),
+  )
+  await assert.rejects(platform.invoices.markOverdue(ofB), isCode(WRONG_SHARD, /belongs to shard 'b'/))
+  await assert.rejects(own.deliveries.list(ofB, {}, 10, null), isCode(WRONG_SHARD, /belongs to shard 'b'/))
+  assert.equal((await countBusinesses(ofB)).a, 0)
+})
+
+test('using(tx) writes in the host’s transaction on the shard', async () => {
+  const organization = organizationOn('b', 1)
+  const { store: own } = await store.shardOf(organization)
+  const sql = shards.sqlOf(organization)
+  await sql.begin((tx) => createPlatform(own).using(tx).clients.create(organization, { name: 'Kept' }))
+  const undone = sql.begin(async (tx) => {
+    await createPlatform(own).using(tx).clients.create(organization, { name: 'Undone' })
+    throw new Error('undo')
+  })
+  await assert.rejects(undone, /undo/)
+  assert.deepEqual(await countBusinesses(organization), { a: 0, b: 1, c: 0 })
+})
+
+test('using(tx) rejects an organization of another shard, and a transaction on another shard', async () => {
+  const organization = organizationOn('b', 2)
+  const { store: own } = await store.shardOf(organization)
+  const wrongOrganization = shards
+    .sqlOf(organization)
+    .begin((tx) => createPlatform(own).using(tx).clients.create(ofC, { name: 'Wrong' }))
+  await assert.rejects(wrongOrganization, isCode(WRONG_SHARD, /belongs to shard 'c'/))
+  const wrongServer = shards
+    .sqlOf(ofA)
+    .begin((tx) => createPlatform(own).using(tx).clients.create(organization, { name: 'Wrong' }))
+  await assert.rejects(
+    wrongServer,
+    isCode(WRONG_SHARD, /the transaction is on shard 'a'; nothing was written/),
+  )
+  assert.deepEqual(await countBusinesses(organization), { a: 0, b: 0, c: 0 })
+})
+
+// --- Verbs of several shards ---
+
+test('admit() without a hint finds the shard of the key', async () => {
+  const keys = await Promise.all(
+    [ofA, ofB, ofC].map(async (organizationId) => {
+      const key = newKey()
+      const entry = {
+        id: `aud_${key.id.slice(4)}`,
+        actor: null,
+        action: 'api_key.created' as const,
+        subjectId: key.id,
+        details: {},
+      }
+      await store.apiKeys.insert({ organizationId, key, limit: 100, entry })
+      return { organizationId, key }
+    }),
+  )
+  for (const { organizationId, key } of keys) {
+    const admission = await store.apiKeys.admit(requestOf(key))
+    assert.ok(admission.outcome === 'admitted')
+    assert.equal(admission.caller.organizationId, organizationId)
+    const { admission: listing } = await store.clients.admitAndList(requestOf(key), { limit: 10 })
+    assert.equal(listing.outcome, 'admitted')
+  }
+  assert.deepEqual(await store.apiKeys.admit(requestOf(UNKNOWN_KEY)), { outcome: 'unauthenticated' })
+  const { admission, page } = await store.clients.admitAndList(requestOf(UNKNOWN_KEY), { limit: 10 })
+  assert.deepEqual([admission.outcome, page], ['unauthenticated', null])
+})
+
+test('the verbs of a delivery loop belong to one shard', async () => {
+  await assert.rejects(store.deliveries.release([]), /create a loop for each of the store's 'shards'/)
+  await assert.rejects(
+    store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
+    /create a loop for each/,
+  )
+})
+
+test('countQueue(null) and listSealed() ask all shards', async () => {
+  const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
+  const organizations = NAMES.map((name) => organizationOn(name, 3))
+  for (const organization of organizations) {
+    await settings.endpoints.register(organization, { url: 'https://127.0.0.1:8443/' })
+    await createPlatform(store).clients.create(organization, { name: 'Atlas' })
+  }
+  const { due, isPartial } = await store.deliveries.countQueue(null)
+  assert.deepEqual([due, isPartial], [6, undefined])
+  const sealed = await store.endpoints.listSealed(10, null)
+  assert.deepEqual(
+    sealed.map(({ organizationId }) => organizationId),
+    organizations.toSorted(),
+  )
+  assert.equal((await store.endpoints.listSealed(2, null)).length, 2)
+})
+
+test('a shard that is away fails only the calls that need it, under its name', async (t) => {
+  await Promise.all([ofA, ofB, ofC].map((organization) => store.apiKeys.list(organization)))
+  const gone = new URL(urlOf('c'))
+  gone.port = '1'
+  const partial = openNamed(t, { a: urlOf('a'), b: urlOf('b'), c: gone.href })
+  assert.ok(Array.isArray(await partial.apiKeys.list(ofA)))
+  assert.ok(Array.isArray(await partial.apiKeys.list(ofB)))
+  await assert.rejects(partial.apiKeys.list(ofC), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
+  assert.equal((await partial.deliveries.countQueue(null)).isPartial, true)
+  await assert.rejects(partial.endpoints.listSealed(10, null), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
+  await assert.rejects(
+    partial.apiKeys.identify([UNKNOWN_KEY.digest]),
+    isCode(STORE_UNAVAILABLE, /^Shard 'c': /),
+  )
+})
+
+test('a shard with a newer release’s migration is served beside the others', async (t) => {
+  const sql = shards.sqlOf(ofB)
+  await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', false)`
+  t.after(() => sql`delete from business_api.migrations where id = 9999`)
+  const opened = shards.open()
+  t.after(() => opened.close())
+  const platform = createPlatform(opened)
+  for (const organization of [ofA, ofB, ofC]) {
+    const { id } = await platform.clients.create(organization, { name: 'Mixed' })
+    assert.equal((await platform.clients.list(organization)).data[0]?.id, id)
+  }
+  assert.equal((await opened.deliveries.countQueue(null)).isPartial, undefined)
+})
+
+test('listSealed() orders organizations as PostgreSQL does, so a walk over parts misses none', async () => {
+  const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
+  // UTF-16 orders these the other way round.
+  const organizations = ['zz_\ufb00', 'zz_\u{10400}']
+  for (const organization of organizations) {
+    await settings.endpoints.register(organization, { url: 'https://127.0.0.1:8443/' })
+  }
+  const [first] = await store.endpoints.listSealed(1, { organizationId: 'zz_', endpointId: '' })
+  const [second] = await store.endpoints.listSealed(1, first ?? null)
+  assert.deepEqual([first?.organizationId, second?.organizationId], organizations)
+})
+
+test('a new installation does not begin while a shard is away', async (t) => {
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const [a, b, c] = fresh.databases.map(({ url }) => url)
+  const gone = new URL(c ?? '')
+  gone.port = '1'
+  const partial = openNamed(t, { a: a ?? '', b: b ?? '', c: gone.href })
+  await assert.rejects(partial.apiKeys.list(ofA), isCode(STORE_UNAVAILABLE, /^Shard 'c': /))
+  const whole = fresh.open()
+  t.after(() => whole.close())
+  assert.deepEqual(await whole.apiKeys.list(ofA), [])
+})
+
+test('a closed store over shards is closed on all shards', async () => {
+  const closed = shards.open()
+  const end = closed.beginRequest?.()
+  await closed.apiKeys.list(ofA)
+  const closing = closed.close({ timeoutMs: 200 })
+  assert.throws(() => closed.beginRequest?.(), isCode(STORE_UNAVAILABLE, /being closed/))
+  end?.()
+  await closing
+  await assert.rejects(closed.apiKeys.list(ofA), isCode(STORE_UNAVAILABLE, /Shard 'a'/))
+})
