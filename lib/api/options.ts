@@ -2,7 +2,14 @@ import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../access/api-keys.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
+import {
+  type Names,
+  readHeaderPrefix,
+  readLogger,
+  readMatching,
+  readWhole,
+  rejectUnknown,
+} from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
@@ -117,11 +124,34 @@ export interface ResolvedOptions {
 const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
 const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 
+const NAMES: Names<BusinessApiOptions> = {
+  trailingSlash: true,
+  basePath: true,
+  baseUrl: true,
+  info: true,
+  maxBodyBytes: true,
+  deadlineMs: true,
+  rateLimit: true,
+  peerAddress: true,
+  keyPrefix: true,
+  headerPrefix: true,
+  logger: true,
+  onError: true,
+  onRequest: true,
+  onResponse: true,
+  clock: true,
+  ids: true,
+  traceparent: true,
+}
+const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
+
 /**
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
 export function readOptions(options: BusinessApiOptions): ResolvedOptions {
+  rejectUnknown(options, NAMES)
   const { rateLimit = {}, logger, clock = Date.now } = options
+  if (rateLimit !== false) rejectUnknown(rateLimit, RATE_LIMIT_NAMES, 'rateLimit.')
   return {
     basePath: readBasePath(options.basePath),
     baseUrl: readBaseUrl(options.baseUrl),

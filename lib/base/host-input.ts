@@ -2,6 +2,8 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
+import { findUnknown, printName } from './options.ts'
+import { suggest } from './suggest.ts'
 
 /** The host's name for an organization: any text that a database can keep. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
@@ -78,23 +80,37 @@ export function isIsoMoment(text: string): boolean {
 }
 
 /**
- * Checks an input of the host's code. A refusal names each wrong field and the rule that the field breaks, and repeats
+ * Checks an input of the host's code. An error names each wrong field and the rule that the field breaks, and repeats
  * no value: a value may be a key that was passed in the wrong place.
  *
+ * A name that does not exist is an error, because a misspelled filter would select everything. Three kinds of input are read
+ * elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an import the fields
+ * that only reads and exports show.
+ *
  * @param action the start of the error's message: "Cannot create an API key"
- * @returns a copy with the known fields only
  * @throws `BusinessApiError` with code `invalid_input`
  */
-export function read<Schema extends v.GenericSchema>(
-  schema: Schema,
-  input: unknown,
+export function read<Entries extends v.ObjectEntries>(
+  schema: v.ObjectSchema<Entries, undefined>,
+  input: object,
   action: string,
-): v.InferOutput<Schema> {
+): Fields<Entries> {
+  const unknown = findUnknown(Object(input), schema.entries)
   const result = v.safeParse(schema, input)
-  if (result.success) return result.output
-  const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
-  const fields = [...new Set(result.issues.map((issue) => String(issue.path?.[0].key)))]
-  throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, { fields })
+  if (result.success && unknown === undefined) return result.output
+  const known = Object.keys(schema.entries)
+  const reasons = new Set(
+    unknown === undefined ? [] : [`${printName(unknown)} is unknown${suggest(unknown, known)}`],
+  )
+  const fields = new Set(unknown === undefined ? [] : [printName(unknown)])
+  for (const issue of result.issues ?? []) {
+    const name = String(issue.path?.[0].key)
+    reasons.add(`${name} ${requirementOf(issue)}`)
+    fields.add(name)
+  }
+  throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, {
+    fields: [...fields],
+  })
 }
 
 /**
@@ -107,9 +123,16 @@ function requirementOf({ message, expected }: v.BaseIssue<unknown>): string {
 }
 
 /** Returns a copy of an input without the fields that are `undefined`. */
-export function withoutUndefined(input: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+export function withoutUndefined<Input extends object>(input: Input): Defined<Input> {
+  return Object.fromEntries(
+    Object.entries(input).filter(([, value]) => value !== undefined),
+  ) as Defined<Input>
 }
+
+/** An object with the fields that may be `undefined` absent instead. */
+export type Defined<Input> = {
+  [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>
+} & { [Name in keyof Input as undefined extends Input[Name] ? never : Name]: Input[Name] }
 
 /**
  * Returns the record that a store has found. The error does not repeat the id: the id may be a key that was passed in
@@ -139,6 +162,15 @@ export type ReadCall<Input> = (organizationId: string, given?: unknown) => Call<
 /** The checked fields of a call. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
+/** What a call makes of a field that is `undefined`. */
+export interface CallRules {
+  /**
+   * Default: the field is absent. True: the schema decides, and `exactOptional` rejects it. For calls that without the field act on
+   * more records, or grant something without end.
+   */
+  readonly judgesUndefined?: boolean
+}
+
 /**
  * Defines a call by its input.
  *
@@ -148,13 +180,15 @@ export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSche
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
+  { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // A single schema, so that a refusal names every field that cannot be used.
+  // A single schema, so that an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given) => {
-    const fields = { ...withoutUndefined(Object(given)), organizationId }
-    const { organizationId: owner, ...input } = read(schema, fields, action) as Checked
-    return { action, organizationId: owner, input: input as Fields<Entries> }
+    const input: object = Object(given)
+    const fields = { ...(judgesUndefined ? input : withoutUndefined(input)), organizationId }
+    const { organizationId: owner, ...checked } = read(schema, fields, action) as Checked
+    return { action, organizationId: owner, input: checked as Fields<Entries> }
   }
 }
 

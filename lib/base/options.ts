@@ -1,4 +1,5 @@
 import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
+import { suggest } from './suggest.ts'
 
 // Readers of the options that several factories share: checked at construction, with the same wording.
 
@@ -66,4 +67,37 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
   throw new TypeError(
     "Cannot use option 'logger' because it must be false, or have the methods debug, info, warn and error",
   )
+}
+
+// --- Names ---
+
+/** The names of an options object; the type makes the list complete. */
+export type Names<Options extends object> = { readonly [Name in keyof Options]-?: true }
+
+/**
+ * Rejects names that do not exist: a misspelled option would be the default in silence.
+ *
+ * @param path of an options object within another: `rateLimit.`
+ * @throws `TypeError` for the first unknown name
+ */
+export function rejectUnknown<Options extends object>(
+  options: Options,
+  names: Names<Options>,
+  path = '',
+): void {
+  const unknown = findUnknown(options, names)
+  if (unknown === undefined) return
+  throw new TypeError(
+    `Cannot use option '${path}${printName(unknown)}' because it does not exist${suggest(unknown, Object.keys(names))}`,
+  )
+}
+
+/** Returns the first own enumerable name that is not among the known names. */
+export function findUnknown(given: object, names: object): string | undefined {
+  return Object.keys(given).find((name) => !Object.hasOwn(names, name))
+}
+
+/** Returns a name as a message may show it: another text may be a secret in the wrong place. */
+export function printName(name: string): string {
+  return /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name) ? name : '…'
 }

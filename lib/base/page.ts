@@ -45,8 +45,8 @@ export function recordPageEntries() {
 
 function pageEntriesOf<Id extends v.GenericSchema<string, string>>(id: Id) {
   return {
-    limit: v.optional(whole(1, 200), 50),
-    before: v.nullish(id, null),
+    limit: v.exactOptional(whole(1, 200), 50),
+    before: v.exactOptional(v.nullable(id), null),
   }
 }
 

@@ -1,3 +1,4 @@
+import { withoutUndefined } from '../base/host-input.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { RecoveryFilter } from '../settings/deliveries.ts'
 import { eventTypeFlag } from './common-flags.ts'
@@ -32,5 +33,5 @@ export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): Recovery
   const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return { endpointId, subjectId, ...filter }
+  return withoutUndefined({ endpointId, subjectId, ...filter })
 }

@@ -1,5 +1,6 @@
+import { suggest } from '../base/suggest.ts'
 import { UsageError } from './failure.ts'
-import { dashed, suggest } from './names.ts'
+import { dashed } from './names.ts'
 
 /** A flag of a command: its form on the command line, and the meaning of the typed texts. */
 export interface Flag<Value = unknown> {

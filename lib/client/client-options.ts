@@ -1,4 +1,4 @@
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 
 /** Options of `createApiClient`, each read once. */
 export interface ApiClientOptions {
@@ -48,12 +48,25 @@ export interface ResolvedClientOptions {
   readonly wait: Wait
 }
 
+const NAMES: Names<ApiClientOptions> = {
+  maxResponseBytes: true,
+  url: true,
+  key: true,
+  timeoutMs: true,
+  maxRetries: true,
+  maxDurationMs: true,
+  signal: true,
+  fetch: true,
+  wait: true,
+}
+
 /**
  * Fills in the defaults and checks the options.
  *
  * @throws `TypeError` or `RangeError` naming the option that cannot be used, and never showing the key
  */
 export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
+  rejectUnknown(options, NAMES)
   return {
     url: readUrl(options.url),
     key: readKey(options.key),

@@ -1,3 +1,4 @@
+import { type Names, rejectUnknown } from '../base/options.ts'
 import type { Client, CreateClientInput } from '../resources/clients.ts'
 import type { Invoice } from '../resources/invoices.ts'
 import type { CreateLeadInput, Lead } from '../resources/leads.ts'
@@ -55,6 +56,9 @@ export interface OpenApiDocument {
 
 // --- Factory ---
 
+const CALL_NAMES: Names<CallOptions> = { signal: true }
+const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
+
 /**
  * Creates a client of the API. Nothing is requested before a call.
  *
@@ -73,7 +77,9 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     const url = `${resolved.url}/api/v1/${resource}`
     return {
       ...listable<Item>(resource),
-      async create(input, { idempotencyKey, signal } = {}) {
+      async create(input, given = {}) {
+        rejectUnknown(given, CREATE_NAMES)
+        const { idempotencyKey, signal } = given
         const request = {
           action: `create a ${record}`,
           method: 'POST',
@@ -92,7 +98,9 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     invoices: listable('invoices'),
     proposals: listable('proposals'),
     projects: listable('projects'),
-    async document({ signal } = {}) {
+    async document(given = {}) {
+      rejectUnknown(given, CALL_NAMES)
+      const { signal } = given
       const url = `${resolved.url}/openapi.json`
       const request = {
         action: 'read the OpenAPI document',

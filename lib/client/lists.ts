@@ -1,4 +1,4 @@
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import { ApiError, INVALID_RESPONSE } from './api-error.ts'
 import type { AnswerBody, ClientRequest } from './attempt.ts'
 import type { CallSender } from './call.ts'
@@ -30,6 +30,7 @@ export interface List<Item> extends AsyncIterable<Item> {
 }
 
 const PAGE_MAX = 200
+const NAMES: Names<ListOptions> = { pageSize: true, updatedSince: true, signal: true }
 
 /**
  * Creates a list.
@@ -41,8 +42,10 @@ export function createList<Item>(
   call: CallSender,
   resource: string,
   url: string,
-  { pageSize, updatedSince, signal }: ListOptions = {},
+  options: ListOptions = {},
 ): List<Item> {
+  rejectUnknown(options, NAMES)
+  const { pageSize, updatedSince, signal } = options
   const query = new URLSearchParams({
     limit: String(readWhole('pageSize', pageSize, PAGE_MAX, { max: PAGE_MAX })),
   })

@@ -9,7 +9,7 @@ import { joinBytes } from './verify-webhook.ts'
 export async function readBytes(
   { body }: Pick<Request, 'body'>,
   maxBytes: number,
-): Promise<Uint8Array<ArrayBuffer> | null> {
+): Promise<Uint8Array | null> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body === null ? [] : chunksOf(body)) {

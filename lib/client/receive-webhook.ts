@@ -22,13 +22,13 @@ export async function receiveWebhook(
   request: Request,
   options: ReceiveWebhookOptions,
 ): Promise<ReceivedWebhook> {
-  const { signatureHeader, maxBodyBytes } = readReception(request.method, options)
+  const { signatureHeader, maxBodyBytes, verifying } = readReception(request.method, options)
   const body = await readBody(request, maxBodyBytes)
   const { timestamp } = await verifyWebhook(
     body,
     request.headers.get(signatureHeader),
     options.secret,
-    options,
+    verifying,
   )
   return toReceived(body, timestamp, options)
 }

@@ -1,7 +1,15 @@
 import type { Logger } from '../base/log.ts'
-import { readFlag, readHeaderPrefix, readLogger, readWhole } from '../base/options.ts'
+import {
+  type Names,
+  readFlag,
+  readHeaderPrefix,
+  readLogger,
+  readWhole,
+  rejectUnknown,
+} from '../base/options.ts'
 import type { FailureLimit } from '../webhooks/deliveries.ts'
 import type { Notice } from '../webhooks/notices.ts'
+import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
 import type { ExpiryTimes } from './maintenance-tasks.ts'
 import { createDeliverySlots, type DeliverySlots } from './slots.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
@@ -99,12 +107,34 @@ export interface ResolvedLoopOptions {
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
+const NAMES: Names<DeliveryLoopOptions> = {
+  installation: true,
+  ...SEALING_NAMES,
+  concurrency: true,
+  leaseMs: true,
+  pollIntervalMs: true,
+  retryDelaysMs: true,
+  headerPrefix: true,
+  standardWebhooks: true,
+  retentionMs: true,
+  markOverdue: true,
+  failureLimit: true,
+  expiryNoticeMs: true,
+  onNotice: true,
+  deliveryNotices: true,
+  logger: true,
+  onError: true,
+}
+const FAILURE_NAMES: Names<FailureLimit> = { failures: true, failingMs: true }
+const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
+
 /**
  * Fills in the defaults and checks the options.
  *
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOptions {
+  rejectUnknown(options, NAMES)
   const { retentionMs = 30 * DAY_MS, concurrency } = options
   const slots = concurrency instanceof Object ? concurrency : createDeliverySlots(concurrency)
   return {
@@ -150,9 +180,9 @@ function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly numbe
   return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, { min: 0 }))
 }
 
-function readFailureLimit(
-  { failures, failingMs }: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS },
-): FailureLimit {
+function readFailureLimit(limit: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS }): FailureLimit {
+  rejectUnknown(limit, FAILURE_NAMES, 'failureLimit.')
+  const { failures, failingMs } = limit
   return {
     failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0),
     failingMs: readPositive('failureLimit.failingMs', failingMs),
@@ -166,6 +196,7 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
       `Cannot use option 'expiryNoticeMs' because it must be false or an object: current value is ${given}`,
     )
   }
+  rejectUnknown(given, EXPIRY_NAMES, 'expiryNoticeMs.')
   const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
   const read = (name: string, ms: number | false): number | null =>
     ms === false ? null : readPositive(`expiryNoticeMs.${name}`, ms)

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/ids.ts'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -34,15 +35,16 @@ export interface MemoryStore extends BusinessApiStore {
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
+const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true }
+
 /**
  * Creates a store in this process: for a host's tests, and for reading, because no other code shows the contract of
  * {@link BusinessApiStore} in fewer lines. Every verb runs to the end before the next verb begins: every verb is atomic, and no
  * verb answers `in_progress`.
  */
-export function createMemoryStore({
-  clock = Date.now,
-  maxEventBytes = 256 * 1024,
-}: MemoryStoreOptions = {}): MemoryStore {
+export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  rejectUnknown(options, NAMES)
+  const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
   return {
     apiKeys: createApiKeyStore(memory),

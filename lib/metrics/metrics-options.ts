@@ -1,5 +1,5 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
@@ -50,12 +50,22 @@ export interface ResolvedMetricsOptions {
   readonly maxClaimAgeMs: number
 }
 
+const NAMES: Names<MetricsOptions> = {
+  loop: true,
+  meter: true,
+  countQueue: true,
+  maxAgeMs: true,
+  timeoutMs: true,
+  maxClaimAgeMs: true,
+}
+
 /**
  * Fills in the defaults and checks the options.
  *
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
+  rejectUnknown(options, NAMES)
   const { loop = [], meter, countQueue = true } = options
   const loops = [loop].flat()
   if (typeof countQueue !== 'boolean') {

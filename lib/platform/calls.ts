@@ -6,7 +6,7 @@ import {
   IDEMPOTENCY_KEY_REUSED,
   INVALID_STATE,
 } from '../base/errors.ts'
-import { type Call, defineCall, type Fields, found } from '../base/host-input.ts'
+import { type Call, type CallRules, defineCall, type Fields, found } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { NewNumber } from '../resources/document-numbers.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
@@ -73,12 +73,13 @@ export type BuildWrite = <Entries extends v.ObjectEntries, Result>(
   action: string,
   entries: Entries,
   work: (call: WriteCall<Fields<Entries>>) => Promise<Result>,
+  rules?: CallRules,
 ) => (organizationId: string, given: unknown) => Promise<Result>
 
 /** Gives the calls of a resource the tools that they share. */
 export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools): BuildWrite {
-  return (name, action, entries, work) => {
-    const readCall = defineCall(action, { ...entries, ...KEY })
+  return (name, action, entries, work, rules) => {
+    const readCall = defineCall(action, { ...entries, ...KEY }, rules)
     return async (organizationId, given) => {
       // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
       const { input: fields, ...call } = readCall(organizationId, given)

@@ -63,12 +63,12 @@ export function readGivenRecord(
   const fault = (text: string, fields: readonly string[]): BusinessApiError =>
     new BusinessApiError(INVALID_INPUT, `Cannot import ${name} because ${text}`, { fields })
   const readFields: ReadFields = (schema, fields, part = '') => {
-    const present = withoutUndefined(Object(fields))
-    const unknown = Object.keys(present).filter(
-      (key) => !Object.hasOwn(schema.entries, key) && !DERIVED_FIELDS.includes(key),
+    const present = Object.entries(withoutUndefined(Object(fields))).filter(
+      ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
+    const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
     if (unknown.length > 0) throw fault(`it has unknown fields: ${quoted(unknown)}`, unknown)
-    return read(schema, present, `Cannot import ${name}${part}`)
+    return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
   }
   const rows = READERS[kind](record, { readFields, fault, minorUnits })
   return { name, kind, id: String(record.id), rows }

@@ -79,9 +79,9 @@ export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 /** Options of `markOverdue`. */
 export interface OverdueOptions {
   /** Invoices due before this moment. Default now, by the store's clock. */
-  readonly asOf?: Date | string | undefined
+  readonly asOf?: Date | string
   /** Invoices at most, 1 to 1000. Default 100. */
-  readonly limit?: number | undefined
+  readonly limit?: number
 }
 
 /**
@@ -166,7 +166,7 @@ const PAY_FIELDS = {
 }
 const MARK_OVERDUE_FIELDS = {
   asOf: v.exactOptional(MomentSchema),
-  limit: v.optional(whole(1, 1000), 100),
+  limit: v.exactOptional(whole(1, 1000), 100),
 }
 const FILTER = {
   statuses: v.exactOptional(StatesSchema),
@@ -236,6 +236,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       MARK_OVERDUE_FIELDS,
       async ({ organizationId, input: { asOf = null, limit }, context }) =>
         store.invoices.markOverdue(overdueRequest({ organizationId, asOf, limit }, context)),
+      { judgesUndefined: true },
     ),
   }
 }

@@ -1,5 +1,7 @@
+import * as v from 'valibot'
 import { defineCall } from '../base/host-input.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -100,6 +102,8 @@ export interface TransactionalStore<Transaction> extends RecordStore {
   using(transaction: Transaction): RecordStore
 }
 
+const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals: true, traceparent: true }
+
 /** Milliseconds for which a call waits for an unfinished call with the same idempotency key. */
 const WAIT_MS = 4000
 
@@ -117,8 +121,10 @@ export function createPlatform(store: RecordStore, options?: PlatformOptions): P
 /** @internal */
 export function createPlatform<Transaction>(
   store: RecordStore & Partial<TransactionalStore<Transaction>>,
-  { clock = Date.now, ids, currencyDecimals = {}, traceparent = () => undefined }: PlatformOptions = {},
+  options: PlatformOptions = {},
 ): Platform | TransactionalPlatform<Transaction> {
+  rejectUnknown(options, NAMES)
+  const { clock = Date.now, ids, currencyDecimals = {}, traceparent = () => undefined } = options
   const tools = {
     clock,
     ids: readIds(ids, clock),
@@ -146,7 +152,10 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
   return (currency) => decimals.get(currency) ?? minorUnits(currency)
 }
 
-const readPublish = defineCall('Cannot publish the event', {})
+const readPublish = defineCall('Cannot publish the event', {
+  // Judged with the event: see checkEvent.
+  id: v.exactOptional(v.custom<string>(() => true)),
+})
 
 function createCalls(store: RecordStore, tools: CallTools): Platform {
   const { ids, clock, traceparent } = tools
@@ -159,9 +168,9 @@ function createCalls(store: RecordStore, tools: CallTools): Platform {
     projects: createProjectCalls(store, tools),
     import: createImportCall(store, tools),
 
-    async publish(organizationId, type, data, { id } = {}) {
-      const { organizationId: owner } = readPublish(organizationId)
-      const event = checkEvent(type, data, id, { ids, now: clock(), traceparent: traceparent() })
+    async publish(organizationId, type, data, options) {
+      const { organizationId: owner, input } = readPublish(organizationId, options)
+      const event = checkEvent(type, data, input.id, { ids, now: clock(), traceparent: traceparent() })
       await store.events.publish(owner, event)
       return event.id
     },

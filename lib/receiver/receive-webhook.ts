@@ -28,9 +28,9 @@ export async function receiveWebhook(
   options: ReceiveWebhookOptions,
 ): Promise<ReceivedWebhook> {
   const message = isFetchRequest(request) ? fromFetch(request) : fromNode(request, '')
-  const { signatureHeader, maxBodyBytes } = readReception(message.method, options)
+  const { signatureHeader, maxBodyBytes, verifying } = readReception(message.method, options)
   const body = await readRawBody(message, maxBodyBytes)
-  const { timestamp } = verifyWebhook(body, message.header(signatureHeader), options.secret, options)
+  const { timestamp } = verifyWebhook(body, message.header(signatureHeader), options.secret, verifying)
   return toReceived(body, timestamp, options)
 }
 

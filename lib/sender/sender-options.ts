@@ -1,6 +1,7 @@
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import { VERSION } from '../base/version.ts'
 import {
+  DESTINATION_NAMES,
   type DestinationOptions,
   type DestinationRules,
   readDestinationOptions,
@@ -45,8 +46,18 @@ export interface ResolvedSenderOptions {
 const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 
+const NAMES: Names<WebhookSenderOptions> = {
+  ...DESTINATION_NAMES,
+  timeoutMs: true,
+  maxConnectionsPerOrigin: true,
+  userAgent: true,
+  lookup: true,
+  ca: true,
+}
+
 /** @throws `TypeError` or `RangeError` naming the option that cannot be used */
 export function readSenderOptions(options: WebhookSenderOptions): ResolvedSenderOptions {
+  rejectUnknown(options, NAMES)
   const destinations = readDestinationOptions(options)
   return {
     destinations,

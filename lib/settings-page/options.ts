@@ -1,6 +1,6 @@
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { readLogger } from '../base/options.ts'
+import { type Names, readLogger, rejectUnknown } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
@@ -96,8 +96,25 @@ export interface ResolvedOptions {
   readonly ids: Ids
 }
 
+const NAMES: Names<SettingsPageOptions> = {
+  authorize: true,
+  basePath: true,
+  api: true,
+  theme: true,
+  texts: true,
+  layout: true,
+  stylesheet: true,
+  frameAncestors: true,
+  origins: true,
+  logger: true,
+  onError: true,
+  clock: true,
+  ids: true,
+}
+
 /** @throws `TypeError` naming the option that cannot be used */
 export function readOptions(options: SettingsPageOptions): ResolvedOptions {
+  rejectUnknown(options, NAMES)
   const { clock = Date.now, theme = {}, texts = {}, frameAncestors = 'none' } = options
   require(typeof options.authorize === 'function', 'authorize', 'a function')
   require(frameAncestors === 'none' || frameAncestors === 'self', 'frameAncestors', "'none' or 'self'")

@@ -28,15 +28,15 @@ export interface NewApiKey extends Acting {
    * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no second key. Default a new
    * id.
    */
-  readonly id?: string | undefined
+  readonly id?: string
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** One scope at least, each scope once. */
   readonly scopes: readonly Scope[]
   /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
-  readonly expiresAt?: Date | string | null | undefined
+  readonly expiresAt?: Date | string | null
   /** The rate limit of this key. Default null: the API's limit for keys. */
-  readonly rateLimit?: RateLimit | null | undefined
+  readonly rateLimit?: RateLimit | null
 }
 
 /** A new key, with the facts that later calls show. */
@@ -54,14 +54,14 @@ export interface ApiKeyUpdate extends Acting {
 /** Options of `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
   /** The id of the successor, as for a new key. */
-  readonly id?: string | undefined
+  readonly id?: string
   /**
    * Milliseconds for which the previous key stays in force too; 0: the previous key is revoked. Default 24 hours, at
    * most 30 days.
    */
-  readonly overlapMs?: number | undefined
+  readonly overlapMs?: number
   /** As for a new key; null: never. Default: the expiry of the previous key. */
-  readonly expiresAt?: Date | string | null | undefined
+  readonly expiresAt?: Date | string | null
 }
 
 /** A key that replaces another key, shown only now like every new key. */
@@ -134,23 +134,31 @@ function defineCalls(clock: Clock) {
     v.transform((expiry) => expiry.toISOString()),
   )
   return {
-    readCreate: defineAuditedCall('Cannot create an API key', {
-      id: v.exactOptional(newIdOf('key')),
-      name: field.text(1, 100),
-      scopes: ScopesSchema,
-      expiresAt: v.optional(v.nullable(ExpirySchema), null),
-      rateLimit: v.optional(v.nullable(RateLimitSchema), null),
-    }),
+    readCreate: defineAuditedCall(
+      'Cannot create an API key',
+      {
+        id: v.exactOptional(newIdOf('key')),
+        name: field.text(1, 100),
+        scopes: ScopesSchema,
+        expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
+        rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
+      },
+      { judgesUndefined: true },
+    ),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
     readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
     readRevoke: defineAuditedCall('Cannot revoke an API key', { keyId: IdSchema }),
-    readRotate: defineAuditedCall('Cannot rotate an API key', {
-      keyId: IdSchema,
-      id: v.exactOptional(newIdOf('key')),
-      overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
-      expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
-    }),
+    readRotate: defineAuditedCall(
+      'Cannot rotate an API key',
+      {
+        keyId: IdSchema,
+        id: v.exactOptional(newIdOf('key')),
+        overlapMs: v.exactOptional(OverlapSchema, OVERLAP_MS),
+        expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
+      },
+      { judgesUndefined: true },
+    ),
   }
 }
 

@@ -15,23 +15,23 @@ export interface BackfillSelection {
    * The types to send: one or more of `business.created`, `client.created`, `lead.created`, `proposal.created`. Types that
    * the endpoint does not want are left out. Default: all that the endpoint wants.
    */
-  readonly types?: readonly BackfillType[] | undefined
+  readonly types?: readonly BackfillType[]
 }
 
 /** Options of `endpoints.backfillPart`. */
 export interface BackfillPartOptions extends BackfillSelection, Acting {
   /** Records to read at most, 1 to 500. Default 250. */
-  readonly limit?: number | undefined
+  readonly limit?: number
   /** The `next` of the previous part. Default null: from the first type and the oldest record. */
-  readonly after?: string | null | undefined
+  readonly after?: string | null
 }
 
 /** Options of `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
   /** Records to read at most, 1 to 100,000,000. Default: all. */
-  readonly limit?: number | undefined
+  readonly limit?: number
   /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
-  readonly after?: string | null | undefined
+  readonly after?: string | null
   /** Receives the numbers so far, after each part of the work. */
   readonly onProgress?: ((progress: BackfillPart) => void) | undefined
   /** Ends the work after the part under way. */
@@ -108,30 +108,33 @@ const afterRequirement = 'must be null, or the next of a part before'
 
 const SELECTION = {
   endpointId: IdSchema,
-  types: v.optional(someOf(BACKFILL_TYPES), [...BACKFILL_TYPES]),
+  types: v.exactOptional(someOf(BACKFILL_TYPES), [...BACKFILL_TYPES]),
 }
 const AFTER = {
-  after: v.nullish(
-    v.pipe(
-      v.string(afterRequirement),
-      v.check((after) => readPosition(after) !== null, afterRequirement),
+  after: v.exactOptional(
+    v.nullable(
+      v.pipe(
+        v.string(afterRequirement),
+        v.check((after) => readPosition(after) !== null, afterRequirement),
+      ),
     ),
     null,
   ),
 }
 
 const ACTION = 'Cannot backfill a webhook endpoint'
-const readPreview = defineCall(ACTION, SELECTION)
-const readPart = defineAuditedCall(ACTION, {
-  ...SELECTION,
-  ...AFTER,
-  limit: v.optional(whole(1, PART_MAX), PART_SIZE),
-})
-const readWhole = defineAuditedCall(ACTION, {
-  ...SELECTION,
-  ...AFTER,
-  limit: v.optional(whole(1, LIMIT_MAX), LIMIT_MAX),
-})
+const MANY = { judgesUndefined: true }
+const readPreview = defineCall(ACTION, SELECTION, MANY)
+const readPart = defineAuditedCall(
+  ACTION,
+  { ...SELECTION, ...AFTER, limit: v.exactOptional(whole(1, PART_MAX), PART_SIZE) },
+  MANY,
+)
+const readWhole = defineAuditedCall(
+  ACTION,
+  { ...SELECTION, ...AFTER, limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX) },
+  MANY,
+)
 
 /** The place of a backfill: a type, and the last record of it that was read; an empty id at the beginning of the type. */
 interface Position {

@@ -3,7 +3,7 @@ import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.t
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { type Call, defineCall, type Fields } from '../base/host-input.ts'
+import { type Call, type CallRules, defineCall, type Fields } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
 // Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
@@ -26,8 +26,9 @@ export type ReadAuditedCall<Input> = (organizationId: string, given?: unknown) =
 export function defineAuditedCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
+  rules?: CallRules,
 ): ReadAuditedCall<Fields<Entries>> {
-  const readCall = defineCall(action, { ...entries, actor: ActorSchema })
+  const readCall = defineCall(action, { ...entries, actor: ActorSchema }, rules)
   return (organizationId, given) => {
     const { input, ...call } = readCall(organizationId, given)
     const { actor, ...fields } = input as { readonly actor: string | null }

@@ -47,9 +47,9 @@ export interface RecoveryOptions extends RecoveryFilter, Acting {
 /** Selects a part of a recovery. */
 export interface RecoveryPartOptions extends RecoveryFilter, Acting {
   /** Deliveries at most, 1 to 5000. Default 5000. */
-  readonly limit?: number | undefined
+  readonly limit?: number
   /** The `next` of the previous part. Default null: from the newest. */
-  readonly before?: string | null | undefined
+  readonly before?: string | null
 }
 
 /** A part of a recovery. */
@@ -153,16 +153,17 @@ const readList = defineCall('Cannot list deliveries', {
   ...pageEntries('dlv'),
 })
 const readCount = defineCall('Cannot count deliveries', COUNT)
-const readCountRecoverable = defineCall('Cannot count deliveries', FILTER)
+const MANY = { judgesUndefined: true }
+const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
-const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER)
-const readRecoverPart = defineAuditedCall('Cannot recover deliveries', {
-  ...FILTER,
-  ...pageEntries('dlv'),
-  limit: v.optional(whole(1, PART_MAX), PART_MAX),
-})
+const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER, MANY)
+const readRecoverPart = defineAuditedCall(
+  'Cannot recover deliveries',
+  { ...FILTER, ...pageEntries('dlv'), limit: v.exactOptional(whole(1, PART_MAX), PART_MAX) },
+  MANY,
+)
 
 // --- Calls ---
 

@@ -1,15 +1,16 @@
 import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { readFlag, readHeaderPrefix, readWhole } from '../base/options.ts'
+import { type Names, readFlag, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import {
+  DESTINATION_NAMES,
   type DestinationOptions,
   type DestinationVerdict,
   judgeDestination,
   readDestinationOptions,
 } from '../webhooks/destination.ts'
 import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
-import { createSecretSealer, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
+import { createSecretSealer, SEALING_NAMES, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings } from './audit.ts'
@@ -91,6 +92,20 @@ export interface Capabilities {
   readonly headerPrefix: string
 }
 
+const NAMES: Names<DeveloperSettingsOptions> = {
+  ...SEALING_NAMES,
+  ...DESTINATION_NAMES,
+  keyPrefix: true,
+  headerPrefix: true,
+  standardWebhooks: true,
+  maxApiKeys: true,
+  maxEndpoints: true,
+  lookup: true,
+  sender: true,
+  clock: true,
+  ids: true,
+}
+
 /** Maximum of the limits per organization, because each list returns all records at once. */
 const LIMIT_MAX = 1_000_000
 
@@ -106,6 +121,7 @@ export function createDeveloperSettings(
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
+  rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }

@@ -8,7 +8,7 @@ const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
 /** A limit that an administrator gives to a key or to an organization. */
 export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
-  v.object({ perSecond: v.number(requirement), burst: v.number(requirement) }, requirement),
+  v.strictObject({ perSecond: v.number(requirement), burst: v.number(requirement) }, requirement),
   v.check(isRateLimit, requirement),
 )
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Clock } from '../base/ids.ts'
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Event, EventType } from '../resources/event-catalogue.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
@@ -71,6 +71,15 @@ export interface CapturedWebhooks extends AsyncDisposable {
   close(): Promise<void>
 }
 
+const NAMES: Names<CaptureWebhooksOptions> = {
+  settings: true,
+  organizationId: true,
+  types: true,
+  answer: true,
+  headerPrefix: true,
+  clock: true,
+}
+
 /**
  * Receives webhooks on a port of 127.0.0.1, for tests of code that publishes events. Every webhook takes the way of production:
  * signed, sent over a socket, verified. A delivery loop must run.
@@ -78,6 +87,7 @@ export interface CapturedWebhooks extends AsyncDisposable {
  * @throws the error of the settings for an endpoint that cannot be registered
  */
 export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Promise<CapturedWebhooks> {
+  rejectUnknown(options, NAMES)
   const { settings, organizationId, types, answer = () => 204, headerPrefix, clock = Date.now } = options
   if ((settings === undefined) !== (organizationId === undefined)) {
     throw new TypeError(

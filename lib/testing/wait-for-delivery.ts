@@ -1,4 +1,4 @@
-import { readWhole } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 import type { Delivery, DeliveryStore } from '../webhooks/deliveries.ts'
 
@@ -12,6 +12,13 @@ export interface WaitForDeliveryOptions {
   readonly endpointId?: string | undefined
   /** Milliseconds to wait. Default 5000. */
   readonly timeoutMs?: number | undefined
+}
+
+const NAMES: Names<WaitForDeliveryOptions> = {
+  organizationId: true,
+  eventId: true,
+  endpointId: true,
+  timeoutMs: true,
 }
 
 const POLL_MS = 10
@@ -28,8 +35,10 @@ const DELIVERIES_MAX = 1000
  */
 export async function waitForDelivery(
   store: { readonly deliveries: Pick<DeliveryStore, 'list'> },
-  { organizationId, eventId, endpointId, timeoutMs }: WaitForDeliveryOptions,
+  options: WaitForDeliveryOptions,
 ): Promise<readonly Delivery[]> {
+  rejectUnknown(options, NAMES)
+  const { organizationId, eventId, endpointId, timeoutMs } = options
   const waitMs = readWhole('timeoutMs', timeoutMs, 5000)
   const deadline = performance.now() + waitMs
   const filter = endpointId === undefined ? { eventId } : { eventId, endpointId }

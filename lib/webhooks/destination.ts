@@ -1,5 +1,5 @@
 import { type LookupAddress, NODATA } from 'node:dns'
-import { readFlag } from '../base/options.ts'
+import { type Names, readFlag } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
@@ -23,6 +23,14 @@ export interface DestinationOptions {
   allowHttp?: boolean | undefined
   /** Allows both `http:` and private networks: never in production. Default `false`. */
   localDevelopment?: boolean | undefined
+}
+
+/** The names of {@link DestinationOptions}. */
+export const DESTINATION_NAMES: Names<DestinationOptions> = {
+  refuseAddresses: true,
+  allowPrivateNetworks: true,
+  allowHttp: true,
+  localDevelopment: true,
 }
 
 /** The options, checked and parsed. */

@@ -7,6 +7,7 @@ import {
   lookup as systemLookup,
 } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 
 /** The options of {@link createPublicLookup}. */
@@ -34,6 +35,8 @@ export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
 
+const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, system: true }
+
 /**
  * Makes a lookup for names from strangers. The lookup asks the name servers from this process. `dns.lookup` would ask the
  * system on a thread of Node's pool of four, which file access and other work share: a few endpoints with silent name servers
@@ -43,11 +46,9 @@ export function isNotThere(error: unknown): boolean {
  *
  * @param options the name servers and the time for each server; `system` resolves the names that no server knows
  */
-export function createPublicLookup({
-  servers,
-  timeoutMs = 2000,
-  system = systemLookup,
-}: PublicLookupOptions = {}): Lookup {
+export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
+  rejectUnknown(options, NAMES)
+  const { servers, timeoutMs = 2000, system = systemLookup } = options
   let resolver: Resolver | undefined
   let lastAsked: Promise<unknown> = Promise.resolve()
 

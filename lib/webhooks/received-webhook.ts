@@ -1,6 +1,6 @@
-import { readHeaderPrefix, readWhole } from '../base/options.ts'
+import { type Names, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Event } from '../resources/event-catalogue.ts'
-import type { VerifyWebhookOptions } from './signature-header.ts'
+import { VERIFY_NAMES, type VerifyWebhookOptions } from './signature-header.ts'
 import { WEBHOOK_MALFORMED, WEBHOOK_METHOD, WEBHOOK_TOO_LARGE, WebhookError } from './webhook-error.ts'
 
 // The parts of receiving a webhook that the receiver for Node and the receiver for fetch share. Nothing of Node is loaded or used here.
@@ -31,21 +31,34 @@ export interface ReceivedWebhook {
 }
 
 const MAX_BODY_BYTES = 1024 * 1024
+const NAMES: Names<ReceiveWebhookOptions> = {
+  ...VERIFY_NAMES,
+  secret: true,
+  isSeen: true,
+  maxBodyBytes: true,
+  headerPrefix: true,
+}
 
 /**
  * Checks the options and the method of a request.
  *
- * @returns the name of the signature header in lower case, and the bytes of a body at most
+ * @returns the name of the signature header in lower case, the bytes of a body at most, and the options of the verification
  * @throws `RangeError` or `TypeError` for an option; `WebhookError` for another method than POST
  */
 export function readReception(
   method: string,
   options: ReceiveWebhookOptions,
-): { readonly signatureHeader: string; readonly maxBodyBytes: number } {
+): {
+  readonly signatureHeader: string
+  readonly maxBodyBytes: number
+  readonly verifying: VerifyWebhookOptions
+} {
+  rejectUnknown(options, NAMES)
   const maxBodyBytes = readWhole('maxBodyBytes', options.maxBodyBytes, MAX_BODY_BYTES)
   const signatureHeader = `${readHeaderPrefix(options.headerPrefix)}-signature`.toLowerCase()
   if (method !== 'POST') throw new WebhookError(WEBHOOK_METHOD, 'the method is not POST', 405)
-  return { signatureHeader, maxBodyBytes }
+  const { toleranceSeconds, clock } = options
+  return { signatureHeader, maxBodyBytes, verifying: { toleranceSeconds, clock } }
 }
 
 /** Builds the error of a body over the limit. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
+import type { Names } from '../base/options.ts'
 import type { EndpointRef } from './deliveries.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
@@ -26,6 +27,9 @@ export interface SecretSealingOptions {
    */
   allowPlaintextSecrets?: boolean | undefined
 }
+
+/** The names of {@link SecretSealingOptions}. */
+export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, allowPlaintextSecrets: true }
 
 /** An endpoint's own headers in the form that a store keeps. */
 export interface SealedHeaders {

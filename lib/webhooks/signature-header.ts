@@ -1,3 +1,4 @@
+import { type Names, rejectUnknown } from '../base/options.ts'
 import {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,
@@ -16,6 +17,9 @@ export interface VerifyWebhookOptions {
   /** Milliseconds since 1970 in UTC. Default `Date.now`. */
   clock?: (() => number) | undefined
 }
+
+/** The names of {@link VerifyWebhookOptions}. */
+export const VERIFY_NAMES: Names<VerifyWebhookOptions> = { toleranceSeconds: true, clock: true }
 
 /** Specification, section 8. */
 const TOLERANCE_SECONDS = 300
@@ -45,8 +49,10 @@ export function readSignature(
   body: string | Uint8Array,
   header: string | readonly string[] | null | undefined,
   secrets: string | readonly string[],
-  { toleranceSeconds = TOLERANCE_SECONDS, clock = Date.now }: VerifyWebhookOptions,
+  options: VerifyWebhookOptions,
 ): SignatureToVerify {
+  rejectUnknown(options, VERIFY_NAMES)
+  const { toleranceSeconds = TOLERANCE_SECONDS, clock = Date.now } = options
   checkTolerance(toleranceSeconds)
   checkBody(body)
   const keys = readSecrets(secrets)

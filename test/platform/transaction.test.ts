@@ -25,7 +25,7 @@ async function newHost() {
   return { ...host, within }
 }
 
-const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true, allowPlaintextSecrets: true }
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 const ROLLED_BACK = new Error('rolled back')
 
 async function rollBack(sql: Sql, work: (transaction: TransactionSql) => Promise<unknown>): Promise<void> {
@@ -316,7 +316,7 @@ test('a delivery loop delivers committed events, and no event that was rolled ba
   const { within, ...host } = await newHost()
   const receiver = await startReceiver(t)
   const sender = createWebhookSender(DEVELOPMENT)
-  const settings = createDeveloperSettings(host.store, DEVELOPMENT)
+  const settings = createDeveloperSettings(host.store, { ...DEVELOPMENT, allowPlaintextSecrets: true })
   await settings.endpoints.register(host.organizationId, { url: `${receiver.origin}/hook` })
   const loop = createDeliveryLoop(host.store, sender, { allowPlaintextSecrets: true, logger: false })
   t.after(() => sender.close())

@@ -40,8 +40,6 @@ describeOnEveryStore((open) => {
         types: ['invoice.paid', 'client.created'],
         description: '🏺'.repeat(200),
         headers: { Authorization: 'Bearer s3cret', 'x-service': '1', constructor: '{"a": "~!"}' },
-        state: 'disabled',
-        organizationId: 'org_other',
       } as const
       const { secret, ...shown } = await settings.endpoints.register(organizationId, given)
       const { url, types, description, headers } = given

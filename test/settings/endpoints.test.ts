@@ -34,19 +34,20 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.update() changes nothing but url, types, description and headers', async () => {
+    test('endpoints.update() takes no field that only the library may change', async () => {
       const { settings, organizationId } = setUp()
       const { secret: _, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
-      const changes = {
-        id: 'we_other',
-        endpointId: 'we_other',
-        organizationId: 'org_other',
-        state: 'disabled',
-        failures: 7,
-        createdAt: 'never',
-        sealedSecret: 's3cret',
+      const { id } = shown
+      for (const name of ['id', 'state', 'failures', 'createdAt', 'sealedSecret']) {
+        await assert.rejects(
+          settings.endpoints.update(organizationId, id, untyped({ description: 'x', [name]: 'other' })),
+          { code: 'invalid_input', fields: [name] },
+        )
       }
-      assert.deepEqual(await settings.endpoints.update(organizationId, shown.id, untyped(changes)), shown)
+      // The arguments before the object decide.
+      const others = untyped({ endpointId: 'we_other', organizationId: 'org_other' }) as object
+      assert.deepEqual(await settings.endpoints.update(organizationId, id, others), shown)
+      assert.deepEqual(await settings.endpoints.get(organizationId, id), shown)
     })
 
     test('endpoints.update() counts for deliveries that wait', async () => {

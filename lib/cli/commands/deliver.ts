@@ -58,7 +58,23 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       line: 'business-api-kit deliver --allow-http --allow-private-networks',
     },
   ],
-  async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
+  async run(
+    {
+      concurrency,
+      retention,
+      allowRecent,
+      timeout,
+      once,
+      quiet,
+      pooler,
+      markOverdue,
+      allowPlaintextSecrets,
+      headerPrefix: prefix,
+      standardWebhooks: isStandard,
+      ...destinations
+    },
+    session,
+  ) {
     if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
     const { shards } = session
     const isSharded = shards.size > 0
@@ -81,9 +97,18 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
 
     const connecting = { prepare: !pooler, sessions: !pooler }
     const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
-    const sender = createWebhookSender(options)
+    const sender = createWebhookSender(destinations)
     const slots = createDeliverySlots(concurrency)
-    const looping = { ...options, concurrency: slots, retentionMs: retention, secretKeys, logger }
+    const looping = {
+      headerPrefix: prefix,
+      standardWebhooks: isStandard,
+      markOverdue,
+      allowPlaintextSecrets,
+      concurrency: slots,
+      retentionMs: retention,
+      secretKeys,
+      logger,
+    }
     const loops = (store.shards ?? [{ store }]).map((shard) =>
       createDeliveryLoop(shard.store, sender, looping),
     )

@@ -1,3 +1,4 @@
+import { withoutUndefined } from '../../base/host-input.ts'
 import { BACKFILL_TYPES } from '../../resources/backfill.ts'
 import type { BackfillPart, BackfillPreview } from '../../settings/backfill.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
@@ -36,11 +37,11 @@ export const backfill: Command = defineCommand({
     },
   ],
   async run({ organization: owner, types, limit, actor: who, ...asking }, session) {
-    const selection = types === undefined ? {} : { types }
+    const selection = withoutUndefined({ types })
     const done = await withSettings(session, async (settings) => {
       const preview = () => settings.endpoints.previewBackfill(owner, session.argument, selection)
       if (!(await confirm(session, asking, async () => ofBackfilling(await preview())))) return null
-      const options = { ...selection, limit, actor: who }
+      const options = withoutUndefined({ ...selection, limit, actor: who })
       return backfillAll(settings, owner, options, session)
     })
     if (done === null) return
@@ -79,9 +80,9 @@ async function backfillAll(
   session: Session,
 ): Promise<BackfillPart> {
   const progress = session.progress('Backfilling')
-  const { types } = options
+  const { limit: _, actor: __, ...selection } = options
   const preview = progress.isShown
-    ? await endpoints.previewBackfill(owner, session.argument, { types })
+    ? await endpoints.previewBackfill(owner, session.argument, selection)
     : null
   const counts = Object.values(preview?.records ?? {})
   const total = counts.reduce((sum, count) => sum + count, 0)

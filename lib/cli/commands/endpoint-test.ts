@@ -38,13 +38,23 @@ export const test: Command = defineCommand({
       line: `business-api-kit endpoints test we_${EXAMPLE_ULID} --organization org_42 --type invoice.paid`,
     },
   ],
-  async run({ organization: owner, type, actor: who, ...options }, session) {
+  async run(
+    {
+      organization: owner,
+      type,
+      actor: who,
+      headerPrefix: prefix,
+      standardWebhooks: isStandard,
+      ...destinations
+    },
+    session,
+  ) {
     const secretKeys = readSecretKeys(session)
-    const sender = createWebhookSender(options)
+    const sender = createWebhookSender(destinations)
     const sending = withSettings(
       session,
       ({ endpoints }) => endpoints.sendTest(owner, session.argument, { type, actor: who }),
-      { ...options, secretKeys, sender },
+      { ...destinations, headerPrefix: prefix, standardWebhooks: isStandard, secretKeys, sender },
     ).finally(() => sender.close())
     const result = await session.progress('Sending an example').during(sending)
     await session.print(result, () => describeResult(result, session.width()))

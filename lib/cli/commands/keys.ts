@@ -1,5 +1,6 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES, type Scope } from '../../access/scopes.ts'
+import { withoutUndefined } from '../../base/host-input.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import {
   actor,
@@ -63,7 +64,7 @@ Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
     session,
   ) {
     const rateLimit = readRate(perSecond, burst)
-    const newKey = { name, scopes, expiresAt: expires, rateLimit, actor: who }
+    const newKey = withoutUndefined({ name, scopes, expiresAt: expires, rateLimit, actor: who })
     const { id, key } = await withSettings(session, ({ apiKeys }) => apiKeys.create(owner, newKey), options)
     session.note(`Created ${id}. The key is shown only once:`)
     await session.printOnce({ id, key }, key, `revoke ${id} and create another one`)
@@ -91,7 +92,7 @@ const rotate: Command = defineCommand({
     },
   ],
   async run({ organization: owner, overlap, expires, yes, dryRun, actor: who, ...prefix }, session) {
-    const rotation = { overlapMs: overlap, expiresAt: expires, actor: who }
+    const rotation = withoutUndefined({ overlapMs: overlap, expiresAt: expires, actor: who })
     const rotated = await withSettings(
       session,
       async (settings) => {

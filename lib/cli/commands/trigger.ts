@@ -1,4 +1,5 @@
 import { createIds } from '../../base/ids.ts'
+import { suggest } from '../../base/suggest.ts'
 import { createPlatform } from '../../platform/platform.ts'
 import { EVENT_TYPES, type EventData, type EventType } from '../../resources/event-catalogue.ts'
 import { exampleData } from '../../resources/example-data.ts'
@@ -9,7 +10,6 @@ import { organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, type Consequence, confirm, countOf } from '../confirmation.ts'
 import { withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
-import { suggest } from '../names.ts'
 
 /** Publishes an example of an event. */
 export const trigger: Command = defineCommand({

@@ -1,5 +1,5 @@
 import type { Fragment, ISql, Sql } from 'postgres'
-import { readWhole } from '../../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../../base/options.ts'
 import { sleep } from '../../base/time.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
@@ -145,6 +145,15 @@ export interface CloseOptions {
   timeoutMs?: number | undefined
 }
 
+const CLOSE_NAMES: Names<CloseOptions> = { timeoutMs: true }
+const NAMES: Names<DatabaseOptions> = {
+  maxConnections: true,
+  prepare: true,
+  sessions: true,
+  statementTimeoutMs: true,
+  maxPending: true,
+}
+
 /**
  * Talks to PostgreSQL on the store's own connections, which the first statements open: to the database of a connection
  * string, or with the options of the host's postgres.js pool.
@@ -152,6 +161,7 @@ export interface CloseOptions {
  * @throws `TypeError` for a source that is neither a connection string nor a pool; `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
+  rejectUnknown(options, NAMES)
   const readable = readSource(source)
   const { prepare, sessions = !readable.isTransactionPooled } = options
   const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)
@@ -256,7 +266,9 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     explain,
     beginRequest: drain.beginRequest,
     connectionUse: turns.use,
-    close({ timeoutMs } = {}) {
+    close(given = {}) {
+      rejectUnknown(given, CLOSE_NAMES)
+      const { timeoutMs } = given
       closing ??= close(readWhole('timeoutMs', timeoutMs, CLOSE_MS, { min: 0 }))
       return closing
     },

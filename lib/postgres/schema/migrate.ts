@@ -1,7 +1,7 @@
 import type postgres from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { type Logger, mutedLogger } from '../../base/log.ts'
-import { readLogger, readWhole } from '../../base/options.ts'
+import { type Names, readLogger, readWhole, rejectUnknown } from '../../base/options.ts'
 import { connectionFault } from '../connection/connection-fault.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
 import { readSource } from '../connection/source.ts'
@@ -36,6 +36,8 @@ export interface MigrationReport {
   current: number
 }
 
+const NAMES: Names<MigrateOptions> = { maxEventBytes: true, timeoutMs: true, logger: true }
+
 /**
  * Brings the schema `business_api` up to date, and creates a missing schema. Each migration is one transaction, and a failed
  * migration leaves no trace; migrations that build indexes on large tables run outside a transaction (`create index
@@ -61,14 +63,16 @@ export interface MigrationReport {
  */
 export async function migrate(
   source: postgres.Sql | string,
-  { maxEventBytes, timeoutMs: givenTimeoutMs, logger: givenLogger }: MigrateOptions = {},
+  options: MigrateOptions = {},
 ): Promise<MigrationReport> {
   readSource(source)
+  rejectUnknown(options, NAMES)
+  const { maxEventBytes } = options
   if (maxEventBytes !== undefined) {
     readWhole('maxEventBytes', maxEventBytes, 0, { min: EVENT_BYTES_MIN, max: EVENT_BYTES_MAX })
   }
-  const timeoutMs = readWhole('timeoutMs', givenTimeoutMs, TIMEOUT_MS)
-  const logger = readLogger(givenLogger)
+  const timeoutMs = readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MS)
+  const logger = readLogger(options.logger)
 
   async function work(sql: postgres.Sql): Promise<MigrationReport> {
     const report = await migrateFrom(sql, undefined, { timeoutMs, logger })

@@ -1,5 +1,6 @@
 import type { AdmissionRequest } from '../../access/admission.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
+import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
 import { declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
 import type { CloseOptions } from '../connection/database.ts'
@@ -44,6 +45,7 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
 export function createShardedStore(options: {
   readonly shards: Readonly<Record<string, PostgresStore>>
 }): ShardedStore {
+  rejectUnknown(options, { shards: true })
   const fleet = createFleet(options.shards)
   const stores = fleet.shards.map(({ store }) => store)
   const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))

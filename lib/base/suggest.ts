@@ -1,0 +1,44 @@
+/** Shorter texts are part of too many names. */
+const PART_MIN = 3
+
+/**
+ * The end of a message for a mistyped or shortened name, `: did you mean 'keys'?`; empty where no name is close. Shortened is a
+ * text that begins one name only, or that is a word of one name only: `fail` for `failed`.
+ */
+export function suggest(typed: string, names: readonly string[]): string {
+  const [nearest] = names
+    .map((name) => ({ name, distance: distanceOf(typed, name) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)))
+    .sort((a, b) => a.distance - b.distance)
+  const name = nearest?.name ?? findWhole(typed, names)
+  return name === undefined ? '' : `: did you mean '${name}'?`
+}
+
+/** The only name of which the text is a part. */
+function findWhole(typed: string, names: readonly string[]): string | undefined {
+  const part = typed.replace(/^-+/, '')
+  if (part.length < PART_MIN) return undefined
+  const wholes = names.filter((name) => {
+    const bare = name.replace(/^-+/, '')
+    return bare.startsWith(part) || bare.split(/[-._:]/).includes(part)
+  })
+  return wholes.length === 1 ? wholes[0] : undefined
+}
+
+/** The number of characters to change, add, leave out or swap with a neighbour (optimal string alignment). */
+function distanceOf(from: string, to: string): number {
+  let before: readonly number[] = []
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1]
+    for (const [column, other] of [...to].entries()) {
+      const replaced = (row[column] ?? 0) + (letter === other ? 0 : 1)
+      const isSwapped = index > 0 && column > 0 && letter === to[column - 1] && from[index - 1] === other
+      const swapped = isSwapped ? (before[column - 1] ?? 0) + 1 : Number.POSITIVE_INFINITY
+      next.push(Math.min(replaced, swapped, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1))
+    }
+    before = row
+    row = next
+  }
+  return row.at(-1) ?? 0
+}
