@@ -17,11 +17,11 @@ import {
 import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
 
 const organizationId = 'org_example'
-const development = { allowHttp: true, allowPrivateNetworks: true, allowPlaintextSecrets: true }
+const development = { allowHttp: true, allowPrivateNetworks: true }
 const clock = createFakeClock()
 const store = createMemoryStore({ clock })
 const platform = createPlatform(store, { clock })
-const settings = createDeveloperSettings(store, { ...development, clock })
+const settings = createDeveloperSettings(store, { ...development, allowPlaintextSecrets: true, clock })
 const sender = createWebhookSender(development)
 const loop = createDeliveryLoop(store, sender, { allowPlaintextSecrets: true, logger: false })
 

@@ -7,17 +7,18 @@ import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
 
-const LOCAL = { allowHttp: true, allowPrivateNetworks: true, secretKeys: ['0123456789abcdef'.repeat(4)] }
+const LOCAL = { allowHttp: true, allowPrivateNetworks: true }
+const secretKeys = ['0123456789abcdef'.repeat(4)]
 
 export async function start() {
   const { DATABASE_URL, RECEIVER_URL } = process.env
   const { applied } = await migrate(DATABASE_URL)
   const store = createPostgresStore(DATABASE_URL)
-  const settings = createDeveloperSettings(store, LOCAL)
+  const settings = createDeveloperSettings(store, { ...LOCAL, secretKeys })
   const { key } = await settings.apiKeys.create('org_1', { name: 'Bundle', scopes: ['clients:read', 'clients:write'] })
   const { secret } = await settings.endpoints.register('org_1', { url: RECEIVER_URL, types: ['client.created'] })
   const onError = (error) => console.error(error)
-  createDeliveryLoop(store, createWebhookSender(LOCAL), { ...LOCAL, onError }).start()
+  createDeliveryLoop(store, createWebhookSender(LOCAL), { secretKeys, onError }).start()
   console.log(JSON.stringify({ applied, key, secret }))
   return store
 }

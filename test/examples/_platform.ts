@@ -38,20 +38,17 @@ export interface TestPlatform {
   close(): Promise<void>
 }
 
-const DEVELOPMENT = {
-  allowHttp: true,
-  allowPrivateNetworks: true,
-  secretKeys: ['ab'.repeat(31).concat('01')],
-}
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
+const secretKeys = ['ab'.repeat(31).concat('01')]
 
 /** Starts a platform with an organization. */
 export async function startPlatform(): Promise<TestPlatform> {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
-  const settings = createDeveloperSettings(store, DEVELOPMENT)
+  const settings = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys })
   const sender = createWebhookSender(DEVELOPMENT)
   const loop = createDeliveryLoop(store, sender, {
-    ...DEVELOPMENT,
+    secretKeys,
     retryDelaysMs: [0, 0, 0, 0],
     logger: false,
   })

@@ -87,7 +87,7 @@ test('organizations.delete() leaves no row of the organization in any table of t
   // Rows of the whole database, under the empty organization.
   assert.deepEqual(
     empty.map(([name]) => name),
-    ['event_days', 'event_limits', 'purge_progress', 'shard_places'],
+    ['event_days', 'event_limits', 'installation', 'purge_progress', 'shard_places'],
   )
   const stays = await rowsOf('org_stays')
 

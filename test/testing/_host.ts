@@ -17,7 +17,7 @@ export interface Host {
 }
 
 export const ORGANIZATION = 'org_testing'
-const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true, allowPlaintextSecrets: true }
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 
 export function createHost(t: TestContext): Host {
   const clock = createFakeClock()
@@ -32,6 +32,6 @@ export function createHost(t: TestContext): Host {
     await loop.stop()
     await sender.close()
   })
-  const settings = createDeveloperSettings(store, { ...DEVELOPMENT, clock })
+  const settings = createDeveloperSettings(store, { ...DEVELOPMENT, allowPlaintextSecrets: true, clock })
   return { clock, store, platform: createPlatform(store, { clock }), settings, loop }
 }
