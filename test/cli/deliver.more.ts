@@ -169,7 +169,7 @@ describe('deliver, in this process', () => {
       cliOn(database.url, { columns: 80 })('deliver', '--once', ...DEVELOPMENT, ...flags)
 
     test('writes a line for each attempt, with its answer', async (t) => {
-      const statuses = [204, 503]
+      const statuses = [204, 500]
       await addEndpoint(
         await startReceiver(t, (response) => response.writeHead(statuses.shift() ?? 204).end()),
       )
@@ -180,7 +180,7 @@ describe('deliver, in this process', () => {
         first,
         /^\d\d:\d\d:\d\dZ {2}204 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/,
       )
-      assert.match(second, /^\S+Z {2}failed: 503 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/)
+      assert.match(second, /^\S+Z {2}failed: 500 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/)
       assert.equal(last, 'Done: 1 delivered, 1 to be retried, 0 failed')
       assert.equal(stderr, '')
       await sql`update business_api.open_deliveries set due_at = now() where claim_token is null`

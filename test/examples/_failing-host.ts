@@ -19,10 +19,11 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-// Beside the slices a store has an optional verb.
+// What a store may lack beside the slices.
+const OPTIONAL: readonly unknown[] = ['beginRequest', 'shards']
 const store = new Proxy(
   {},
-  { get: (_, name) => (name === 'beginRequest' ? undefined : slice) },
+  { get: (_, name) => (OPTIONAL.includes(name) ? undefined : slice) },
 ) as BusinessApiStore
 const api = createBusinessApi(store)
 
