@@ -65,7 +65,7 @@ test('a transfer that settles an invoice tells the customer once, also when the 
 test('a customer whose server is down gets the event with the retry', async () => {
   const invoiceId = await issueInvoice()
   await loop.runOnce()
-  answer = 503
+  answer = 500
   await receiveTransfer(invoiceId, '1250', 'transfer-2')
   await loop.runOnce()
   answer = 204

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import {
   addEndpoint,
   countIn,
@@ -81,4 +83,12 @@ describeOnStores('A receiver with a rate limit', (under) => {
     const sender = createTestSender(() => ({ status: 200, retryAfterMs: 60_000 }))
     assert.equal((await under.loop(sender).runOnce()).delivered, 20)
   })
+})
+
+test('A run once ends although the clock of the store, and so the turn of an endpoint, stands still', async () => {
+  const store = createMemoryStore({ clock: () => 1_000_000_000_000 })
+  await addEndpoint(store, { maxPerSecond: 1 })
+  await publishMany(store, 2)
+  const loop = createDeliveryLoop(store, createTestSender(), { logger: false, retentionMs: false })
+  assert.equal((await loop.runOnce()).delivered, 1)
 })
