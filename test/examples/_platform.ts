@@ -24,6 +24,8 @@ export interface TestPlatform {
   readonly organizationId: string
   /** An API key with every scope. */
   readonly key: string
+  /** What a client of the API needs: the URL and the key. */
+  readonly api: { readonly url: string; readonly key: string }
   readonly store: BusinessApiStore
   /** The host's own calls. */
   readonly calls: Platform
@@ -55,14 +57,16 @@ export async function startPlatform(): Promise<TestPlatform> {
   const server = createServer(createBusinessApi(store, { rateLimit: false }))
   const organizationId = 'org_example'
   const { key } = await settings.apiKeys.create(organizationId, { name: 'Test', scopes: SCOPES })
+  const url = await listen(server)
   return {
     databaseUrl: database.url,
-    url: await listen(server),
+    url,
     organizationId,
     key,
+    api: { url, key },
     store,
     calls: createPlatform(store),
-    register: async (url) => (await settings.endpoints.register(organizationId, { url })).secret,
+    register: async (to) => (await settings.endpoints.register(organizationId, { url: to })).secret,
     deliver: () => loop.runOnce(),
     async redeliverAll() {
       const { data } = await settings.deliveries.list(organizationId)

@@ -133,7 +133,7 @@ describe('examples/reconcile-invoices with the real API', () => {
       invoiceOf('KWD', '0.001', '0.001', '0.000'),
     ]
     await create(...invoices)
-    const page = await listInvoices(createApiClient(platform))
+    const page = await listInvoices(createApiClient(platform.api))
     const { totals } = reconcile(page, [])
     assert.deepEqual(totals.get('BHD'), { total: '0.300', amountPaid: '0.100', amountDue: '0.200' })
     assert.deepEqual(totals.get('KWD'), {

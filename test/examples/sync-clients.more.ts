@@ -65,7 +65,7 @@ describe('examples/sync-clients with the real API', () => {
     const path = temporaryPath('clients.json')
     const copy = await openCopy(path)
     await create('Atlas Ceramics')
-    const { lines } = await poll(platform, copy, [() => create('Bleu Nuit'), () => {}])
+    const { lines } = await poll(platform.api, copy, [() => create('Bleu Nuit'), () => {}])
     assert.deepEqual(
       lines.map((line) => line.slice(0, 8)),
       ['1 of the', '1 of the', '0 of the'],
@@ -81,14 +81,14 @@ describe('examples/sync-clients with the real API', () => {
     await sql.begin(async (transaction) => {
       await transaction`select pg_current_xact_id()`
       await create('Cap Blanc')
-      const beside = await poll(platform, reopened, [() => {}])
+      const beside = await poll(platform.api, reopened, [() => {}])
       assert.deepEqual(beside.lines.map(changesOf), [1, 0])
     })
     await sql.end()
     await until(
       'a poll lists nothing',
       async () => {
-        const again = await poll(platform, reopened)
+        const again = await poll(platform.api, reopened)
         assert.equal(changesOf(again.lines[0]), 0)
         return /^0 of the 0 /.test(again.lines[0] ?? '')
       },

@@ -99,7 +99,9 @@ describe('examples/website-form-to-lead with the real API', () => {
       test(`examples/website-form-to-lead makes one client and one lead when a POST ${path} ${name}`, async () => {
         const submission = newSubmission()
         const keys = fail(path, fault, 2)
-        await assertMadeOnce(submission, () => pushLead({ ...platform, wait: async () => {} }, submission))
+        await assertMadeOnce(submission, () =>
+          pushLead({ ...platform.api, wait: async () => {} }, submission),
+        )
         assert.equal(keys.length, 4)
         assert.match(keys[0] ?? '', /^[0-9a-f]{64}$/)
         assert.equal(new Set(keys).size, 1)
@@ -107,7 +109,7 @@ describe('examples/website-form-to-lead with the real API', () => {
 
       test(`examples/website-form-to-lead is run again after every POST ${path} ${name}`, async () => {
         const submission = newSubmission()
-        const api = { ...platform, wait: async () => {} }
+        const api = { ...platform.api, wait: async () => {} }
         await assertMadeOnce(submission, async () => {
           fail(path, fault, Number.POSITIVE_INFINITY)
           await assert.rejects(
@@ -133,7 +135,7 @@ describe('examples/website-form-to-lead with the real API', () => {
         return isLost ? HttpResponse.error() : response
       }),
     )
-    const api = { ...platform, wait: async () => {} }
+    const api = { ...platform.api, wait: async () => {} }
     await assertMadeOnce(submission, async () => {
       const runs = await Promise.all(Array.from({ length: 8 }, () => pushLead(api, submission)))
       for (const run of runs) assert.deepEqual(run, runs[0])
@@ -145,8 +147,8 @@ describe('examples/website-form-to-lead with the real API', () => {
   test('examples/website-form-to-lead makes another client and lead of another submission with the same content', async () => {
     network.use(http.post('*', () => passthrough()))
     const submission = newSubmission()
-    const one = await pushLead(platform, submission)
-    const other = await pushLead(platform, { ...submission, id: 'another' })
+    const one = await pushLead(platform.api, submission)
+    const other = await pushLead(platform.api, { ...submission, id: 'another' })
     assert.notEqual(one.client.id, other.client.id)
     assert.notEqual(one.lead.id, other.lead.id)
   })
@@ -154,7 +156,7 @@ describe('examples/website-form-to-lead with the real API', () => {
   test('examples/website-form-to-lead takes the filled fields of the form, trimmed, and leaves out empty fields', async () => {
     network.use(http.post('*', () => passthrough()))
     const submission = { ...newSubmission(), name: ' Écume 🏺 ', phone: '  ', category: 'Ceramics' }
-    const { client } = await pushLead(platform, submission)
+    const { client } = await pushLead(platform.api, submission)
     const { id: _, ...business } = client.business
     assert.deepEqual(business, {
       name: 'Écume 🏺',
@@ -168,12 +170,12 @@ describe('examples/website-form-to-lead with the real API', () => {
   test('examples/website-form-to-lead ends at once when the platform refuses, and reports the reason', async () => {
     const keys = fail('/none', () => HttpResponse.error(), 0)
     const refused = { ...newSubmission(), email: 'nobody' }
-    await assert.rejects(pushLead(platform, refused), (error) => {
+    await assert.rejects(pushLead(platform.api, refused), (error) => {
       assert.ok(error instanceof ApiError)
       assert.match(error.message, /answered 422: .*email.* \(req_/)
       return !error.isTransient
     })
-    await assert.rejects(pushLead({ ...platform, key: 'bapi_live_wrong' }, newSubmission()), (error) => {
+    await assert.rejects(pushLead({ ...platform.api, key: 'bapi_live_wrong' }, newSubmission()), (error) => {
       assert.ok(error instanceof ApiError)
       assert.match(error.message, /answered 401/)
       assert.ok(!error.message.includes('bapi_live_wrong'))

@@ -15,8 +15,8 @@ const { createDeliveryLoop, createWebhookSender } = await open('webhooks')
 
 const store = createMemoryStore()
 const sender = createWebhookSender({ localDevelopment: true })
-const options = { allowPlaintextSecrets: true, sender }
-const settings = createDeveloperSettings(store, options)
+const options = { allowPlaintextSecrets: true }
+const settings = createDeveloperSettings(store, { ...options, sender })
 const { id } = await settings.endpoints.register('org_1', { url: 'https://127.0.0.1/in' })
 
 const lines = []
