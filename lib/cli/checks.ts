@@ -216,11 +216,18 @@ export function checkInstallation(found: Installation | null, own: string | unde
       advice: `on a copy: ${COPY_ADVICE}; else set BUSINESS_API_INSTALLATION to ${name}`,
     }
   }
+  if (name !== null && own === undefined) {
+    return {
+      level: 'warn',
+      message: `the database belongs to '${name}', and no name is set here: loops without a name wait`,
+      advice: `set BUSINESS_API_INSTALLATION to ${name}, or on a copy to another name: ${COPY_ADVICE}`,
+    }
+  }
   if (name !== null) return { level: 'ok', message: `the database belongs to '${name}'` }
   if (!isMoved) return { level: 'ok', message: 'has no name, and is where its loops started' }
   return {
-    level: 'warn',
-    message: 'has no name, and was restored, copied or upgraded since its loops started',
+    level: own === undefined ? 'warn' : 'fail',
+    message: `has no name, and was restored, copied or upgraded since its loops started${own === undefined ? '' : `: loops of '${own}' wait`}`,
     advice: `on a copy: ${COPY_ADVICE}; after an upgrade or a restore of production: business-api-kit adopt`,
   }
 }

@@ -26,7 +26,7 @@ export interface PendingCancellation {
 
 /** The slice of a store for the installation. A store whose data cannot be copied has none. */
 export interface InstallationStore {
-  /** Reads the installation. A database without a name gets the given name. @param name of the loop; null: it has none */
+  /** Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null: it has none */
   check(name: string | null): Promise<Installation>
   /** Makes the database that of an installation. @param name null: without a name */
   adopt(name: string | null): Promise<Installation>

@@ -164,6 +164,74 @@ describe('Delivery loops with an installation', () => {
       assert.equal((await deliver(original.url, 'production')).delivered, 2)
     })
 
+  test('a loop with a name sends nothing from a copy of a database without one, until adopt', async () => {
+    await deliver(original.url)
+    await publish(original.url)
+    const url = await copy()
+    await withLoop(url, 'staging', async (loop, notices) => {
+      await assert.rejects(loop.runOnce(), {
+        code: 'invalid_state',
+        message: /has no name, and was restored.*loop is of 'staging'.*cancel --pending.*adopt/,
+      })
+      loop.start()
+      await untilHeld(loop)
+      await loop.stop()
+      assert.equal(loop.health().heldBy, '')
+      assert.deepEqual(
+        notices.map((notice) => [
+          notice.kind,
+          notice.kind === 'installation_differs' && notice.databaseInstallation,
+        ]),
+        [['installation_differs', null]],
+      )
+    })
+    assert.equal(received, 0)
+    const run = cliOn(url, { env: { BUSINESS_API_INSTALLATION: 'staging' } })
+    const judged = await run('doctor')
+    assert.equal(judged.exitCode, 1)
+    assert.match(
+      judged.stdout,
+      /fail\s+installation\s+has no name, and was restored[\s\S]*loops of 'staging'\s+wait/,
+    )
+    textOf(await run('deliveries', 'cancel', '--pending', '--yes'))
+    textOf(await run('adopt', '--yes'))
+    await publish(url)
+    assert.equal((await deliver(url, 'staging')).delivered, 2)
+    assert.equal((await deliver(original.url, 'production')).delivered, 2)
+  })
+
+  test('doctor without a name warns on a database with one, where loops without a name wait', async () => {
+    await deliver(original.url, 'production')
+    const { checks } = JSON.parse((await cliOn(original.url)('doctor', '--json')).stdout)
+    const { level, message } = checks.find(({ name }: { name: string }) => name === 'installation')
+    assert.deepEqual(
+      [level, message],
+      ['warn', "the database belongs to 'production', and no name is set here: loops without a name wait"],
+    )
+  })
+
+  test('the identifier of the server may be revoked', async () => {
+    const sql = original.sql({ max: 1 })
+    const role = `${new URL(original.url).pathname.slice(1)}_app`
+    await sql.unsafe(`
+      create role ${role} login;
+      grant usage on schema business_api to ${role};
+      grant select, insert, update on business_api.installation to ${role};
+      revoke execute on function pg_catalog.pg_control_system() from public;
+      set role ${role}`)
+    try {
+      const check = () => sql`select business_api.check_installation('production') as answer`
+      for (const _ of [1, 2])
+        assert.deepEqual([...(await check())], [{ answer: { name: 'production', isMoved: false } }])
+    } finally {
+      await sql.unsafe(`
+        reset role;
+        grant execute on function pg_catalog.pg_control_system() to public;
+        drop owned by ${role};
+        drop role ${role}`)
+    }
+  })
+
   test('another name on the first start of several loops at once: one wins', async () => {
     const names = ['a', 'b', 'c', 'd']
     const done = await Promise.allSettled(names.map((name) => deliver(original.url, name)))
