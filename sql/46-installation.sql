@@ -50,7 +50,7 @@ $$;
 -- Cancels a part of the deliveries that are not being sent, of all organizations: up to `part_limit` along the primary key from `after` on, a
 -- JSON array. A delivery whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets
 -- the audit entry, whose number of deliveries grows with each part. Returns, as JSON, the number of deliveries, and the next `after`; null
--- ends the pass.
+-- ends the pass. `sending` counts the deliveries that were left.
 create function business_api.cancel_pending_part(after jsonb, part_limit integer, entry jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -90,7 +90,8 @@ begin
       )
   )
   select jsonb_build_object(
-           'cancelled', (select coalesce(sum(c.deliveries), 0) from counted c),
+           'cancelled', (select count(*) from closed),
+           'sending', count(*) - (select count(*) from closed),
            'next', case when count(*) = part_limit then
              (array_agg(jsonb_build_array(c.organization_id, c.id) order by c.organization_id desc, c.id desc))[1]
            end

@@ -24,6 +24,15 @@ export interface PendingCancellation {
   readonly entry: Omit<AuditRecord, 'subjectId' | 'details'>
 }
 
+/** A part of the cancellation. */
+export interface CancelledPart {
+  readonly cancelled: number
+  /** Deliveries that were left because they are being sent. */
+  readonly sending: number
+  /** The `after` of the next part; null: this was the last. */
+  readonly next: string | null
+}
+
 /** The slice of a store for the installation. A store whose data cannot be copied has none. */
 export interface InstallationStore {
   /** Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null: it has none */
@@ -31,7 +40,5 @@ export interface InstallationStore {
   /** Makes the database that of an installation. @param name null: without a name */
   adopt(name: string | null): Promise<Installation>
   /** Cancels a part of the deliveries of all organizations that are not being sent. */
-  cancelPending(
-    request: PendingCancellation,
-  ): Promise<{ readonly cancelled: number; readonly next: string | null }>
+  cancelPending(request: PendingCancellation): Promise<CancelledPart>
 }

@@ -155,6 +155,7 @@ describe('Delivery loops with an installation', () => {
       // As the notice says.
       assert.deepEqual(jsonOf(await run('deliveries', 'cancel', '--pending', '--yes', '--json')), {
         cancelled: 2,
+        sending: 0,
       })
       assert.match(textOf(await run('adopt', '--yes')), /belongs to the installation 'staging' from now on/)
       assert.match((await run('doctor')).stdout, /the database belongs to 'staging'/)
@@ -289,15 +290,21 @@ describe('deliveries cancel --pending', () => {
       action: 'delivery.cancelled',
     } as const
     let cancelled = 0
+    let sending = 0
     let parts = 0
     let next: string | null = null
     do {
       const part = await store.installation.cancelPending({ limit: 1000, after: next, entry })
       cancelled += part.cancelled
+      sending += part.sending
       next = part.next
       parts++
     } while (next !== null)
-    assert.deepEqual([cancelled, parts], [6990, 8])
+    assert.deepEqual([cancelled, sending, parts], [6990, 10, 8])
+    assert.match(
+      textOf(await cliOn(original.url)('deliveries', 'cancel', '--pending', '--yes')),
+      /^Cancelled 0; 10 are being sent: stop the loops, and cancel again/,
+    )
     const left =
       await sql`select count(*)::int as count from business_api.open_deliveries where lease_until > now()`
     assert.equal(left[0]?.count, 10)
@@ -328,9 +335,20 @@ describe('deliveries cancel --pending', () => {
     assertFailed(await run('deliveries', 'cancel'), 2, /Missing ID; or pass --pending/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1', '--pending'), 2, /together/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1'), 2, /Missing --organization/)
+    for (const [args, env] of [
+      [['--organization', ORG], {}],
+      [[], { BUSINESS_API_ORGANIZATION: ORG }],
+    ] as const)
+      assertFailed(
+        await cliOn(original.url, { env })('deliveries', 'cancel', '--pending', '--yes', ...args),
+        2,
+        /--pending for one organization.* leave out --organization, and unset BUSINESS_API_ORGANIZATION/,
+      )
     const dry = jsonOf(await run('deliveries', 'cancel', '--pending', '--dry-run', '--json'))
     assert.deepEqual(dry, { dryRun: true, pending: 2, installation: null, isMoved: false })
     assertFailed(await run('adopt', '--installation', 'a b', '--yes'), 2, /visible ASCII/)
+    jsonOf(await run('adopt', '--installation', 'a', '--dry-run', '--json'))
+    assert.equal((await original.sql({ max: 1 })`select from business_api.installation`).length, 0)
     assert.equal((await deliver(original.url)).delivered, 2)
   })
 })
