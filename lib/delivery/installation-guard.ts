@@ -1,5 +1,5 @@
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import type { InstallationStore } from '../webhooks/installation.ts'
+import { COPY_ADVICE, type InstallationStore, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
@@ -80,8 +80,5 @@ const UNNAMED = ''
 
 function adviceFor(databaseInstallation: string): string {
   if (databaseInstallation === UNNAMED) return MOVED_ADVICE
-  return `set BUSINESS_API_INSTALLATION or option 'installation' to ${databaseInstallation}, or on a copy: business-api-kit deliveries cancel --pending, then business-api-kit adopt`
+  return `set BUSINESS_API_INSTALLATION or option 'installation' to ${databaseInstallation}; ${COPY_ADVICE}`
 }
-
-const MOVED_ADVICE =
-  'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt; after a restore or pg_upgrade of production: business-api-kit adopt'

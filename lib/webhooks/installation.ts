@@ -14,6 +14,13 @@ export interface Installation {
   readonly isMoved: boolean
 }
 
+/** How to go on with a copy. */
+export const COPY_ADVICE =
+  'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt'
+
+/** How to go on with a database without a name that has moved. */
+export const MOVED_ADVICE: string = `${COPY_ADVICE}; after a restore or an upgrade of production: business-api-kit adopt`
+
 /** Asks for a part of the cancellation of pending deliveries. */
 export interface PendingCancellation {
   /** Maximum number of deliveries. */
