@@ -14,37 +14,43 @@ create table business_api.installation (
 
 -- The server and the database as they are.
 create function business_api.database_identity() returns text
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select c.system_identifier || ' ' || current_database() from pg_control_system() as c
+begin
+  return (select c.system_identifier || ' ' || current_database() from pg_control_system() as c);
+-- Some administrators revoke the function. The name alone is a weaker hint, and no loop stops for want of a hint.
+exception when insufficient_privilege then
+  return current_database();
+end
 $$;
 
 -- Compares the installation of a loop with that of the database, and gives a database without a name the name of the loop: see
--- InstallationStore in lib/webhooks/installation.ts.
+-- InstallationStore in lib/webhooks/installation.ts. A database that has moved gets no name: it may be a copy, and the loop waits.
 create function business_api.check_installation(given text, adopts boolean default false) returns jsonb
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
   stored business_api.installation;
+  actual text := business_api.database_identity();
 begin
   select * into stored from business_api.installation i where i.organization_id = '';
-  if not found or adopts or (stored.name is null and given is not null) then
-    insert into business_api.installation as i (name, identity) values (given, business_api.database_identity())
+  if not found or adopts or (stored.name is null and given is not null and stored.identity = actual) then
+    insert into business_api.installation as i (name, identity) values (given, actual)
     on conflict (organization_id) do update set
       name = case when adopts then excluded.name else coalesce(i.name, excluded.name) end,
       identity = case when adopts then excluded.identity else i.identity end
     returning * into stored;
   end if;
-  return jsonb_build_object('name', stored.name, 'isMoved', stored.identity <> business_api.database_identity());
+  return jsonb_build_object('name', stored.name, 'isMoved', stored.identity <> actual);
 end
 $$;
 
 -- Cancels a part of the deliveries that are not being sent, of all organizations: up to `part_limit` along the primary key from `after` on, a
 -- JSON array. A delivery whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets
 -- the audit entry, whose number of deliveries grows with each part. Returns, as JSON, the number of deliveries, and the next `after`; null
--- ends the pass.
+-- ends the pass. `sending` counts the deliveries that were left.
 create function business_api.cancel_pending_part(after jsonb, part_limit integer, entry jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -84,7 +90,8 @@ begin
       )
   )
   select jsonb_build_object(
-           'cancelled', (select coalesce(sum(c.deliveries), 0) from counted c),
+           'cancelled', (select count(*) from closed),
+           'sending', count(*) - (select count(*) from closed),
            'next', case when count(*) = part_limit then
              (array_agg(jsonb_build_array(c.organization_id, c.id) order by c.organization_id desc, c.id desc))[1]
            end

@@ -9,7 +9,7 @@ import {
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
 import { findServerFault } from '../postgres/schema/server-fault.ts'
-import type { Installation } from '../webhooks/installation.ts'
+import { COPY_ADVICE, type Installation, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
@@ -213,19 +213,24 @@ export function checkInstallation(found: Installation | null, own: string | unde
     return {
       level: 'fail',
       message: `the database belongs to '${name}', and this is '${own}': loops wait`,
-      advice: `on a copy: ${COPY_ADVICE}; else set BUSINESS_API_INSTALLATION to ${name}`,
+      advice: `set BUSINESS_API_INSTALLATION to ${name}; ${COPY_ADVICE}`,
+    }
+  }
+  if (name !== null && own === undefined) {
+    return {
+      level: 'warn',
+      message: `the database belongs to '${name}', and no name is set here: loops without a name wait`,
+      advice: `set BUSINESS_API_INSTALLATION to ${name}; ${COPY_ADVICE}`,
     }
   }
   if (name !== null) return { level: 'ok', message: `the database belongs to '${name}'` }
   if (!isMoved) return { level: 'ok', message: 'has no name, and is where its loops started' }
   return {
-    level: 'warn',
-    message: 'has no name, and was restored, copied or upgraded since its loops started',
-    advice: `on a copy: ${COPY_ADVICE}; after an upgrade or a restore of production: business-api-kit adopt`,
+    level: own === undefined ? 'warn' : 'fail',
+    message: `has no name, and was restored, copied or upgraded since its loops started${own === undefined ? '' : `: loops of '${own}' wait`}`,
+    advice: MOVED_ADVICE,
   }
 }
-
-const COPY_ADVICE = 'business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
 const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'

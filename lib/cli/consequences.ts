@@ -13,12 +13,12 @@ import { formatDuration } from './durations.ts'
 // The numbers that a question shows before a command ends something.
 
 /** All pending deliveries are cancelled. */
-export function ofCancelling(queue: QueueCounts, { name, isMoved }: Installation): Consequence {
+export function ofCancelling(queue: QueueCounts, found: Installation | null): Consequence {
   const pending = pendingOf(queue)
+  const { name, isMoved } = found ?? { name: null, isMoved: false }
   const owner = name === null ? 'no installation by name' : `the installation '${name}'`
-  const moved = isMoved
-    ? ', and was restored, copied or upgraded'
-    : ', and is on the server where its loops started'
+  const known = isMoved ? 'was restored, copied or upgraded' : 'is on the server where its loops started'
+  const moved = found === null ? ', and no loop has started on it' : `, and ${known}`
   return {
     text: `Cancels ${countOf(pending, 'pending delivery', 'pending deliveries')} of all organizations. The database belongs to ${owner}${moved}.`,
     facts: { pending, installation: name, isMoved },
@@ -31,16 +31,17 @@ function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
 }
 
 /** A database is adopted. */
-export function ofAdopting(name: string | null, before: Installation, queue: QueueCounts): Consequence {
+export function ofAdopting(name: string | null, found: Installation | null, queue: QueueCounts): Consequence {
   const pending = pendingOf(queue)
-  const from = before.name === null ? '' : ` instead of to '${before.name}'`
+  const before = found?.name ?? null
+  const from = before === null ? '' : ` instead of to '${before}'`
   const whose =
     name === null
       ? 'Takes the database as it is for the original'
       : `The database will belong to the installation '${name}'${from}`
   return {
     text: `${whose}. ${countOf(pending, 'delivery is pending and', 'deliveries are pending and')} will be sent: on a copy, cancel first.`,
-    facts: { installation: name, before: before.name, pending },
+    facts: { installation: name, before, pending },
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type DeveloperSettings,
   type DeveloperSettingsOptions,
 } from '../settings/developer-settings.ts'
+import type { Installation } from '../webhooks/installation.ts'
 import { Failure } from './failure.ts'
 import type { Session } from './session.ts'
 
@@ -45,6 +46,11 @@ export async function withStore<Result>(
   } finally {
     await store.close()
   }
+}
+
+/** Reads the installation that the database belongs to; null if no loop has started yet. Writes nothing. */
+export function readInstallation(session: Session): Promise<Installation | null> {
+  return withInspector(session.databaseUrl(), (inspector) => inspector.installation())
 }
 
 /** Gives work the calls of an organization's administrator. */

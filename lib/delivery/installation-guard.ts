@@ -1,11 +1,11 @@
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import type { InstallationStore } from '../webhooks/installation.ts'
+import { COPY_ADVICE, type InstallationStore, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
 /** Keeps a loop from working on the database of another installation. */
 export interface InstallationGuard {
-  /** The installation that the database belongs to, while the loop waits for that reason; otherwise null. */
+  /** The installation that the database belongs to, while the loop waits for that reason; empty: one without a name; otherwise null. */
   readonly heldBy: string | null
   /**
    * Tells whether the loop may work: asks the store every ten seconds.
@@ -43,12 +43,13 @@ export function createInstallationGuard(
     const found = await store.check(name)
     checkedAt = performance.now()
     const wasHeldBy = heldBy
-    heldBy = found.name === name ? null : found.name
+    // The store has given a database without a name the loop's, unless the database has moved.
+    heldBy = found.name === name ? null : (found.name ?? UNNAMED)
     if (heldBy !== null && heldBy !== wasHeldBy) {
-      const of = { installation: name, databaseInstallation: heldBy }
+      const of = { installation: name, databaseInstallation: found.name }
       notify([{ kind: 'installation_differs', ...of, advice: adviceFor(heldBy) }])
     }
-    if (found.name === null && found.isMoved && !hasHinted) {
+    if (heldBy === null && found.name === null && found.isMoved && !hasHinted) {
       hasHinted = true
       notify([{ kind: 'database_moved', advice: MOVED_ADVICE }])
     }
@@ -63,16 +64,21 @@ export function createInstallationGuard(
     async demand() {
       if (await mayWork()) return
       const its = name === null ? 'this loop has no name' : `this loop is of '${name}'`
-      const message = `Cannot deliver because the database belongs to the installation '${heldBy}', and ${its}: ${adviceFor(heldBy ?? '')}`
+      const whose =
+        heldBy === UNNAMED
+          ? 'has no name, and was restored, copied or upgraded since its loops started'
+          : `belongs to the installation '${heldBy}'`
+      const message = `Cannot deliver because the database ${whose}, and ${its}: ${adviceFor(heldBy ?? UNNAMED)}`
       throw new BusinessApiError(INVALID_STATE, message)
     },
     guard: (task) => async () => !(await mayWork()) || task(),
   }
 }
 
-function adviceFor(databaseInstallation: string): string {
-  return `set BUSINESS_API_INSTALLATION or option 'installation' to ${databaseInstallation}, or on a copy: business-api-kit deliveries cancel --pending, then business-api-kit adopt`
-}
+/** No name of an installation. */
+const UNNAMED = ''
 
-const MOVED_ADVICE =
-  'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt; after a restore or pg_upgrade of production: business-api-kit adopt'
+function adviceFor(databaseInstallation: string): string {
+  if (databaseInstallation === UNNAMED) return MOVED_ADVICE
+  return `set BUSINESS_API_INSTALLATION or option 'installation' to ${databaseInstallation}; ${COPY_ADVICE}`
+}

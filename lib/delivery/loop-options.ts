@@ -46,8 +46,8 @@ export interface DeliveryLoopOptions {
   allowPlaintextSecrets?: boolean | undefined
   /**
    * The name of the host's installation, such as `production`: 1 to 64 visible ASCII characters. The first loop with a name writes it to
-   * the database. A loop with another name, or without one, then waits: a restored or copied database does not send to customers. Default
-   * none.
+   * the database. A loop with another name, or without one, then waits: a restored or copied database does not send to customers. Nor does a
+   * loop with a name on a copy of a database without one. Default none.
    */
   installation?: string | undefined
   /** Milliseconds after which events, deliveries and attempts are purged; `false`: never. Default 30 days. */

@@ -53,6 +53,7 @@ function checkLoop(health: LoopHealth | null, maxClaimAgeMs: number): HealthChec
   if (health === null) return judge(false, 'cannot be asked')
   const { state, lastClaimAgoMs, failedClaims, heldBy = null } = health
   if (state === 'stopped' || state === 'stopping') return judge(false, `is ${state}`)
+  if (heldBy === '') return judge(false, 'waits, because the database has no name and was restored or copied')
   if (heldBy !== null) return judge(false, `waits, because the database belongs to '${heldBy}'`)
   const failed = failedClaims === 0 ? '' : `; ${failedClaims} claims have failed since`
   if (lastClaimAgoMs === null) return judge(false, `has not claimed yet${failed}`)

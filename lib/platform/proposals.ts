@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT } from '../base/errors.ts'
 import { IdSchema, MomentSchema } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'

@@ -23,8 +23,8 @@ export function createInstallationStore(database: Database): InstallationStore {
             )::text,
             ${answerTag}`,
       )
-      const { cancelled, next } = JSON.parse(answer ?? 'null')
-      return { cancelled, next: next && JSON.stringify(next) }
+      const { cancelled, sending, next } = JSON.parse(answer ?? 'null')
+      return { cancelled, sending, next: next && JSON.stringify(next) }
     },
   }
 }

@@ -13,7 +13,11 @@ import { textArray } from './statements/fragments.ts'
 
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {
-  async function erase(organizationId: string, build: BuildStatement): Promise<TextRow> {
+  async function erase(
+    verb: 'delete' | 'forget',
+    organizationId: string,
+    build: BuildStatement,
+  ): Promise<TextRow> {
     try {
       return await database.rowFor(organizationId, build)
     } catch (error) {
@@ -22,7 +26,8 @@ export function createOrganizationStore(database: Database): OrganizationStore {
         return sql`select (${missingGrants(sql, 'eraser')}), ${answerTag}`
       })
       // Without a missing grant on a table: of the schema or a function.
-      const message = `Cannot delete because the role of the connection lacks a privilege: ${grants ?? error.message}; 'business-api-kit grants --eraser ROLE' has all`
+      const denied = error.cause instanceof Error ? error.cause.message : error.message
+      const message = `Cannot ${verb} because the role of the connection lacks a privilege: ${grants ?? denied}; 'business-api-kit grants --eraser ROLE' has all`
       throw new BusinessApiError(MISSING_PRIVILEGE, message, { cause: error.cause })
     }
   }
@@ -30,6 +35,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
   return {
     async deletePart({ organizationId, limit, after }) {
       const [answer] = await erase(
+        'delete',
         organizationId,
         (sql, answerTag) => sql`
           select
@@ -42,7 +48,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
     },
 
     async forgetPart({ organizationId, businessId, proposalIds, limit, after }) {
-      const [answer] = await erase(organizationId, (sql, answerTag) =>
+      const [answer] = await erase('forget', organizationId, (sql, answerTag) =>
         after === null
           ? sql`${forgetRecords(sql, organizationId, businessId, proposalIds)} select answer, ${answerTag} from counts`
           : sql`

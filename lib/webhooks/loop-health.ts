@@ -9,6 +9,9 @@ export interface LoopHealth {
   readonly lastClaimAgoMs: number | null
   /** Failed claims since then. */
   readonly failedClaims: number
-  /** The installation that the database belongs to, while the loop waits because its own is another; otherwise null. */
+  /**
+   * The installation that the database belongs to, while the loop waits because its own is another; empty: one without a name, restored or
+   * copied; otherwise null.
+   */
   readonly heldBy?: string | null
 }

@@ -89,18 +89,22 @@ export interface EventsKeptNotice extends EndpointRef {
   readonly since: string
 }
 
-/** The database belongs to another installation, so the loop waits. Sent once by each loop, and again for another installation. */
+/**
+ * The database belongs to another installation, so the loop waits. Also the database of an installation without a name if it was
+ * restored, copied or upgraded: a copy must not send. Sent once by each loop, and again for another installation.
+ */
 export interface InstallationDiffersNotice {
   readonly kind: 'installation_differs'
   /** The loop's installation; null: option `installation` is not set. */
   readonly installation: string | null
-  readonly databaseInstallation: string
+  /** Null: the installation has no name. */
+  readonly databaseInstallation: string | null
   /** How to go on. */
   readonly advice: string
 }
 
 /**
- * The server or the database is another one than when a loop first started, and no installation has a name. The loop goes on, because
+ * The server or the database is another one than when a loop first started, and neither loop nor database has a name. The loop goes on, because
  * `pg_upgrade` looks the same as a copy. Sent once by each loop, until `business-api-kit adopt`.
  */
 export interface DatabaseMovedNotice {

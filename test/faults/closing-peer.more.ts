@@ -40,22 +40,31 @@ for (const [name, receive] of Object.entries(HOSTILE)) {
   })
 }
 
-test('a pooler that refuses session parameters: the message names the option', async (t) => {
-  // As PgBouncer answers: an ErrorResponse after the start-up message.
-  const fields = ['SFATAL', 'VFATAL', 'C08P01', 'Munsupported startup parameter: statement_timeout', '']
-  const body = Buffer.from(`${fields.join('\0')}\0`)
-  const head = Buffer.alloc(5, 'E')
-  head.writeInt32BE(body.length + 4, 1)
-  const peer = await startPeer(t, (socket) => {
-    socket.once('data', () => socket.end(Buffer.concat([head, body])))
+for (const [refused, message] of [
+  [
+    'startup parameter: statement_timeout',
+    /the session parameter statement_timeout: set option 'sessions' to false, and leave such parameters out/,
+  ],
+  ['startup parameter: work_mem', /the session parameter work_mem: leave it out of the connection string/],
+  ['startup parameter in options: geqo', /the session parameter geqo: leave it out/],
+  ['startup parameters', /session parameters: set option 'sessions' to false, and leave such parameters out/],
+] as const)
+  test(`a pooler that refuses a ${refused}: the message names it, and the remedy`, async (t) => {
+    // As PgBouncer answers: an ErrorResponse after the start-up message.
+    const fields = ['SFATAL', 'VFATAL', 'C08P01', `Munsupported ${refused}`, '']
+    const body = Buffer.from(`${fields.join('\0')}\0`)
+    const head = Buffer.alloc(5, 'E')
+    head.writeInt32BE(body.length + 4, 1)
+    const peer = await startPeer(t, (socket) => {
+      socket.once('data', () => socket.end(Buffer.concat([head, body])))
+    })
+    const store = createPostgresStore(peer.url)
+    t.after(() => store.close())
+    await assert.rejects(store.apiKeys.list('org_a'), {
+      code: 'store_unavailable',
+      message,
+    })
   })
-  const store = createPostgresStore(peer.url)
-  t.after(() => store.close())
-  await assert.rejects(store.apiKeys.list('org_a'), {
-    code: 'store_unavailable',
-    message: /'sessions' to false/,
-  })
-})
 
 test('a host that closes at once does not keep the store from the other hosts for long', async (t) => {
   const peers = await Promise.all([

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import postgres from 'postgres'
+import { parseConnectionString } from '../../lib/postgres/connection/connection-string.ts'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 
@@ -17,6 +18,8 @@ describe('a connection string that cannot be used', () => {
     'a password with a slash': `postgres://app:12/${PASSWORD}@localhost/app`,
     'a password with a hash': `postgres://app:#${PASSWORD}@localhost/app`,
     'a password with a question mark': `postgres://app:?${PASSWORD}@localhost/app`,
+    'a password with a question mark behind digits': `postgres://app:12?x=${PASSWORD}@localhost/app`,
+    'a password with a question mark behind digits, and no database': `postgres://app:12?x=1&y=${PASSWORD}@localhost`,
     'a password with an at sign': `postgres://app:a@${PASSWORD}@localhost/app`,
     'a password with an at sign, and several hosts': `postgres://app:a@${PASSWORD}@one,two/app`,
     'a password with a bare percent sign': `postgres://app:%zz${PASSWORD}@localhost/app`,
@@ -54,6 +57,16 @@ describe('a connection string that cannot be used', () => {
     assert.ok(!shown.includes(PASSWORD), shown)
     return true
   }
+})
+
+test('an at sign in a parameter is none of a password', () => {
+  for (const url of [
+    'postgres://localhost:5432/app?application_name=a@b',
+    'postgres://localhost:5432?user=app@tenant&password=p@w',
+    'postgres://localhost/app?my.tag=a@b',
+    'postgres://app:secret@localhost:5432/app?my.tag=a@b',
+  ])
+    assert.equal(typeof parseConnectionString(url), 'object', url)
 })
 
 test('a pool without connections: a RangeError', async () => {

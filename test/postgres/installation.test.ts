@@ -155,6 +155,7 @@ describe('Delivery loops with an installation', () => {
       // As the notice says.
       assert.deepEqual(jsonOf(await run('deliveries', 'cancel', '--pending', '--yes', '--json')), {
         cancelled: 2,
+        sending: 0,
       })
       assert.match(textOf(await run('adopt', '--yes')), /belongs to the installation 'staging' from now on/)
       assert.match((await run('doctor')).stdout, /the database belongs to 'staging'/)
@@ -163,6 +164,74 @@ describe('Delivery loops with an installation', () => {
       assert.equal((await deliver(url, 'staging')).delivered, 2)
       assert.equal((await deliver(original.url, 'production')).delivered, 2)
     })
+
+  test('a loop with a name sends nothing from a copy of a database without one, until adopt', async () => {
+    await deliver(original.url)
+    await publish(original.url)
+    const url = await copy()
+    await withLoop(url, 'staging', async (loop, notices) => {
+      await assert.rejects(loop.runOnce(), {
+        code: 'invalid_state',
+        message: /has no name, and was restored.*loop is of 'staging'.*cancel --pending.*adopt/,
+      })
+      loop.start()
+      await untilHeld(loop)
+      await loop.stop()
+      assert.equal(loop.health().heldBy, '')
+      assert.deepEqual(
+        notices.map((notice) => [
+          notice.kind,
+          notice.kind === 'installation_differs' && notice.databaseInstallation,
+        ]),
+        [['installation_differs', null]],
+      )
+    })
+    assert.equal(received, 0)
+    const run = cliOn(url, { env: { BUSINESS_API_INSTALLATION: 'staging' } })
+    const judged = await run('doctor')
+    assert.equal(judged.exitCode, 1)
+    assert.match(
+      judged.stdout,
+      /fail\s+installation\s+has no name, and was restored[\s\S]*loops of 'staging'\s+wait/,
+    )
+    textOf(await run('deliveries', 'cancel', '--pending', '--yes'))
+    textOf(await run('adopt', '--yes'))
+    await publish(url)
+    assert.equal((await deliver(url, 'staging')).delivered, 2)
+    assert.equal((await deliver(original.url, 'production')).delivered, 2)
+  })
+
+  test('doctor without a name warns on a database with one, where loops without a name wait', async () => {
+    await deliver(original.url, 'production')
+    const { checks } = JSON.parse((await cliOn(original.url)('doctor', '--json')).stdout)
+    const { level, message } = checks.find(({ name }: { name: string }) => name === 'installation')
+    assert.deepEqual(
+      [level, message],
+      ['warn', "the database belongs to 'production', and no name is set here: loops without a name wait"],
+    )
+  })
+
+  test('the identifier of the server may be revoked', async () => {
+    const sql = original.sql({ max: 1 })
+    const role = `${new URL(original.url).pathname.slice(1)}_app`
+    await sql.unsafe(`
+      create role ${role} login;
+      grant usage on schema business_api to ${role};
+      grant select, insert, update on business_api.installation to ${role};
+      revoke execute on function pg_catalog.pg_control_system() from public;
+      set role ${role}`)
+    try {
+      const check = () => sql`select business_api.check_installation('production') as answer`
+      for (const _ of [1, 2])
+        assert.deepEqual([...(await check())], [{ answer: { name: 'production', isMoved: false } }])
+    } finally {
+      await sql.unsafe(`
+        reset role;
+        grant execute on function pg_catalog.pg_control_system() to public;
+        drop owned by ${role};
+        drop role ${role}`)
+    }
+  })
 
   test('another name on the first start of several loops at once: one wins', async () => {
     const names = ['a', 'b', 'c', 'd']
@@ -221,15 +290,21 @@ describe('deliveries cancel --pending', () => {
       action: 'delivery.cancelled',
     } as const
     let cancelled = 0
+    let sending = 0
     let parts = 0
     let next: string | null = null
     do {
       const part = await store.installation.cancelPending({ limit: 1000, after: next, entry })
       cancelled += part.cancelled
+      sending += part.sending
       next = part.next
       parts++
     } while (next !== null)
-    assert.deepEqual([cancelled, parts], [6990, 8])
+    assert.deepEqual([cancelled, sending, parts], [6990, 10, 8])
+    assert.match(
+      textOf(await cliOn(original.url)('deliveries', 'cancel', '--pending', '--yes')),
+      /^Cancelled 0; 10 are being sent: stop the loops, and cancel again/,
+    )
     const left =
       await sql`select count(*)::int as count from business_api.open_deliveries where lease_until > now()`
     assert.equal(left[0]?.count, 10)
@@ -260,9 +335,20 @@ describe('deliveries cancel --pending', () => {
     assertFailed(await run('deliveries', 'cancel'), 2, /Missing ID; or pass --pending/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1', '--pending'), 2, /together/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1'), 2, /Missing --organization/)
+    for (const [args, env] of [
+      [['--organization', ORG], {}],
+      [[], { BUSINESS_API_ORGANIZATION: ORG }],
+    ] as const)
+      assertFailed(
+        await cliOn(original.url, { env })('deliveries', 'cancel', '--pending', '--yes', ...args),
+        2,
+        /--pending for one organization.* leave out --organization, and unset BUSINESS_API_ORGANIZATION/,
+      )
     const dry = jsonOf(await run('deliveries', 'cancel', '--pending', '--dry-run', '--json'))
     assert.deepEqual(dry, { dryRun: true, pending: 2, installation: null, isMoved: false })
     assertFailed(await run('adopt', '--installation', 'a b', '--yes'), 2, /visible ASCII/)
+    jsonOf(await run('adopt', '--installation', 'a', '--dry-run', '--json'))
+    assert.equal((await original.sql({ max: 1 })`select from business_api.installation`).length, 0)
     assert.equal((await deliver(original.url)).delivered, 2)
   })
 })

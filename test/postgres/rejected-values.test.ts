@@ -196,5 +196,22 @@ test('organizations.delete() by a role without the privileges names the missing 
     assert.match(error.message, new RegExp(`grant select on business_api.api_keys to ${role}`))
     return true
   })
+  // Where no privilege on a table is missing, the message of PostgreSQL says what is.
+  for (const grant of grants) await sql.unsafe(grant)
+  await sql.unsafe(`revoke usage on schema business_api from ${role}`)
+  await assert.rejects(
+    store.organizations.forgetPart({
+      organizationId: org.id,
+      businessId: 'biz_1',
+      proposalIds: [],
+      limit: 1,
+      after: null,
+    }),
+    {
+      code: 'missing_privilege',
+      message:
+        "Cannot forget because the role of the connection lacks a privilege: permission denied for schema business_api; 'business-api-kit grants --eraser ROLE' has all",
+    },
+  )
   await pool.end()
 })

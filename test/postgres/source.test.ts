@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import postgres, { type Fragment, type ISql, type PendingQuery, type Row, type Sql } from 'postgres'
+import { connectionFault } from '../../lib/postgres/connection/connection-fault.ts'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createPostgresStore, type DatabaseOptions, migrate } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -249,6 +250,17 @@ describe('a store from a connection string and one from a pool behave alike', ()
       }
       await pool.end()
     })
+
+  test('a statement that fails is none of the connection, whatever its code', async () => {
+    for (const [code, statement] of [
+      ['22023', `select jsonb_array_elements('1')`],
+      ['42704', 'select null::no_such_type'],
+    ] as const) {
+      const error: unknown = await sql.unsafe(statement).catch((reason) => reason)
+      assert.equal(Reflect.get(Object(error), 'code'), code)
+      assert.equal(connectionFault(error), null)
+    }
+  })
 
   test('several hosts and target_session_attrs: served by a host that meets the condition, else store_unavailable', async () => {
     const { host, port } = new URL(database.url)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { unavailable } from '../../lib/postgres/connection/driver-faults.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
@@ -47,3 +48,18 @@ for (const { name, message, within } of REASONS) {
     )
   })
 }
+
+test('a parent that is deleted in every retry: the error says so, and not that PostgreSQL cannot be reached', async () => {
+  const error: unknown = await sql
+    .begin(async (tx) => {
+      await tx`create temp table parents (id integer primary key) on commit drop`
+      await tx`create temp table children (id integer references parents) on commit drop`
+      await tx`insert into children values (1)`
+    })
+    .catch((reason) => reason)
+  assert.equal(Reflect.get(Object(error), 'code'), '23503')
+  assert.equal(
+    unavailable(error).message,
+    'Cannot carry out a statement because another transaction deleted the record that it belongs to',
+  )
+})

@@ -2,7 +2,7 @@ import { type Command, defineCommand } from '../command.ts'
 import { installation } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofAdopting } from '../consequences.ts'
-import { withStore } from '../database.ts'
+import { readInstallation, withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
 
 /** Makes a restored, copied or upgraded database that of an installation. */
@@ -19,8 +19,8 @@ export const adopt: Command = defineCommand({
   ],
   async run({ installation: name = null, ...asking }, session) {
     const adopted = await withStore(session, async (store) => {
-      const before = await store.installation.check(null)
-      if (name === null && before.name !== null) {
+      const before = await readInstallation(session)
+      if (name === null && before !== null && before.name !== null) {
         throw new UsageError(
           `Missing --installation NAME, because the database belongs to the installation '${before.name}'; pass it, or set BUSINESS_API_INSTALLATION`,
         )

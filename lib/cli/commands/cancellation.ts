@@ -5,7 +5,7 @@ import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofCancelling } from '../consequences.ts'
-import { withSettings, withStore } from '../database.ts'
+import { readInstallation, withSettings, withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
 import { toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
@@ -35,7 +35,10 @@ export const cancel: Command = defineCommand({
     { purpose: 'on a copy, before its loop starts', line: 'business-api-kit deliveries cancel --pending' },
   ],
   async run({ organization: owner, pending, actor: who, ...asking }, session) {
-    if (pending) return cancelAll(who, asking, session)
+    if (pending) {
+      if (owner !== undefined) throw new UsageError(ALL_ORGANIZATIONS)
+      return cancelAll(who, asking, session)
+    }
     if (session.argument === '') throw new UsageError('Missing ID; or pass --pending')
     const id = organization.read(owner === undefined ? [] : [owner], '--organization')
     const delivery = await withSettings(session, ({ deliveries }) =>
@@ -45,27 +48,41 @@ export const cancel: Command = defineCommand({
   },
 })
 
+const ALL_ORGANIZATIONS =
+  'Cannot use --pending for one organization, because it cancels the deliveries of all: leave out --organization, and unset BUSINESS_API_ORGANIZATION'
+
 async function cancelAll(
   who: string,
   asking: { readonly yes: boolean; readonly dryRun: boolean },
   session: Session,
 ): Promise<void> {
   if (session.argument !== '') throw new UsageError('Cannot use ID and --pending together')
-  const cancelled = await withStore(session, async ({ deliveries, installation }) => {
+  const done = await withStore(session, async ({ deliveries, installation }) => {
     const goesOn = await confirm(session, asking, async () =>
-      ofCancelling(await deliveries.countQueue(null), await installation.check(null)),
+      ofCancelling(await deliveries.countQueue(null), await readInstallation(session)),
     )
     return goesOn ? cancelParts(installation, who, session) : null
   })
-  if (cancelled === null) return
-  await session.print({ cancelled }, () => `Cancelled ${formatCount(cancelled)}\n`)
+  if (done === null) return
+  await session.print(done, () => {
+    const left =
+      done.sending === 0
+        ? ''
+        : `; ${formatCount(done.sending)} are being sent: stop the loops, and cancel again`
+    return `Cancelled ${formatCount(done.cancelled)}${left}\n`
+  })
 }
 
 /** Rests as long as each part has taken, so that others can work meanwhile. */
-async function cancelParts(store: InstallationStore, actor: string, session: Session): Promise<number> {
+async function cancelParts(
+  store: InstallationStore,
+  actor: string,
+  session: Session,
+): Promise<{ readonly cancelled: number; readonly sending: number }> {
   const entry = { id: createIds()('aud'), actor, action: 'delivery.cancelled' } as const
   const progress = session.progress('Cancelling')
   let cancelled = 0
+  let sending = 0
   let after: string | null = null
   try {
     do {
@@ -76,6 +93,7 @@ async function cancelParts(store: InstallationStore, actor: string, session: Ses
         entry,
       })
       cancelled += part.cancelled
+      sending += part.sending
       after = part.next
       if (progress.isShown)
         session.terminal.stderr.write(`\r\x1b[KCancelling … ${formatCount(cancelled)} deliveries`)
@@ -84,5 +102,5 @@ async function cancelParts(store: InstallationStore, actor: string, session: Ses
   } finally {
     progress.clear()
   }
-  return cancelled
+  return { cancelled, sending }
 }

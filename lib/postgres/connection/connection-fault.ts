@@ -39,7 +39,7 @@ function untrusted(reason: string): string {
  *   connection string"
  */
 export function connectionFault(error: unknown): string | null {
-  const { code, message } = readError(error)
+  const { code, message, severity } = readError(error)
   // Servers without TLS close the connection in the middle of the negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
@@ -48,7 +48,8 @@ export function connectionFault(error: unknown): string | null {
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
     return 'it lets no encrypted connections in; leave sslmode out of the connection string'
   }
-  if (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE) {
+  // The server ends the session only while it opens; on an open connection the same codes mean the values of a statement.
+  if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
     const [, name] = /"([\w.]+)"/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }
@@ -58,7 +59,8 @@ export function connectionFault(error: unknown): string | null {
 const UNDEFINED_OBJECT = '42704'
 const INVALID_PARAMETER_VALUE = '22023'
 
-function readError(error: unknown): { readonly code: string; readonly message: string } {
-  if (!(error instanceof Error)) return { code: '', message: '' }
-  return { code: 'code' in error ? String(error.code) : '', message: error.message }
+function readError(error: unknown): Readonly<Record<'code' | 'message' | 'severity', string>> {
+  if (!(error instanceof Error)) return { code: '', message: '', severity: '' }
+  const textOf = (property: string): string => String(Reflect.get(error, property) ?? '')
+  return { code: textOf('code'), message: error.message, severity: textOf('severity') }
 }

@@ -38,6 +38,8 @@ export function parseConnectionString(url: string): ConnectionString | string {
     const parameters = new Map(query === '' ? [] : query.split('&').map(readParameter))
     // Behind the question mark of a password.
     if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return UNENCODED
+    if (credentials === undefined && /:\d+$/.test(authority) && query.split('&').some(holdsHost))
+      return UNENCODED
     const take = (name: string): string | undefined => {
       const value = parameters.get(name)
       parameters.delete(name)
@@ -68,6 +70,14 @@ export function parseConnectionString(url: string): ConnectionString | string {
 function findUnencoded(url: string): string {
   const isInPassword = url.includes('#') || /[/?@].*@/s.test(url.replace(/^[a-z]+:\/\//i, ''))
   return isInPassword ? UNENCODED : WRONG_FORM
+}
+
+/** Parameters whose value may have an at sign. */
+const FREE = /^(application_name|dbname|fallback_application_name|host|options|password|ssl\w+|user)=/
+
+/** Tells the rest of a password with a question mark from a parameter: in `user:12?x=secret@host/app` the digits look like a port. */
+function holdsHost(parameter: string): boolean {
+  return !FREE.test(parameter) && /@[\w.[-]/.test(parameter)
 }
 
 function readParameter(text: string): [name: string, value: string] {

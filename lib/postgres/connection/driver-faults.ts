@@ -1,5 +1,6 @@
 import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 import { connectionFault } from './connection-fault.ts'
+import { isSessionParameter } from './driver-options.ts'
 
 // The errors of PostgreSQL, of the driver and of the network, by meaning.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -71,6 +72,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '40P01': 'the statement and another transaction waited for locks of each other',
   '25006': 'the server is read-only: is it a standby, or is default_transaction_read_only set?',
   '0A000': 'the server is read-only: is it a standby?',
+  '23503': 'another transaction deleted the record that it belongs to',
   '23505': 'other transactions wrote the same record again and again',
   '53100': 'the disk of the server is full',
   '53200': 'the server is out of memory',
@@ -104,9 +106,14 @@ export function isReadOnlyServer(error: unknown): boolean {
 
 const PROTOCOL_VIOLATION = '08P01'
 
-/** True if a pooler in transaction mode has refused a connection because of session parameters, as PgBouncer does. */
-function refusesSessions(error: unknown): boolean {
-  return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
+/**
+ * Returns the parameter for which a pooler in transaction mode has refused a connection, as PgBouncer does; null for another failure, and
+ * an empty text for a parameter without a name.
+ */
+function refusedParameter(error: unknown): string | null {
+  if (codeOf(error) !== PROTOCOL_VIOLATION) return null
+  const found = /startup parameter(?: in options)?(?:: "?([\w.]+))?/.exec(textOf(error, 'message'))
+  return found && (found[1] ?? '')
 }
 
 /**
@@ -116,11 +123,14 @@ function refusesSessions(error: unknown): boolean {
 export function openFailure(error: unknown): unknown {
   // An environment variable or a file of TLS that cannot be used.
   if (error instanceof TypeError) return storeUnavailable(error.message, error)
-  if (refusesSessions(error)) {
-    return storeUnavailable(
-      "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false",
-      error,
-    )
+  const refused = refusedParameter(error)
+  if (refused !== null) {
+    const what = refused === '' ? 'session parameters' : `the session parameter ${refused}`
+    const advice =
+      refused === '' || isSessionParameter(refused)
+        ? "set option 'sessions' to false, and leave such parameters out of the connection string"
+        : 'leave it out of the connection string, or let it through in the pooler'
+    return storeUnavailable(`Cannot use PostgreSQL because its pooler refuses ${what}: ${advice}`, error)
   }
   return isConnectionLost(error) ? error : unavailable(error)
 }

@@ -56,6 +56,11 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
   return { ...given, ...own } as unknown as DriverOptions
 }
 
+/** True if the store itself sets a parameter in its sessions. */
+export function isSessionParameter(name: string): boolean {
+  return Object.hasOwn(sessionParameters(0), name)
+}
+
 /** The settings on which the statements rely, whatever the server, the database and the role set. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {

@@ -1,79 +1,41 @@
 // The parameters of a connection string, and the environment variables that stand for them: the one table of what each means.
 // lib/postgres/README.md shows the same table.
 
-/** What a parameter means: nothing, something that this library honours, or something that it cannot honour. */
-type Meaning =
-  /** Only another client needs the parameter. */
-  | 'ignored'
-  /** Read by this folder, or an option of postgres.js. */
-  | 'honoured'
-  /** Leaving the parameter out would change what the connection is: the remedy follows "use " in the message. */
-  | { readonly remedy: string; readonly harmless?: readonly string[] }
+/** Parameters that this folder reads, or that are options of postgres.js. */
+const HONOURED = `
+  application_name channel_binding fallback_application_name keepalives_idle options
+  ssl_max_protocol_version ssl_min_protocol_version sslcert sslkey sslmode sslnegotiation sslpassword
+  sslrootcert target_session_attrs idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer
+  sslaccept`
 
-const MEANINGS: Readonly<Record<string, Meaning>> = {
-  // libpq
-  application_name: 'honoured',
-  channel_binding: 'honoured',
-  fallback_application_name: 'honoured',
-  keepalives_idle: 'honoured',
-  options: 'honoured',
-  ssl_max_protocol_version: 'honoured',
-  ssl_min_protocol_version: 'honoured',
-  sslcert: 'honoured',
-  sslkey: 'honoured',
-  sslmode: 'honoured',
-  sslnegotiation: 'honoured',
-  sslpassword: 'honoured',
-  sslrootcert: 'honoured',
-  target_session_attrs: 'honoured',
-  gssdelegation: 'ignored',
-  gsslib: 'ignored',
-  keepalives: 'ignored',
-  keepalives_count: 'ignored',
-  keepalives_interval: 'ignored',
-  krbsrvname: 'ignored',
-  sslcompression: 'ignored',
-  sslsni: 'ignored',
-  tcp_user_timeout: 'ignored',
-  client_encoding: {
-    remedy: 'no client_encoding, because texts are UTF-8',
-    harmless: ['utf8', 'utf-8', 'auto'],
-  },
-  gssencmode: { remedy: 'sslmode=verify-full', harmless: ['disable', 'prefer'] },
-  hostaddr: { remedy: 'the address as the host' },
-  load_balance_hosts: { remedy: 'one host, or a load balancer', harmless: ['disable'] },
-  passfile: { remedy: 'PGPASSWORD' },
-  replication: { remedy: 'no replication', harmless: ['false', 'off', 'no', '0'] },
-  require_auth: { remedy: 'sslmode=verify-full' },
-  requirepeer: { remedy: 'sslmode=verify-full' },
-  service: { remedy: 'the parts of the service in the connection string' },
-  servicefile: { remedy: 'the parts of the service in the connection string' },
-  sslcertmode: { remedy: 'sslcert and sslkey, or neither', harmless: ['allow'] },
-  sslcrl: { remedy: 'an authority of its own for the server, in sslrootcert' },
-  sslcrldir: { remedy: 'an authority of its own for the server, in sslrootcert' },
-  // postgres.js and node-postgres
-  connect_timeout: 'ignored',
-  idle_timeout: 'honoured',
-  keep_alive: 'honoured',
-  max: 'honoured',
-  max_lifetime: 'honoured',
-  prepare: 'honoured',
-  ssl: 'honoured',
-  uselibpqcompat: 'ignored',
-  // Prisma, Supabase, SQLx, JDBC
-  pgbouncer: 'honoured',
-  sslaccept: 'honoured',
-  connection_limit: 'ignored',
-  currentschema: 'ignored',
-  pool_timeout: 'ignored',
-  preparethreshold: 'ignored',
-  schema: 'ignored',
-  socket_timeout: 'ignored',
-  statement_cache_capacity: 'ignored',
-  statement_cache_size: 'ignored',
-  supa: 'ignored',
-  workaround: 'ignored',
-}
+/** Parameters that only another client needs: libpq, JDBC, Prisma, SQLx, Supabase. */
+const IGNORED = `
+  gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname sslcompression sslsni
+  tcp_user_timeout connect_timeout uselibpqcompat connection_limit currentschema pool_timeout
+  preparethreshold schema socket_timeout statement_cache_capacity statement_cache_size supa workaround`
+
+const KNOWN = new Set(`${HONOURED} ${IGNORED}`.trim().split(/\s+/))
+
+/** Parameters that cannot be honoured, and without which the connection would be another. The remedy follows "use " in the message. */
+const REJECTED: Readonly<Record<string, { readonly remedy: string; readonly harmless?: readonly string[] }>> =
+  {
+    client_encoding: {
+      remedy: 'no client_encoding, because texts are UTF-8',
+      harmless: ['utf8', 'utf-8', 'auto'],
+    },
+    gssencmode: { remedy: 'sslmode=verify-full', harmless: ['disable', 'prefer'] },
+    hostaddr: { remedy: 'the address as the host' },
+    load_balance_hosts: { remedy: 'one host, or a load balancer', harmless: ['disable'] },
+    passfile: { remedy: 'PGPASSWORD' },
+    replication: { remedy: 'no replication', harmless: ['false', 'off', 'no', '0'] },
+    require_auth: { remedy: 'sslmode=verify-full' },
+    requirepeer: { remedy: 'sslmode=verify-full' },
+    service: { remedy: 'the parts of the service in the connection string' },
+    servicefile: { remedy: 'the parts of the service in the connection string' },
+    sslcertmode: { remedy: 'sslcert and sslkey, or neither', harmless: ['allow'] },
+    sslcrl: { remedy: 'an authority of its own for the server, in sslrootcert' },
+    sslcrldir: { remedy: 'an authority of its own for the server, in sslrootcert' },
+  }
 
 /** The variables that libpq reads for parameters, by parameter. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -134,14 +96,14 @@ export function resolveParameters(given: ReadonlyMap<string, string>): Parameter
     if (fault !== null) throw new TypeError(`Cannot connect to PostgreSQL because ${fault}`)
     values.set(name, value)
   }
-  const settings = [...values].filter(([name]) => MEANINGS[name] === undefined)
+  const settings = [...values].filter(([name]) => !KNOWN.has(name) && REJECTED[name] === undefined)
   return { get: (name) => values.get(name) || undefined, settings: Object.fromEntries(settings) }
 }
 
 function findFault(name: string, shownName: string, value: string): string | null {
-  const meaning = MEANINGS[name.toLowerCase()]
-  if (typeof meaning === 'object' && !meaning.harmless?.includes(value.toLowerCase()))
-    return `${shownName} cannot be honoured: use ${meaning.remedy}`
+  const rejected = REJECTED[name.toLowerCase()]
+  if (rejected !== undefined && !rejected.harmless?.includes(value.toLowerCase()))
+    return `${shownName} cannot be honoured: use ${rejected.remedy}`
   return CHECKS[name.toLowerCase()]?.(shownName, value) ?? null
 }
 

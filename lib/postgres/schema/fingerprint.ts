@@ -309,8 +309,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ee94ea3b0f8e',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
-    'function cancel_pending_part(after jsonb, part_limit integer, entry jsonb)': 'd5f9e599e63c',
-    'function check_installation(given text, adopts boolean)': '72ce3000fe5b',
+    'function cancel_pending_part(after jsonb, part_limit integer, entry jsonb)': '7ff607c3faf8',
+    'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'adf80ac85040',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
@@ -320,7 +320,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
-    'function database_identity()': '9fa67c218c21',
+    'function database_identity()': 'e3f151c7d309',
     'function day_bound(at_time timestamp with time zone)': '1bfad28c4432',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
