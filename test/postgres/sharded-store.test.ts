@@ -9,6 +9,7 @@ import {
   type ShardedStore,
 } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
 
@@ -245,6 +246,35 @@ test('the verbs of a delivery loop belong to one shard', async () => {
     store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
     /create a loop for each/,
   )
+})
+
+test('a loop with the name of its installation delivers on every shard', async (t) => {
+  const sender = createWebhookSender({ allowPrivateNetworks: true })
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const opened = fresh.open()
+  t.after(() => Promise.all([opened.close(), sender.close()]))
+  for (const installation of ['production', undefined, 'staging']) {
+    for (const { name, store: own } of opened.shards) {
+      const loop = createDeliveryLoop(own, sender, { installation })
+      if (installation === 'production') {
+        assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 }, name)
+        assert.equal((await own.installation.check(null)).name, 'production')
+      } else await assert.rejects(loop.runOnce(), /belongs to the installation 'production'/, name)
+    }
+  }
+  assert.equal('installation' in opened, false)
+})
+
+test('the name of an installation is not written to a database under the name of another shard', async (t) => {
+  await Promise.all([ofA, ofB].map((organization) => store.apiKeys.list(organization)))
+  const swapped = openNamed(t, { a: urlOf('b'), b: urlOf('a'), c: urlOf('c') })
+  const [first] = swapped.shards
+  await assert.rejects(
+    async () => first?.store.installation.adopt('other'),
+    isCode(WRONG_SHARD, /is shard 'b'/),
+  )
+  assert.equal((await store.shards[1]?.store.installation.check(null))?.name, null)
 })
 
 test('countQueue(null) and listSealed() ask all shards', async () => {

@@ -104,6 +104,7 @@ export function createShardedStore(options: {
 /** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {
   const { name, store } = shard
+  const { installation } = store
 
   /** Routes the verbs of the store, or of a transaction, by `send`. */
   function guarded<Target extends object>(
@@ -131,6 +132,11 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
   return {
     ...store,
     ...guarded(store, (call) => fleet.ask(shard, call)),
+    installation: {
+      check: (given) => fleet.ask(shard, () => installation.check(given)),
+      adopt: (given) => fleet.ask(shard, () => installation.adopt(given)),
+      cancelPending: (request) => fleet.ask(shard, () => installation.cancelPending(request)),
+    },
     using(transaction) {
       const records = store.using(transaction)
       let checked: Promise<void> | undefined
