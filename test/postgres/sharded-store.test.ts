@@ -349,6 +349,17 @@ test('a new installation does not begin while a shard is away', async (t) => {
   assert.deepEqual(await whole.apiKeys.list(ofA), [])
 })
 
+test('a request that one shard refuses is under way on no shard', async () => {
+  const stores = NAMES.map((name) => createPostgresStore(urlOf(name)))
+  const [a, b, c] = stores as [PostgresStore, PostgresStore, PostgresStore]
+  const partial = createShardedStore({ shards: { a, b, c } })
+  await c.close()
+  assert.throws(() => partial.beginRequest?.(), isCode(STORE_UNAVAILABLE, /being closed/))
+  const begunAt = performance.now()
+  await partial.close({ timeoutMs: 5000 })
+  assert.ok(performance.now() - begunAt < 2500, 'waits for a request that was refused')
+})
+
 test('a closed store over shards is closed on all shards', async () => {
   const closed = shards.open()
   const end = closed.beginRequest?.()

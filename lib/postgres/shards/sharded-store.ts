@@ -80,9 +80,16 @@ export function createShardedStore(options: {
   }
 
   function all(call: (store: PostgresStore) => (() => void) | undefined): () => void {
-    const ends = stores.map(call)
-    return () => {
+    const ends: ((() => void) | undefined)[] = []
+    const endAll = (): void => {
       for (const end of ends) end?.()
+    }
+    try {
+      for (const store of stores) ends.push(call(store))
+      return endAll
+    } catch (error) {
+      endAll()
+      throw error
     }
   }
 
