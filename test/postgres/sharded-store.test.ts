@@ -106,6 +106,68 @@ test('many first starts at once agree on the map', async (t) => {
   )
 })
 
+/** Opens new databases over which a first start has come so far: the versions of the places in the order of the names; null for none. */
+async function begunWith(
+  t: { after(end: () => unknown): void },
+  versions: readonly (number | null)[],
+): Promise<ShardedStore> {
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const slots = (await store.shards[0]?.store.shardPlace())?.slots ?? []
+  for (const [index, version] of versions.entries()) {
+    if (version === null) continue
+    const own = createPostgresStore(fresh.databases[index]?.url ?? '')
+    for (let each = 0; each <= version; each++) {
+      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots })
+    }
+    await own.close()
+  }
+  const opened = fresh.open()
+  t.after(() => opened.close())
+  return opened
+}
+
+test('a database without a place, beside shards with a map in force, is rejected with what to do, and stays as it is', async (t) => {
+  for (const versions of [
+    [1, 1, null],
+    [null, 1, 1],
+    [1, 0, null],
+  ]) {
+    const opened = await begunWith(t, versions)
+    const blank = versions.indexOf(null)
+    const code = isCode(
+      WRONG_SHARD,
+      /^Cannot use shard '[ac]' because its database has no data of the installation.* restore that database$/,
+    )
+    await assert.rejects(opened.apiKeys.list(blank === 0 ? ofA : ofC), code)
+    await assert.rejects(opened.deliveries.countQueue(null), code)
+    assert.equal(versions[1] === 1 && (await opened.apiKeys.list(ofB)).length, versions[1] === 1 && 0)
+    const places = await Promise.all(opened.shards.map(({ store: own }) => own.shardPlace()))
+    assert.deepEqual(
+      places.map((place) => place?.version ?? null),
+      versions,
+    )
+  }
+})
+
+test('a first start that was cut off anywhere is finished by the next one', async (t) => {
+  for (const versions of [
+    [0, null, null],
+    [0, 0, null],
+    [0, 0, 0],
+    [1, 0, 0],
+    [1, 1, 0],
+  ]) {
+    const opened = await begunWith(t, versions)
+    for (const organization of [ofC, ofA, ofB]) assert.deepEqual(await opened.apiKeys.list(organization), [])
+    const places = await Promise.all(opened.shards.map(({ store: own }) => own.shardPlace()))
+    assert.deepEqual(
+      places.map((place) => [place?.name, place?.version]),
+      NAMES.map((name) => [name, 1]),
+    )
+  }
+})
+
 test('another order of the names changes nothing', async (t) => {
   const reversed = openNamed(t, { c: urlOf('c'), b: urlOf('b'), a: urlOf('a') })
   for (const organization of [ofA, ofB, ofC]) {
