@@ -98,7 +98,7 @@ export class BusinessApiError extends Error {
   readonly code: ErrorCode
   // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
   readonly #record: object | null
-  /** With {@link INVALID_INPUT}, the names of the fields that cannot be used, as far as they are known. Else empty. */
+  /** The names of the fields that the message is about: `dueDate`, and of an event's data `data.invoiceId`. Empty for an error about none. */
   readonly fields: readonly string[]
 
   constructor(

@@ -129,7 +129,12 @@ export async function created<NewRecord, Representation extends object>(
 }
 
 /** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
-export type Refusal = readonly [code: ErrorCode, text: string]
+export type Refusal = readonly [code: ErrorCode, text: string, fields?: readonly string[]]
+
+/** Builds the error of a refusal. @param action the beginning of the message: `Cannot issue the invoice` */
+export function refused(action: string, [code, text, fields = []]: Refusal): BusinessApiError {
+  return new BusinessApiError(code, `${action} because ${text}`, { fields })
+}
 
 /** A change of a record. Default: from any state, without events. */
 type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
@@ -157,9 +162,7 @@ export async function changed<Changes, Representation, Reason extends string = n
       return found<Representation>(null, action)
     case 'refused': {
       const { reason, state } = outcome
-      const refusal: Refusal = reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason]
-      const [code, text] = refusal
-      throw new BusinessApiError(code, `${action} because ${text}`)
+      throw refused(action, reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason])
     }
     default:
       return replayed(action, outcome)

@@ -3,7 +3,7 @@ import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../b
 import { defineCall } from '../base/host-input.ts'
 import type { RecordStore } from '../business-store.ts'
 import type { ImportedRecord, ImportRefusal, ImportState } from '../resources/imports.ts'
-import type { CallTools } from './calls.ts'
+import type { CallTools, Refusal } from './calls.ts'
 import { type GivenRecord, readGivenRecord } from './import-reading.ts'
 import { IMPORT_MAX, IMPORTED_ROWS_MAX, type ImportCall, type ImportReport } from './import-records.ts'
 
@@ -102,15 +102,24 @@ function claimsOf({ kind, record }: ImportedRecord): readonly (readonly [key: st
   }
 }
 
-const REFUSALS: Readonly<Record<ImportRefusal, readonly [code: BusinessApiError['code'], text: string]>> = {
-  no_business: [NOT_FOUND, 'the organization has no business of its businessId: import the business first'],
-  business_taken: [ALREADY_EXISTS, 'its business has become another client'],
-  number_taken: [ALREADY_EXISTS, 'its number is taken by another record'],
-  no_invoice: [NOT_FOUND, 'the organization has no invoice of its invoiceId: import the invoice first'],
-  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of its invoice'],
+const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
+  no_business: [
+    NOT_FOUND,
+    'the organization has no business of its businessId: import the business first',
+    ['businessId'],
+  ],
+  business_taken: [ALREADY_EXISTS, 'its business has become another client', ['businessId']],
+  number_taken: [ALREADY_EXISTS, 'its number is taken by another record', ['number']],
+  no_invoice: [
+    NOT_FOUND,
+    'the organization has no invoice of its invoiceId: import the invoice first',
+    ['invoiceId'],
+  ],
+  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of its invoice', ['amount']],
   overpaid: [
     INVALID_INPUT,
     'the payments of its invoice must not be more than the amountPaid of the invoice',
+    ['payments', 'amountPaid'],
   ],
 }
 
@@ -124,7 +133,10 @@ function refusalOf(
   const shown = refusals.slice(0, REFUSALS_SHOWN)
   const texts = shown.map(({ name, reason }) => `Cannot import ${name} because ${REFUSALS[reason][1]}`)
   const rest = refusals.length - shown.length
-  return new BusinessApiError(code, [...texts, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; '))
+  const fields = new Set(shown.flatMap(({ reason }) => REFUSALS[reason][2] ?? []))
+  return new BusinessApiError(code, [...texts, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; '), {
+    fields: [...fields],
+  })
 }
 
 // --- Call ---

@@ -29,6 +29,7 @@ import {
   created,
   numberedRepresentation,
   type Refusal,
+  refused,
   type WriteCall,
 } from './calls.ts'
 import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
@@ -219,8 +220,8 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
       const change = { recordId: invoiceId, from: PAY.from, set, events }
       return changed(call, change, (given) => store.invoices.pay(given), {
-        too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice'],
-        overpaid: [OVERPAYMENT, 'its amount is more than is due'],
+        too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
+        overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
       })
     }),
 
@@ -250,7 +251,11 @@ function checkFilter({ statuses = [], dueAfter, dueBefore }: InvoiceFilter, acti
   }
 }
 
-const DUE_BEFORE_ISSUE = [INVALID_INPUT, 'its dueDate must not be before its issueDate'] as const
+const DUE_BEFORE_ISSUE: Refusal = [
+  INVALID_INPUT,
+  'its dueDate must not be before its issueDate',
+  ['dueDate', 'issueDate'],
+]
 
 const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
   paid: [INVALID_STATE, 'something was paid already'],
@@ -264,15 +269,9 @@ function newInvoice(
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
-    throw new BusinessApiError(
-      INVALID_INPUT,
-      `${action} because its total must be no finer than its currency`,
-    )
+    throw refused(action, [INVALID_INPUT, 'its total must be no finer than its currency', ['total']])
   }
-  if (dueDate < issueDate) {
-    const [code, text] = DUE_BEFORE_ISSUE
-    throw new BusinessApiError(code, `${action} because ${text}`)
-  }
+  if (dueDate < issueDate) throw refused(action, DUE_BEFORE_ISSUE)
   return {
     id: context.ids('inv'),
     number: number ?? seriesOf('INV', issueDate),

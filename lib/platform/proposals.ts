@@ -23,6 +23,8 @@ import {
   createBuildWrite,
   created,
   numberedRepresentation,
+  type Refusal,
+  refused,
   type WriteCall,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -151,7 +153,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
       const { title, currency, total, monthlyTotal, number } = call.input
       const decimals = minorUnits(currency)
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
-        throw new BusinessApiError(TOO_FINE[0], `${call.action} because ${TOO_FINE[1]}`)
+        throw refused(call.action, TOO_FINE)
       }
       const { context } = call
       const record: ProposalRecord = {
@@ -188,7 +190,11 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
   }
 }
 
-const TOO_FINE = [INVALID_INPUT, 'its price must be no finer than its currency'] as const
+const TOO_FINE: Refusal = [
+  INVALID_INPUT,
+  'its price must be no finer than its currency',
+  ['total', 'monthlyTotal'],
+]
 
 function proposalCreated(proposal: Proposal, context: WriteContext): EventRecord {
   const { id: proposalId, number, version, status } = proposal

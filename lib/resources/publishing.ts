@@ -32,21 +32,28 @@ export function checkEvent<Type extends EventType>(
   id: string | undefined,
   context: WriteContext,
 ): EventRecord {
-  if (!Object.hasOwn(eventSchemas, type)) throw invalidEvent(`its type must be one of the catalogue's`)
+  if (!Object.hasOwn(eventSchemas, type))
+    throw invalidEvent(`its type must be one of the catalogue's`, ['type'])
   if (id !== undefined && !EVENT_ID.test(id))
-    throw invalidEvent('its id must be 1 to 64 visible ASCII characters')
+    throw invalidEvent('its id must be 1 to 64 visible ASCII characters', ['id'])
   const checked = v.safeParse(eventSchemas[type], data)
-  if (!checked.success) throw invalidEvent(checked.issues.map(describeIssue).join('; '))
+  if (!checked.success) {
+    const fields = [...new Set(checked.issues.map(pathOf))]
+    throw invalidEvent(checked.issues.map(describeIssue).join('; '), fields)
+  }
   const { ids, now, traceparent } = context
   return toEventRecord(id ?? ids('evt'), type, checked.output, now, traceparent, eventSchemas[type].subject)
 }
 
-function describeIssue(issue: v.BaseIssue<unknown>): string {
-  const path = ['data', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
-  // The messages of valibot repeat the value that was received.
-  return `${path} must be ${issue.expected ?? 'as its schema says'}`
+function pathOf(issue: v.BaseIssue<unknown>): string {
+  return ['data', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
 }
 
-function invalidEvent(reason: string): BusinessApiError {
-  return new BusinessApiError(INVALID_EVENT, `Cannot publish the event because ${reason}`)
+function describeIssue(issue: v.BaseIssue<unknown>): string {
+  // The messages of valibot repeat the value that was received.
+  return `${pathOf(issue)} must be ${issue.expected ?? 'as its schema says'}`
+}
+
+function invalidEvent(reason: string, fields: readonly string[]): BusinessApiError {
+  return new BusinessApiError(INVALID_EVENT, `Cannot publish the event because ${reason}`, { fields })
 }
