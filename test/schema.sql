@@ -355,7 +355,7 @@ create table business_api.shard_places (
   name text collate "C" not null,
   version bigint not null,
   slots text[] not null,
-  constraint shard_places_pkey PRIMARY KEY (organization_id),
+  constraint shard_places_pkey PRIMARY KEY (organization_id, version),
   constraint shard_places_organization_id_check CHECK ((organization_id = ''::text)),
   constraint shard_places_slots_check CHECK (((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL)))
 );
@@ -554,7 +554,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- 94480a9d8485 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],timestamp with time zone)
--- ae69c9a8f1a5 business_api.shard_place(jsonb)
+-- e267f5c714d4 business_api.shard_place(jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- 7b70a7e07973 business_api.spend_rates(text[],text[],text[],text[],text,timestamp with time zone,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)

@@ -54,12 +54,15 @@ const COMMON_FLAGS = {
   json: toggle('one JSON value on stdout, for machines'),
 }
 
+/** On all shards at once, or on one after the other, for a command that asks before it goes on. */
+type OnShards = 'parallel' | 'in turn'
+
 /** Defines a command, whose `run` gets the values of the flags. */
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
-    /** How a command on a database, and not on an organization, is carried out on several shards; absent: once. */
-    readonly onShards?: 'parallel' | 'in turn'
+    /** How a command on a database, and not on an organization, is carried out on several shards; absent: it is not. */
+    readonly onShards?: OnShards | ((values: Values<F>) => OnShards | null)
     run(values: Values<F>, session: Session): Promise<void>
   },
 ): Command {
@@ -76,13 +79,16 @@ export function defineCommand<F extends Flags>(
       const shards = readDatabaseUrls(typed.has('databaseUrl') ? '' : terminal.env.DATABASE_URLS)
       const values = readFlags(own, typed, terminal.env)
       const { organization }: { readonly organization?: unknown } = values
+      const owner = placeholder === 'ORGANIZATION' ? argument : organization
+      const way = typeof onShards === 'function' ? onShards(values) : onShards
       let session = createSession(terminal, common, argument, shards)
       try {
-        if (shards.size > 0 && onShards) {
-          return await runOnEach(session, onShards === 'parallel', (each) => run(values, each))
+        if (shards.size > 0 && way) {
+          return await runOnEach(session, way === 'parallel', (each) => run(values, each))
         }
-        if (shards.size > 0 && typeof organization === 'string') {
-          const databaseUrl = await findDatabase(shards, organization)
+        if (shards.size > 0) {
+          // Beside DATABASE_URLS, nothing acts on the database of DATABASE_URL: it may be another.
+          const databaseUrl = typeof owner === 'string' ? await findDatabase(shards, owner) : undefined
           session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
         }
         await run(values, session)

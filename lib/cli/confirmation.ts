@@ -64,7 +64,8 @@ export async function confirm(
       `Nothing was done because there is no terminal to ask in: ${text} Pass --yes to go on, or --dry-run to change nothing`,
     )
   }
-  stderr.write(`${wrapFor(session, text)}\nGo on? [y/N] `)
+  const question = session.shard === null ? text : `Shard ${session.shard}: ${text}`
+  stderr.write(`${wrapFor(session, question)}\nGo on? [y/N] `)
   const answer = await stdin.readLine()
   if (answer === null) stderr.write('\n')
   if (!/^y(es)?$/i.test(answer?.trim() ?? ''))

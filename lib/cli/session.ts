@@ -1,6 +1,6 @@
 import { visible } from '../base/visible-text.ts'
 import { readDatabaseUrl } from './database-url.ts'
-import { nameTarget } from './failure.ts'
+import { nameTarget, UsageError } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
@@ -20,7 +20,9 @@ export interface Session {
   width(isWide?: boolean): number
   /** The connection strings of DATABASE_URLS by the names of the shards; empty without. */
   readonly shards: ReadonlyMap<string, string>
-  /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */
+  /** The name of the shard, where the command is carried out on each; otherwise null. */
+  readonly shard: string | null
+  /** Reads the connection string. @throws `UsageError` where it is missing, also beside DATABASE_URLS, or cannot be used */
   databaseUrl(): string
   /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
   explain(error: unknown): unknown
@@ -58,10 +60,14 @@ export function createSession(
     argument,
     isJson,
     shards,
+    shard: null,
     width: (isWide = false) => {
       return stdout.isTTY && !isWide ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY
     },
-    databaseUrl: () => readDatabaseUrl(url),
+    databaseUrl() {
+      if (url || shards.size === 0) return readDatabaseUrl(url)
+      throw new UsageError('Cannot tell the shard: pass --database-url, which acts on one database')
+    },
     explain: (error) => (url ? nameTarget(error, url) : error),
     hasDatabase: Boolean(url),
     print: (value, toText) =>

@@ -46,11 +46,13 @@ export async function runOnEach(
     const print: Session['print'] = async (value, toText) =>
       Boolean(results.set(name, { value, text: toText() }))
     const note = (line: string): void => session.note(`${name}: ${line}`)
-    await run({ ...session, shards, databaseUrl: () => url, explain, print, note }).catch((error) => {
-      const { line, exitCode } = describeFailure(explain(error))
-      failures.push({ line: `shard ${name}: ${line}`, exitCode })
-      if (!results.has(name)) results.set(name, { value: { error: line }, text: `${line}\n` })
-    })
+    await run({ ...session, shards, shard: name, databaseUrl: () => url, explain, print, note }).catch(
+      (error) => {
+        const { line, exitCode } = describeFailure(explain(error))
+        failures.push({ line: `shard ${name}: ${line}`, exitCode })
+        if (!results.has(name)) results.set(name, { value: { error: line }, text: `${line}\n` })
+      },
+    )
   }
 
   if (isParallel) await Promise.all([...shards].map(runOn))

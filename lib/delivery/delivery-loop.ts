@@ -70,17 +70,19 @@ export function createDeliveryLoop(
   options: DeliveryLoopOptions = {},
 ): DeliveryLoop {
   const parts = createLoopParts(store, sender, options)
-  const { deliveries, dispatcher, installation, maintenance, resultWriter, steps } = parts
+  const { deliveries, dispatcher, installation, maintenance, queues, resultWriter, steps } = parts
   const { counts } = resultWriter
   let run: Run | undefined
   let underWay: UnderWay = NOTHING
   let unwatch = (): void => {}
+  let leaveSlots = (): void => {}
   /** Settles when the last stop has ended. */
   let stopped: Promise<void> = Promise.resolve()
   let endPresentRun = (): void => {}
 
   function begin(isOnce: boolean): Run {
     dispatcher.begin()
+    leaveSlots = queues.join()
     run = { isOnce, isEnding: false }
     return run
   }
@@ -88,6 +90,7 @@ export function createDeliveryLoop(
   async function end(present: Run, timeoutMs: number): Promise<void> {
     unwatch()
     await endRun(parts, present, underWay, timeoutMs)
+    leaveSlots()
     run = undefined
     endPresentRun()
   }
@@ -111,7 +114,9 @@ export function createDeliveryLoop(
       const before = { ...counts }
       const present = begin(true)
       const delivered = deliverOnce(parts, present).finally(() => {
-        if (!present.isEnding) run = undefined
+        if (present.isEnding) return
+        leaveSlots()
+        run = undefined
       })
       underWay = { ...NOTHING, claims: delivered.catch(() => {}) }
       const ended = new Promise<void>((resolve) => {

@@ -23,6 +23,8 @@ export interface EndpointQueues {
   readonly inFlight: number
   /** Unread deliveries included. */
   readonly waiting: number
+  /** Takes a share of the slots that several loops have together. @returns gives it back */
+  join(): () => void
   /** Plans the next claim. Changes nothing: see `adoptPlan`. */
   planClaim(): ClaimPlan
   /** Puts a plan in force: the next deliveries count against this plan. */
@@ -114,7 +116,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
   /** Endpoints without a backlog, by the time of their last claim with a delivery. */
   const calm = new Map<EndpointQueue, number>()
 
-  const freeSlots = slots.join(() => inFlight + waiting)
+  const used = (): number => inFlight + waiting
 
   function queueOf({ organizationId, endpointId }: EndpointRef): EndpointQueue {
     const known = queues.get(endpointId)
@@ -170,6 +172,8 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
   }
 
   return {
+    join: () => slots.join(used),
+
     get inFlight() {
       return inFlight
     },
@@ -178,7 +182,10 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
     },
 
     planClaim() {
-      return planClaim({ queues, busy, slow, backlogged, organizations, freeSlots: freeSlots() }, budgets)
+      return planClaim(
+        { queues, busy, slow, backlogged, organizations, freeSlots: slots.free(used) },
+        budgets,
+      )
     },
 
     adoptPlan(plan) {

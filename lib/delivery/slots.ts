@@ -5,12 +5,14 @@ export interface DeliverySlots {
   /** The number of slots. */
   readonly concurrency: number
   /**
-   * Adds a loop.
+   * Adds a loop: a share is kept for it while it runs.
    *
    * @param used counts the slots that the loop uses
-   * @returns counts the slots that are free for the loop
+   * @returns removes the loop
    */
-  join(used: () => number): () => number
+  join(used: () => number): () => void
+  /** Counts the slots that are free for a loop. @param used of the loop, as in `join` */
+  free(used: () => number): number
 }
 
 /** The share of an equal part that is kept for each loop. The rest goes to whichever loop has something to deliver. */
@@ -25,15 +27,17 @@ const KEPT_SHARE = 1 / 2
  */
 export function createDeliverySlots(concurrency?: number): DeliverySlots {
   const total = readWhole('concurrency', concurrency, 256)
-  const loops: (() => number)[] = []
+  const loops = new Set<() => number>()
   return {
     concurrency: total,
     join(used) {
-      loops.push(used)
-      return () => {
-        const kept = Math.floor((total / loops.length) * KEPT_SHARE)
-        return loops.reduce((free, each) => free - Math.max(each(), each === used ? 0 : kept), total)
-      }
+      loops.add(used)
+      return () => loops.delete(used)
+    },
+    free(used) {
+      const others = [...loops].filter((each) => each !== used)
+      const kept = Math.floor((total / (others.length + 1)) * KEPT_SHARE)
+      return others.reduce((free, each) => free - Math.max(each(), kept), total - used())
     },
   }
 }

@@ -56,7 +56,7 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
   /**
    * Reads the place of the database among shards: for `createShardedStore`.
    *
-   * @param first the place that a database without one gets; null: none
+   * @param first the place that a database without one, or with an earlier version, gets; null: none
    * @param transaction the transaction of the host whose database is asked. Default: the store's own connections
    * @returns null for a database without a place
    */

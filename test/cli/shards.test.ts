@@ -1,8 +1,21 @@
 import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { Readable } from 'node:stream'
 import { after, before, test } from 'node:test'
+import { defineCommand } from '../../lib/cli/command.ts'
+import { text } from '../../lib/cli/flags.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
-import { assertFailed, cli, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
+import {
+  assertFailed,
+  cli,
+  jsonOf,
+  PASSWORD,
+  type Result,
+  SECRET_KEY,
+  type Surroundings,
+  textOf,
+} from './_cli.ts'
 
 let shards: TestShards
 
@@ -17,16 +30,21 @@ const GONE = `postgres://somebody:${PASSWORD}@127.0.0.1:1/nowhere`
 /** Runs the command line on shards. @param changes other connection strings by name */
 function onShards(
   changes: Readonly<Record<string, string>> = {},
+  surroundings: Surroundings = {},
 ): (...args: readonly string[]) => Promise<Result> {
   const urls = Object.fromEntries(NAMES.map((name, index) => [name, shards.databases[index]?.url ?? '']))
-  return onUrls({ ...urls, ...changes })
+  return onUrls({ ...urls, ...changes }, surroundings)
 }
 
-function onUrls(urls: Readonly<Record<string, string>>): (...args: readonly string[]) => Promise<Result> {
+function onUrls(
+  urls: Readonly<Record<string, string>>,
+  { env, ...surroundings }: Surroundings = {},
+): (...args: readonly string[]) => Promise<Result> {
   const DATABASE_URLS = Object.entries(urls)
     .map(([name, url]) => `${name}=${url}`)
     .join(',')
-  return (...args) => cli(args, { env: { DATABASE_URLS, BUSINESS_API_SECRET_KEYS: SECRET_KEY } })
+  const own = { DATABASE_URLS, BUSINESS_API_SECRET_KEYS: SECRET_KEY, ...env }
+  return (...args) => cli(args, { ...surroundings, env: own })
 }
 
 async function countKeys(organization: string, name: (typeof NAMES)[number]): Promise<number> {
@@ -58,6 +76,60 @@ test('export and import of an organization go to its shard', async () => {
   textOf(await cli(['import', '-', '-o', organization], { env, input }))
   const exported = textOf(await cli(['export', '-o', organization], { env }))
   assert.match(exported, /"name":"Atlas"/)
+})
+
+test('organizations delete goes to the shard of its argument, also beside DATABASE_URL', async () => {
+  const [a] = shards.databases
+  const run = onShards({}, { env: { DATABASE_URL: a?.url ?? '' } })
+  for (const name of NAMES) {
+    const organization = organizationOn(name, 3)
+    textOf(await run('keys', 'create', '-o', organization, '--scopes', 'clients:read'))
+    const deletion = ['organizations', 'delete', organization, '--confirm', organization, '--json']
+    assert.equal(jsonOf(await run(...deletion)).deleted.api_keys, 1)
+    assert.equal(await countKeys(organization, name), 0)
+  }
+})
+
+test('beside DATABASE_URLS, a command without an organization or a way over shards has no database', async () => {
+  const [a] = shards.databases
+  const seen: string[] = []
+  const lost = defineCommand({
+    name: 'lost',
+    summary: '',
+    examples: [],
+    flags: { organization: text('O', '') },
+    run: async (_, session) => void seen.push(session.databaseUrl()),
+  })
+  const urls = NAMES.map((name, index) => `${name}=${shards.databases[index]?.url}`)
+  const env = { DATABASE_URL: a?.url ?? '', DATABASE_URLS: urls.join(',') }
+  const output = { isTTY: false, columns: undefined, write: () => true }
+  const terminal = {
+    env,
+    stdin: { isTTY: false, stream: () => Readable.from([]), readLine: async () => null },
+    stdout: output,
+    stderr: output,
+    signals: new EventEmitter(),
+    exit: () => assert.fail(),
+  }
+  await assert.rejects(lost.run([], terminal), /^UsageError: Cannot tell the shard: pass --database-url/)
+  await lost.run(['--organization', organizationOn('a')], terminal)
+  assert.deepEqual(seen, [a?.url])
+})
+
+test('deliveries cancel --pending cancels on every shard, and asks under the name of each', async () => {
+  for (const name of NAMES) {
+    const of = ['-o', organizationOn(name, 5)]
+    const allowed = ['--allow-http', '--allow-private-networks']
+    textOf(await onShards()('endpoints', 'add', ...of, '--url', 'http://127.0.0.1:65533/', ...allowed))
+    textOf(await onShards()('trigger', 'client.created', ...of, '--yes'))
+  }
+  const env = { DATABASE_URL: shards.databases[0]?.url ?? '' }
+  const refused = await onShards({}, { env, columns: 80, answer: 'n' })('deliveries', 'cancel', '--pending')
+  for (const name of NAMES) assert.match(refused.stderr, new RegExp(`Shard ${name}: Cancels 1 pending`))
+  const { shards: cancelled } = jsonOf(
+    await onShards({}, { env })('deliveries', 'cancel', '--pending', '--yes', '--json'),
+  )
+  assert.deepEqual(cancelled, { a: { cancelled: 1 }, b: { cancelled: 1 }, c: { cancelled: 1 } })
 })
 
 test('status, doctor and migrate are carried out on every shard', async () => {

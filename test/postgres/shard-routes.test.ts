@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Slices, Unnamed } from '../../lib/postgres/shards/routes.ts'
 
 /** A slice with verbs that are added later. */
@@ -20,4 +21,16 @@ test('the types ask for a way for each verb whose first argument may name no org
     [Object.keys(ways).length, Object.keys(missing).length, Object.keys(none).length],
     [2, 1, 0],
   )
+})
+
+test('the types ask for a way also for the verbs of an optional slice', () => {
+  const ways: Record<Unnamed<Later | undefined>, true> = { ofMany: true, ofAllOrOne: true }
+  // @ts-expect-error check names no organization, and has no way
+  const missing: Record<Unnamed<BusinessApiStore['installation']>, true> = {
+    cancelPending: true,
+    adopt: true,
+  }
+  // @ts-expect-error the name of an installation is no organization: the slice is not routed
+  const routed: keyof Slices = 'installation'
+  assert.deepEqual([Object.keys(ways).length, Object.keys(missing).length, routed], [2, 2, 'installation'])
 })

@@ -9,6 +9,7 @@ import {
   type ShardedStore,
 } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
 
@@ -103,6 +104,68 @@ test('many first starts at once agree on the map', async (t) => {
     found.map(({ name }) => name),
     ['b', 'b', 'b', 'b'],
   )
+})
+
+/** Opens new databases over which a first start has come so far: the versions of the places in the order of the names; null for none. */
+async function begunWith(
+  t: { after(end: () => unknown): void },
+  versions: readonly (number | null)[],
+): Promise<ShardedStore> {
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const slots = (await store.shards[0]?.store.shardPlace())?.slots ?? []
+  for (const [index, version] of versions.entries()) {
+    if (version === null) continue
+    const own = createPostgresStore(fresh.databases[index]?.url ?? '')
+    for (let each = 0; each <= version; each++) {
+      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots })
+    }
+    await own.close()
+  }
+  const opened = fresh.open()
+  t.after(() => opened.close())
+  return opened
+}
+
+test('a database without a place, beside shards with a map in force, is rejected with what to do, and stays as it is', async (t) => {
+  for (const versions of [
+    [1, 1, null],
+    [null, 1, 1],
+    [1, 0, null],
+  ]) {
+    const opened = await begunWith(t, versions)
+    const blank = versions.indexOf(null)
+    const code = isCode(
+      WRONG_SHARD,
+      /^Cannot use shard '[ac]' because its database has no data of the installation.* restore that database$/,
+    )
+    await assert.rejects(opened.apiKeys.list(blank === 0 ? ofA : ofC), code)
+    await assert.rejects(opened.deliveries.countQueue(null), code)
+    assert.equal(versions[1] === 1 && (await opened.apiKeys.list(ofB)).length, versions[1] === 1 && 0)
+    const places = await Promise.all(opened.shards.map(({ store: own }) => own.shardPlace()))
+    assert.deepEqual(
+      places.map((place) => place?.version ?? null),
+      versions,
+    )
+  }
+})
+
+test('a first start that was cut off anywhere is finished by the next one', async (t) => {
+  for (const versions of [
+    [0, null, null],
+    [0, 0, null],
+    [0, 0, 0],
+    [1, 0, 0],
+    [1, 1, 0],
+  ]) {
+    const opened = await begunWith(t, versions)
+    for (const organization of [ofC, ofA, ofB]) assert.deepEqual(await opened.apiKeys.list(organization), [])
+    const places = await Promise.all(opened.shards.map(({ store: own }) => own.shardPlace()))
+    assert.deepEqual(
+      places.map((place) => [place?.name, place?.version]),
+      NAMES.map((name) => [name, 1]),
+    )
+  }
 })
 
 test('another order of the names changes nothing', async (t) => {
@@ -247,6 +310,35 @@ test('the verbs of a delivery loop belong to one shard', async () => {
   )
 })
 
+test('a loop with the name of its installation delivers on every shard', async (t) => {
+  const sender = createWebhookSender({ allowPrivateNetworks: true })
+  const fresh = await createTestShards()
+  t.after(() => fresh.drop())
+  const opened = fresh.open()
+  t.after(() => Promise.all([opened.close(), sender.close()]))
+  for (const installation of ['production', undefined, 'staging']) {
+    for (const { name, store: own } of opened.shards) {
+      const loop = createDeliveryLoop(own, sender, { installation })
+      if (installation === 'production') {
+        assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 }, name)
+        assert.equal((await own.installation.check(null)).name, 'production')
+      } else await assert.rejects(loop.runOnce(), /belongs to the installation 'production'/, name)
+    }
+  }
+  assert.equal('installation' in opened, false)
+})
+
+test('the name of an installation is not written to a database under the name of another shard', async (t) => {
+  await Promise.all([ofA, ofB].map((organization) => store.apiKeys.list(organization)))
+  const swapped = openNamed(t, { a: urlOf('b'), b: urlOf('a'), c: urlOf('c') })
+  const [first] = swapped.shards
+  await assert.rejects(
+    async () => first?.store.installation.adopt('other'),
+    isCode(WRONG_SHARD, /is shard 'b'/),
+  )
+  assert.equal((await store.shards[1]?.store.installation.check(null))?.name, null)
+})
+
 test('countQueue(null) and listSealed() ask all shards', async () => {
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
   const organizations = NAMES.map((name) => organizationOn(name, 3))
@@ -317,6 +409,17 @@ test('a new installation does not begin while a shard is away', async (t) => {
   const whole = fresh.open()
   t.after(() => whole.close())
   assert.deepEqual(await whole.apiKeys.list(ofA), [])
+})
+
+test('a request that one shard refuses is under way on no shard', async () => {
+  const stores = NAMES.map((name) => createPostgresStore(urlOf(name)))
+  const [a, b, c] = stores as [PostgresStore, PostgresStore, PostgresStore]
+  const partial = createShardedStore({ shards: { a, b, c } })
+  await c.close()
+  assert.throws(() => partial.beginRequest?.(), isCode(STORE_UNAVAILABLE, /being closed/))
+  const begunAt = performance.now()
+  await partial.close({ timeoutMs: 5000 })
+  assert.ok(performance.now() - begunAt < 2500, 'waits for a request that was refused')
 })
 
 test('a closed store over shards is closed on all shards', async () => {

@@ -21,6 +21,7 @@ export const cancel: Command = defineCommand({
   about:
     'Also a delivery that waits for another attempt or for a paused endpoint. A delivery that is being sent cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help. With --pending: all deliveries of all organizations, in small parts, for a restored or copied database that must not send; each organization gets an audit entry, and after an interruption the same command does the rest.',
   argument: '[ID]',
+  onShards: ({ pending }) => (pending ? 'in turn' : null),
   flags: {
     organization: { ...organization, isRequired: false, read: ([given]: readonly string[]) => given },
     pending: toggle('all pending deliveries of all organizations'),

@@ -301,7 +301,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint shard_places.shard_places_organization_id_check': '6f34b39d604d',
-    'constraint shard_places.shard_places_pkey': 'b56cabea1aae',
+    'constraint shard_places.shard_places_pkey': '315f0575b2a9',
     'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
@@ -439,7 +439,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT limited_organizations text[], OUT limited_endpoints text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'e52cce086016',
-    'function shard_place(first jsonb)': '756c4d6dd4ad',
+    'function shard_place(first jsonb)': 'b5b9cd86d714',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
       '3e28db759282',

@@ -4,7 +4,7 @@ import { SLOTS, slotOf } from './placement.ts'
 import type { ShardPlace } from './shard-place.ts'
 
 // The shards of a process. Before the first call of a shard its database is asked once for its place: a database that is not the shard
-// of its name, or was given other names, is rejected before anything is read or written there. A shard that is away concerns only
+// of its name, has lost its data, or was given other names, is rejected before anything is read or written there. A shard that is away concerns only
 // the calls that need it.
 
 /** A shard: an ordinary store, with its name. */
@@ -57,7 +57,8 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
 
   async function checkPlace(shard: Shard): Promise<void> {
     try {
-      const place = check(shard, await readPlace(shard)) ?? (await begin())
+      const found = check(shard, await readPlace(shard))
+      const place = isInForce(found) ? found : await begin()
       slots ??= place.slots
     } catch (error) {
       entries.delete(shard)
@@ -65,14 +66,23 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     }
   }
 
-  /** The first start of an installation, which writes the map on all shards. */
+  /** The first start of an installation, which writes the map on all shards; or the rest of a first start that was cut off. */
   async function begin(): Promise<ShardPlace> {
-    // One of the shards may have a map, of a first start that was cut off or of other names.
-    const places = await Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
-    const place = places.find((each) => each !== null) ?? { version: 1, slots: spread(names), name: '' }
+    const isBegun = (await readPlaces()).some(isInForce)
+    // Read afterwards: a map in force is on all shards.
+    const places = await readPlaces()
+    const blank = shards.find((_, index) => places[index] === null)
+    if (isBegun && blank) throw isBlank(blank)
+    const map = places.find((place) => place !== null) ?? { slots: spread(names) }
     // In the order of the names: of two first starts with other names, the second fails at the first shard.
-    for (const shard of shards) check(shard, await readPlace(shard, { ...place, name: shard.name }))
-    return place
+    for (const version of [0, IN_FORCE]) {
+      for (const shard of shards) check(shard, await readPlace(shard, { ...map, name: shard.name, version }))
+    }
+    return { ...map, name: '', version: IN_FORCE }
+  }
+
+  function readPlaces(): Promise<readonly (ShardPlace | null)[]> {
+    return Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
   }
 
   function check({ name }: Shard, place: ShardPlace | null): ShardPlace | null {
@@ -120,6 +130,21 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
       return { answers, away: errors[0] }
     },
   }
+}
+
+/** The version of the first map that is on all shards. */
+const IN_FORCE = 1
+
+function isInForce(place: ShardPlace | null): place is ShardPlace {
+  return place !== null && place.version >= IN_FORCE
+}
+
+function isBlank({ name }: Shard): BusinessApiError {
+  return new BusinessApiError(
+    WRONG_SHARD,
+    `Cannot use shard '${name}' because its database has no data of the installation, and other shards have: give the connection string ` +
+      'of its own database, or restore that database',
+  )
 }
 
 function readPlace(shard: Shard, first?: ShardPlace): Promise<ShardPlace | null> {

@@ -7,13 +7,13 @@ import type { Answers, AskAll } from './fleet.ts'
 // that the first argument names: a text is the id of an organization, as in every slice. A verb that may name none has a way in WAYS,
 // and does not compile without one. SHARDS.md has these verbs in a table.
 
-/** The slices of a store. */
-export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | 'shards'>
+/** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
+export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | 'shards' | 'installation'>
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-/** The verbs of a slice that may name none. `watch` is no call on the database. */
+/** The verbs of a slice, optional or not, that may name none. `watch` is no call on the database. */
 export type Unnamed<Slice> = {
-  [Verb in Exclude<keyof Slice, 'watch'>]-?: NonNullable<Slice[Verb]> extends (
+  [Verb in Exclude<keyof NonNullable<Slice>, 'watch'>]-?: NonNullable<NonNullable<Slice>[Verb]> extends (
     first: infer First,
     ...rest: never[]
   ) => unknown
@@ -21,12 +21,12 @@ export type Unnamed<Slice> = {
       ? never
       : Verb
     : Verb
-}[Exclude<keyof Slice, 'watch'>]
+}[Exclude<keyof NonNullable<Slice>, 'watch'>]
 
 /** Makes the verbs, for calls that name no organization, of the answers of all shards. */
 type Ways = {
-  readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]: {
-    readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => Slices[Name][Verb]
+  readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]-?: {
+    readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => NonNullable<Slices[Name]>[Verb]
   }
 }
 
@@ -114,7 +114,9 @@ export function routeVerbs<Store extends object>(
     first: unknown,
   ) => Promise<unknown>,
 ): Pick<Store, keyof Store & keyof Slices> {
-  const slices = Object.entries(store).filter(([, slice]) => typeof slice === 'object')
+  const slices = Object.entries(store).filter(
+    ([name, slice]) => typeof slice === 'object' && name !== 'installation',
+  )
   const routeVerb =
     (slice: string, verb: string) =>
     (...args: unknown[]) =>

@@ -4,7 +4,7 @@ import type { RecordDatabase } from '../connection/database.ts'
 export interface ShardPlace {
   /** The name of the shard. */
   readonly name: string
-  /** The version of the map, from 1. */
+  /** The version of the map; 0 until the map is on all shards, as the first start begins. */
   readonly version: number
   /** The map: the name of the shard of each slot. Equal on all shards. */
   readonly slots: readonly string[]
@@ -13,7 +13,7 @@ export interface ShardPlace {
 /**
  * Reads the place of a database.
  *
- * @param first the place that a database without one gets. Default null: it gets none
+ * @param first the place that a database without one, or with an earlier version, gets. Default null: it gets none
  * @returns null for a database without a place
  */
 export async function readShardPlace(

@@ -80,9 +80,16 @@ export function createShardedStore(options: {
   }
 
   function all(call: (store: PostgresStore) => (() => void) | undefined): () => void {
-    const ends = stores.map(call)
-    return () => {
+    const ends: ((() => void) | undefined)[] = []
+    const endAll = (): void => {
       for (const end of ends) end?.()
+    }
+    try {
+      for (const store of stores) ends.push(call(store))
+      return endAll
+    } catch (error) {
+      endAll()
+      throw error
     }
   }
 
@@ -104,6 +111,7 @@ export function createShardedStore(options: {
 /** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {
   const { name, store } = shard
+  const { installation } = store
 
   /** Routes the verbs of the store, or of a transaction, by `send`. */
   function guarded<Target extends object>(
@@ -131,6 +139,11 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
   return {
     ...store,
     ...guarded(store, (call) => fleet.ask(shard, call)),
+    installation: {
+      check: (given) => fleet.ask(shard, () => installation.check(given)),
+      adopt: (given) => fleet.ask(shard, () => installation.adopt(given)),
+      cancelPending: (request) => fleet.ask(shard, () => installation.cancelPending(request)),
+    },
     using(transaction) {
       const records = store.using(transaction)
       let checked: Promise<void> | undefined
