@@ -76,19 +76,23 @@ begin
   for place in 1 .. cardinality(limited_endpoints) loop
     select count(*) into taken from unnest($3, $4) as claim (organization_id, endpoint_id)
      where claim.organization_id = $1[place] and claim.endpoint_id = $2[place];
-    update business_api.endpoint_rates r
-       set next_at = case
-             when taken > 0 and (r.waited_ms = 0 or r.is_down) then coalesce(
-               $6 + taken / least(case when not r.is_down then r.rate end, e.max_per_second) * interval '1 second', r.next_at
-             )
-             else r.next_at
-           end,
-           probe_token = case when taken > 0 and r.waited_ms > 0 then $5 else r.probe_token end,
-           probe_until = case when taken > 0 and r.waited_ms > 0 then $7 else r.probe_until end
-      from business_api.webhook_endpoints e
-     where r.organization_id = $1[place] and r.endpoint_id = $2[place]
-       and e.organization_id = r.organization_id and e.id = r.endpoint_id
-    returning case when r.waited_ms = 0 or r.is_down then r.next_at end into turn_at;
+    -- Only rates that this claim has locked are changed, so that no two claims wait for each other.
+    if taken > 0 then
+      update business_api.endpoint_rates r
+         set next_at = case
+               when r.waited_ms = 0 or r.is_down then coalesce(
+                 $6 + taken / least(case when not r.is_down then r.rate end, e.max_per_second) * interval '1 second', r.next_at
+               )
+               else r.next_at
+             end,
+             probe_token = case when r.waited_ms > 0 then $5 else r.probe_token end,
+             probe_until = case when r.waited_ms > 0 then $7 else r.probe_until end
+        from business_api.webhook_endpoints e
+       where r.organization_id = $1[place] and r.endpoint_id = $2[place]
+         and e.organization_id = r.organization_id and e.id = r.endpoint_id;
+    end if;
+    select r.next_at into turn_at from business_api.endpoint_rates r
+     where r.organization_id = $1[place] and r.endpoint_id = $2[place] and r.next_at > $6 and (r.waited_ms = 0 or r.is_down);
     first_at := least(first_at, turn_at);
   end loop;
   -- `greatest` passes over nulls.

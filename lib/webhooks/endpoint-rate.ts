@@ -115,7 +115,7 @@ export function spend(
   if (taken > 0 && known.waitedMs > 0) known.probe = claim
   if (isBackingOff(known)) return null
   if (taken > 0) known.nextAt = now + (taken / perSecondOf(known, maxPerSecond)) * 1000
-  return Math.max(0, known.nextAt - now)
+  return known.nextAt > now ? known.nextAt - now : null
 }
 
 /**

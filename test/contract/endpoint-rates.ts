@@ -198,6 +198,17 @@ function testPacing(harness: StoreHarness): void {
     },
   )
 
+  harness.test(
+    'claim() names no turn of an endpoint that may get one now, or that it may not serve',
+    async (t) => {
+      const tenant = await createPaced(t, 3, 0.5)
+      await claimOne(tenant)
+      assert.equal((await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 0 }) })).nextInMs, null)
+      await tenant.letTimePass(2000)
+      assert.equal((await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 0 }) })).nextInMs, null)
+    },
+  )
+
   harness.test('a fast limit lets a claim take a tenth of a second at once', async (t) => {
     const tenant = await createPaced(t, 20, 100)
     assert.equal((await claim(tenant)).deliveries.length, 10)
@@ -325,7 +336,8 @@ async function drive(tenant: Tenant, receive: Receive, { workers = 1, stepMs = 5
           deliveries.map((delivery) => answer(delivery, sentAt)),
         )
       }
-      nextInMs = Math.min(nextInMs, some.nextInMs ?? stepMs)
+      // As a loop, which claims again when attempts have ended.
+      nextInMs = Math.min(nextInMs, some.nextInMs ?? (deliveries.length > 0 ? 0 : stepMs))
     }
     const open = await tenant.store.deliveries.count(tenant.id, { states: ['pending', 'sending'] }, 1)
     if (open === 0) return { rejected, passedMs }

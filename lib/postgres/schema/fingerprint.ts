@@ -395,7 +395,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
     'function pick_deliveries(organization_id text, endpoint_id text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
-      'b0970af623b6',
+      '03e976ff41e5',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -442,7 +442,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function shard_place(first jsonb)': '756c4d6dd4ad',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
-      '3e28db759282',
+      '732777b361e0',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
