@@ -101,7 +101,8 @@ end
 $$;
 
 -- Judges the rate of an endpoint by results of attempts (`outcome`, see end_attempts). A result counts only if its attempt began
--- after the last rejection that counted, so a burst that was under way counts as one rejection.
+-- after the last rejection that counted, so a burst that was under way counts as one rejection. While the endpoint
+-- backs off, only the probe fails.
 create function business_api.judge_rate(organization_id text, outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -115,6 +116,7 @@ declare
   rejection_at timestamptz := $3 - (outcome ->> 'rejected_ago_ms')::double precision * interval '1 millisecond';
   failure_at timestamptz := $3 - (outcome ->> 'failed_ago_ms')::double precision * interval '1 millisecond';
   known business_api.endpoint_rates;
+  is_probe boolean;
   seconds double precision;
   lower double precision;
 begin
@@ -149,9 +151,12 @@ begin
       return;
     end if;
   end if;
+  is_probe := known.probe_until is not null and outcome -> 'tokens' ? known.probe_token;
+  -- An interrupted probe makes room for the next one.
+  known.probe_until := case when not is_probe then known.probe_until end;
   if known.is_down then
     null;
-  elsif known.waited_ms > 0 and failure_at > known.rejected_at then
+  elsif known.waited_ms > 0 and is_probe and failure_at > known.rejected_at then
     if known.waited_ms >= 450000 then
       known.is_down := true;
       known.wait_ms := 1000;
@@ -162,8 +167,7 @@ begin
       known.next_at := $3 + known.wait_ms * interval '1 millisecond';
     end if;
     known.rejected_at := $3;
-    known.probe_until := null;
-  elsif rejection_at > known.rejected_at then
+  elsif known.waited_ms = 0 and rejection_at > known.rejected_at then
     if known.rate is not null then
       seconds := extract(epoch from $3) - extract(epoch from known.rejected_at);
       lower := known.rate * 0.75;

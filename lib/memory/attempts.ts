@@ -165,6 +165,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
   if (endpoint.rate === null) return
   const judged = {
     successes: successes.length,
+    tokens: results.map(({ token }) => token),
     successAt: latest(successes),
     rejectionAt: latest(rejections),
     failureAt: latest(results.filter(isFailure)),

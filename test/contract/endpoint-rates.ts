@@ -126,7 +126,7 @@ function testBackingOff(harness: StoreHarness): void {
   )
 
   harness.test(
-    'a probe that is released, or whose process dies, makes place for the next probe',
+    'a probe that is released, or whose process dies, makes room for the next probe',
     async (t) => {
       const tenant = await createRejected(harness, t, 20)
       await tenant.letTimePass(1000)
@@ -141,6 +141,33 @@ function testBackingOff(harness: StoreHarness): void {
       assert.equal(late, undefined, 'the result of the dead process is dropped')
     },
   )
+
+  harness.test(
+    'a rejection that is no probe begins no longer wait, whenever its attempt began',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await publishMany(tenant, 10)
+      const first = await claim(tenant, { limit: 4 })
+      const second = await claim(tenant, { limit: 4 }, tenant.secondStore)
+      await writeResults(
+        tenant,
+        first.deliveries.map((delivery) => rejection(delivery)),
+      )
+      for (const delivery of second.deliveries) await writeResults(tenant, [rejection(delivery)])
+      await tenant.letTimePass(1000)
+      await claimOne(tenant)
+    },
+  )
+
+  harness.test('a probe that its process interrupted makes room for the next one at once', async (t) => {
+    const tenant = await createRejected(harness, t, 5)
+    await tenant.letTimePass(1000)
+    const probe = await claimOne(tenant)
+    const interrupted = { ...AT_ONCE, status: null, error: 'interrupted', delayMs: 30_000 }
+    await writeResults(tenant, [failure(probe, interrupted)])
+    assert.notEqual((await claimOne(tenant)).id, probe.id)
+  })
 
   harness.test(
     'an endpoint that only rejects ends all its deliveries after 450 s of waits and 450 s more',

@@ -334,7 +334,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ed7fc4bdc60c',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '67e2e0a183dd',
+      'f0d64fbfa200',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -374,7 +374,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
-      'a9f189bd5c80',
+      'ccfa53718678',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
