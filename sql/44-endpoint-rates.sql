@@ -177,7 +177,10 @@ begin
         least(known.rate, 500 / known.wait_ms)
       );
     end if;
-    known.wait_ms := least(3600000, greatest(1000, asked_ms, least(known.wait_ms, 1000 / known.rate)));
+    -- The wait that was long enough the last time, but no longer than one delivery takes at the rate. `greatest` passes over nulls.
+    known.wait_ms := least(3600000, greatest(
+      1000, asked_ms, case when known.rate is not null then least(known.wait_ms, 1000 / known.rate) end
+    ));
     known.waited_ms := known.wait_ms;
     known.rejected_at := $3;
     known.accepted := 0;

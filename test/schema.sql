@@ -511,7 +511,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
--- 430cbdaecaaf business_api.judge_rate(text,jsonb,timestamp with time zone)
+-- e155f9ba8aa3 business_api.judge_rate(text,jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)

@@ -73,7 +73,7 @@ export interface RateResults {
   readonly failureAt: number | null
   /** The longest time that a rejection asked for, in milliseconds. */
   readonly askedMs: number
-  /** Failures of the endpoint in a row, with these. */
+  /** Failures of the endpoint in a row, before these. */
   readonly failures: number
 }
 
