@@ -31,7 +31,8 @@ begin
     perform business_api.skip_pending($1, $2);
     return;
   end if;
-  if is_limited and $3 > 0 then
+  is_limited := is_limited and $3 > 0;
+  if is_limited then
     budget := business_api.rate_allowance($1, $2, own_rate, $3, $4);
   end if;
   if $3 > 0 then

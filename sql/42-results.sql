@@ -73,7 +73,8 @@ begin
            min(e."startedAgoMs") filter (where e.outcome = 'delivered') as succeeded_ago_ms,
            min(e."startedAgoMs") filter (where e.is_failure) as failed_ago_ms,
            min(e."startedAgoMs") filter (where e."backOffMs" is not null) as rejected_ago_ms,
-           max(e."backOffMs") as back_off_ms
+           max(e."backOffMs") as back_off_ms,
+           array_agg(e.token) as tokens
       from (
         -- An attempt that the process interrupted or never made proves nothing about the endpoint.
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure

@@ -76,19 +76,23 @@ begin
   for place in 1 .. cardinality(limited_endpoints) loop
     select count(*) into taken from unnest($3, $4) as claim (organization_id, endpoint_id)
      where claim.organization_id = $1[place] and claim.endpoint_id = $2[place];
-    update business_api.endpoint_rates r
-       set next_at = case
-             when taken > 0 and (r.waited_ms = 0 or r.is_down) then coalesce(
-               $6 + taken / least(case when not r.is_down then r.rate end, e.max_per_second) * interval '1 second', r.next_at
-             )
-             else r.next_at
-           end,
-           probe_token = case when taken > 0 and r.waited_ms > 0 then $5 else r.probe_token end,
-           probe_until = case when taken > 0 and r.waited_ms > 0 then $7 else r.probe_until end
-      from business_api.webhook_endpoints e
-     where r.organization_id = $1[place] and r.endpoint_id = $2[place]
-       and e.organization_id = r.organization_id and e.id = r.endpoint_id
-    returning case when r.waited_ms = 0 or r.is_down then r.next_at end into turn_at;
+    -- Only rates that this claim has locked are changed, so that no two claims wait for each other.
+    if taken > 0 then
+      update business_api.endpoint_rates r
+         set next_at = case
+               when r.waited_ms = 0 or r.is_down then coalesce(
+                 $6 + taken / least(case when not r.is_down then r.rate end, e.max_per_second) * interval '1 second', r.next_at
+               )
+               else r.next_at
+             end,
+             probe_token = case when r.waited_ms > 0 then $5 else r.probe_token end,
+             probe_until = case when r.waited_ms > 0 then $7 else r.probe_until end
+        from business_api.webhook_endpoints e
+       where r.organization_id = $1[place] and r.endpoint_id = $2[place]
+         and e.organization_id = r.organization_id and e.id = r.endpoint_id;
+    end if;
+    select r.next_at into turn_at from business_api.endpoint_rates r
+     where r.organization_id = $1[place] and r.endpoint_id = $2[place] and r.next_at > $6 and (r.waited_ms = 0 or r.is_down);
     first_at := least(first_at, turn_at);
   end loop;
   -- `greatest` passes over nulls.
@@ -97,7 +101,8 @@ end
 $$;
 
 -- Judges the rate of an endpoint by results of attempts (`outcome`, see end_attempts). A result counts only if its attempt began
--- after the last rejection that counted, so a burst that was under way counts as one rejection.
+-- after the last rejection that counted, so a burst that was under way counts as one rejection. While the endpoint
+-- backs off, only the probe fails.
 create function business_api.judge_rate(organization_id text, outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -111,6 +116,7 @@ declare
   rejection_at timestamptz := $3 - (outcome ->> 'rejected_ago_ms')::double precision * interval '1 millisecond';
   failure_at timestamptz := $3 - (outcome ->> 'failed_ago_ms')::double precision * interval '1 millisecond';
   known business_api.endpoint_rates;
+  is_probe boolean;
   seconds double precision;
   lower double precision;
 begin
@@ -145,9 +151,12 @@ begin
       return;
     end if;
   end if;
+  is_probe := known.probe_until is not null and outcome -> 'tokens' ? known.probe_token;
+  -- An interrupted probe makes room for the next one.
+  known.probe_until := case when not is_probe then known.probe_until end;
   if known.is_down then
     null;
-  elsif known.waited_ms > 0 and failure_at > known.rejected_at then
+  elsif known.waited_ms > 0 and is_probe and failure_at > known.rejected_at then
     if known.waited_ms >= 450000 then
       known.is_down := true;
       known.wait_ms := 1000;
@@ -158,8 +167,7 @@ begin
       known.next_at := $3 + known.wait_ms * interval '1 millisecond';
     end if;
     known.rejected_at := $3;
-    known.probe_until := null;
-  elsif rejection_at > known.rejected_at then
+  elsif known.waited_ms = 0 and rejection_at > known.rejected_at then
     if known.rate is not null then
       seconds := extract(epoch from $3) - extract(epoch from known.rejected_at);
       lower := known.rate * 0.75;
@@ -169,7 +177,10 @@ begin
         least(known.rate, 500 / known.wait_ms)
       );
     end if;
-    known.wait_ms := least(3600000, greatest(1000, asked_ms, least(known.wait_ms, 1000 / known.rate)));
+    -- The wait that was long enough the last time, but no longer than one delivery takes at the rate. `greatest` passes over nulls.
+    known.wait_ms := least(3600000, greatest(
+      1000, asked_ms, case when known.rate is not null then least(known.wait_ms, 1000 / known.rate) end
+    ));
     known.waited_ms := known.wait_ms;
     known.rejected_at := $3;
     known.accepted := 0;

@@ -44,7 +44,7 @@ export function writeResults(
   return { lost, endpoints: [...judged, ...recalled], failed }
 }
 
-/** Gives claims back: the deliveries are due as before, and the attempts are not counted. */
+/** Releases claims: the deliveries are due as before, and the attempts are not counted. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
     const delivery = find(memory, claim)
@@ -165,6 +165,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
   if (endpoint.rate === null) return
   const judged = {
     successes: successes.length,
+    tokens: results.map(({ token }) => token),
     successAt: latest(successes),
     rejectionAt: latest(rejections),
     failureAt: latest(results.filter(isFailure)),

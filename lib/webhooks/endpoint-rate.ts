@@ -65,13 +65,15 @@ export interface EndpointRate {
 /** The results of an endpoint's attempts that were written together. Null: no such result. */
 export interface RateResults {
   readonly successes: number
+  /** The claims of the attempts. */
+  readonly tokens: readonly string[]
   /** The latest begin of an attempt that succeeded, of a rejected one, and of any that failed. */
   readonly successAt: number | null
   readonly rejectionAt: number | null
   readonly failureAt: number | null
   /** The longest time that a rejection asked for, in milliseconds. */
   readonly askedMs: number
-  /** Failures of the endpoint in a row, with these. */
+  /** Failures of the endpoint in a row, before these. */
   readonly failures: number
 }
 
@@ -115,12 +117,12 @@ export function spend(
   if (taken > 0 && known.waitedMs > 0) known.probe = claim
   if (isBackingOff(known)) return null
   if (taken > 0) known.nextAt = now + (taken / perSecondOf(known, maxPerSecond)) * 1000
-  return Math.max(0, known.nextAt - now)
+  return known.nextAt > now ? known.nextAt - now : null
 }
 
 /**
  * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so that a
- * burst that was under way counts as one rejection.
+ * burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
  *
  * @returns false if the endpoint is unlimited again
  */
@@ -129,9 +131,12 @@ export function judgeRate(known: EndpointRate, results: RateResults, now: number
   if (successAt !== null && successAt > known.rejectedAt) succeed(known, successes, now)
   if (known.rate !== null && known.rate >= UNLIMITED) return false
   if (known.isDown) return true
-  if (known.waitedMs > 0 && failureAt !== null && failureAt > known.rejectedAt) {
+  const isProbe = known.probe !== null && results.tokens.includes(known.probe.token)
+  // An interrupted probe makes room for the next one.
+  if (isProbe) known.probe = null
+  if (known.waitedMs > 0 && isProbe && failureAt !== null && failureAt > known.rejectedAt) {
     failProbe(known, askedMs, now)
-  } else if (rejectionAt !== null && rejectionAt > known.rejectedAt) {
+  } else if (known.waitedMs === 0 && rejectionAt !== null && rejectionAt > known.rejectedAt) {
     backOff(known, askedMs, now)
   } else if (rejectionAt !== null) {
     known.nextAt = Math.max(known.nextAt, now + Math.min(WAIT_MAX_MS, askedMs))
@@ -180,7 +185,6 @@ function failProbe(known: EndpointRate, askedMs: number, now: number): void {
     known.nextAt = now + known.waitMs
   }
   known.rejectedAt = now
-  known.probe = null
 }
 
 function backOff(known: EndpointRate, askedMs: number, now: number): void {

@@ -126,7 +126,7 @@ function testBackingOff(harness: StoreHarness): void {
   )
 
   harness.test(
-    'a probe that is released, or whose process dies, makes place for the next probe',
+    'a probe that is released, or whose process dies, makes room for the next probe',
     async (t) => {
       const tenant = await createRejected(harness, t, 20)
       await tenant.letTimePass(1000)
@@ -141,6 +141,33 @@ function testBackingOff(harness: StoreHarness): void {
       assert.equal(late, undefined, 'the result of the dead process is dropped')
     },
   )
+
+  harness.test(
+    'a rejection that is no probe begins no longer wait, whenever its attempt began',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await publishMany(tenant, 10)
+      const first = await claim(tenant, { limit: 4 })
+      const second = await claim(tenant, { limit: 4 }, tenant.secondStore)
+      await writeResults(
+        tenant,
+        first.deliveries.map((delivery) => rejection(delivery)),
+      )
+      for (const delivery of second.deliveries) await writeResults(tenant, [rejection(delivery)])
+      await tenant.letTimePass(1000)
+      await claimOne(tenant)
+    },
+  )
+
+  harness.test('a probe that its process interrupted makes room for the next one at once', async (t) => {
+    const tenant = await createRejected(harness, t, 5)
+    await tenant.letTimePass(1000)
+    const probe = await claimOne(tenant)
+    const interrupted = { ...AT_ONCE, status: null, error: 'interrupted', delayMs: 30_000 }
+    await writeResults(tenant, [failure(probe, interrupted)])
+    assert.notEqual((await claimOne(tenant)).id, probe.id)
+  })
 
   harness.test(
     'an endpoint that only rejects ends all its deliveries after 450 s of waits and 450 s more',
@@ -195,6 +222,17 @@ function testPacing(harness: StoreHarness): void {
       await tenant.letTimePass(500)
       const claims = await Promise.all([claim(tenant), claim(tenant, {}, tenant.secondStore)])
       assert.deepEqual(claims.flatMap(({ deliveries }) => deliveries).length, 1)
+    },
+  )
+
+  harness.test(
+    'claim() names no turn of an endpoint that may get one now, or that it may not serve',
+    async (t) => {
+      const tenant = await createPaced(t, 3, 0.5)
+      await claimOne(tenant)
+      assert.equal((await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 0 }) })).nextInMs, null)
+      await tenant.letTimePass(2000)
+      assert.equal((await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 0 }) })).nextInMs, null)
     },
   )
 
@@ -325,7 +363,8 @@ async function drive(tenant: Tenant, receive: Receive, { workers = 1, stepMs = 5
           deliveries.map((delivery) => answer(delivery, sentAt)),
         )
       }
-      nextInMs = Math.min(nextInMs, some.nextInMs ?? stepMs)
+      // As a loop, which claims again when attempts have ended.
+      nextInMs = Math.min(nextInMs, some.nextInMs ?? (deliveries.length > 0 ? 0 : stepMs))
     }
     const open = await tenant.store.deliveries.count(tenant.id, { states: ['pending', 'sending'] }, 1)
     if (open === 0) return { rejected, passedMs }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { createMemoryStore } from '../../lib/memory.ts'
+import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import {
   addEndpoint,
@@ -8,6 +10,7 @@ import {
   createGate,
   createTestSender,
   deliveriesOf,
+  describeOnPostgres,
   describeOnStores,
   NO_POLL,
   publishMany,
@@ -77,11 +80,52 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal((await under.loop(sender).runOnce()).delivered, 7)
   })
 
+  test('is asked for nothing while it answers none of the deliveries that it may get', async () => {
+    await addEndpoint(under.store, { maxPerSecond: 1000 })
+    await publishMany(under.store, 200)
+    let claims = 0
+    const { deliveries, notices } = under.store
+    const counted: DeliveryStore = {
+      ...deliveries,
+      claim(request) {
+        claims++
+        return deliveries.claim(request)
+      },
+    }
+    const gate = createGate()
+    const sender = createTestSender(async () => {
+      await gate.opened
+      return {}
+    })
+    under.loop(sender, NO_POLL, { deliveries: counted, notices }).start()
+    await until('attempts wait for the gate', () => sender.inFlight > 0)
+    await setTimeout(300)
+    const before = claims
+    await setTimeout(400)
+    gate.open()
+    assert.ok(claims - before <= 5, `${claims - before} claims`)
+  })
+
   test('means nothing by a Retry-After on a success', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 20)
     const sender = createTestSender(() => ({ status: 200, retryAfterMs: 60_000 }))
     assert.equal((await under.loop(sender).runOnce()).delivered, 20)
+  })
+})
+
+describeOnPostgres('A rate that another transaction has locked', (under) => {
+  test('holds up no claim', async () => {
+    await addEndpoint(under.store, { maxPerSecond: 20 })
+    await publishMany(under.store, 8)
+    const loop = under.loop(createTestSender())
+    await loop.runOnce()
+    await publishMany(under.store, 2)
+    await under.sql.begin(async (sql) => {
+      await sql`select from business_api.endpoint_rates for update`
+      const ran = await Promise.race([loop.runOnce(), setTimeout(3000)])
+      assert.deepEqual(ran, { delivered: 0, retried: 0, failed: 0 })
+    })
   })
 })
 

@@ -334,7 +334,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ed7fc4bdc60c',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '67e2e0a183dd',
+      'f0d64fbfa200',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -374,7 +374,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
-      'a9f189bd5c80',
+      'd93b93df5ef6',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -395,7 +395,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
     'function pick_deliveries(organization_id text, endpoint_id text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
-      'b0970af623b6',
+      '03e976ff41e5',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -442,7 +442,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function shard_place(first jsonb)': 'b5b9cd86d714',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
-      '3e28db759282',
+      '732777b361e0',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
