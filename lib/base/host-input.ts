@@ -162,7 +162,7 @@ export type ReadCall<Input> = (organizationId: string, given?: unknown) => Call<
 /** The checked fields of a call. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
-/** What a call makes of a field that is `undefined`. */
+/** How a call reads a field that is `undefined`. */
 export interface CallRules {
   /**
    * Default: the field is absent. True: the schema decides, and `exactOptional` rejects it. For calls that without the field act on

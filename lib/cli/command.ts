@@ -61,7 +61,7 @@ type OnShards = 'parallel' | 'in turn'
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
-    /** How a command on a database, and not on an organization, is carried out on several shards; absent: it is not. */
+    /** How a command on a whole database runs on several shards; absent: the command has no such form. */
     readonly onShards?: OnShards | ((values: Values<F>) => OnShards | null)
     run(values: Values<F>, session: Session): Promise<void>
   },

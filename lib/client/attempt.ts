@@ -114,7 +114,7 @@ function readAnswer<Data>(
   )
 }
 
-/** Where a redirect leads, without credentials and query, which may hold secrets; null for any other answer. */
+/** The target of a redirect, without credentials and query, which may hold secrets; null for any other response. */
 function redirectOf(status: number, headers: Headers): string | null {
   const location = status >= 300 && status < 400 ? headers.get('location') : null
   if (location === null) return null

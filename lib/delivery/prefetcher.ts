@@ -13,7 +13,7 @@ export interface Prefetcher {
   readonly received: number
   /** True if the last claim was not made, because too many results wait to be written. */
   readonly isHeldUp: boolean
-  /** Milliseconds after the last claim in which a delivery has its turn by its endpoint's rate; null: none. */
+  /** Milliseconds from the last claim until an endpoint's rate allows its next delivery; null: none waits. */
   readonly nextInMs: number | null
   /** True while endpoints with a backlog are throttled. */
   readonly isThrottling: boolean

@@ -224,7 +224,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
       }
       for (const queue of throttled) calm.delete(queue)
       for (const [queue, at] of calm) if (now - at > THROTTLE_WITHIN_MS) calm.delete(queue)
-      // Without a calm queue, nobody would gain by a pause.
+      // Without a calm queue, a pause helps no endpoint.
       if (calm.size === 0) return false
       for (const queue of throttled) queue.throttledUntil = now + ms
       return throttled.length > 0

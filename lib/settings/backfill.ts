@@ -98,7 +98,7 @@ export interface BackfillPreview {
 
 // --- Inputs ---
 
-/** Records of a part: a few tens of milliseconds of work. */
+/** Records of a part. */
 const PART_SIZE = 250
 const PART_MAX = 500
 const COUNT_MAX = 10_000
