@@ -33,11 +33,15 @@ test('statements with a late turn and a timeout close no idle connection of othe
     const rows = await sql`select pid from pg_stat_activity where application_name = 'late'`
     return rows.map(({ pid }) => pid)
   }
-  const areAllOpen = async (): Promise<boolean> => {
-    await Promise.all(keys.map((key) => call('GET', key)))
-    return (await readPids()).length === CONNECTIONS
-  }
-  await until('all connections are open', areAllOpen, 30_000)
+  const areAllOpen = async (): Promise<boolean> => (await readPids()).length === CONNECTIONS
+  // A connection is opened while no other is free, so one creation of each organization waits for a lock.
+  const first: Promise<number>[] = []
+  await sql.begin(async (tx) => {
+    await tx`lock table business_api.businesses in exclusive mode`
+    for (const key of keys) first.push(call('POST', key))
+    await until('all connections are open', areAllOpen, 30_000)
+  })
+  await Promise.all(first)
   const before = await readPids()
 
   await sql.begin(async (tx) => {
