@@ -337,10 +337,6 @@ create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,
   full_at double precision not null,
-  held double precision default 0 not null,
-  held_until double precision default 0 not null,
-  held_before double precision default 0 not null,
-  held_before_until double precision default 0 not null,
   constraint rate_buckets_pkey PRIMARY KEY (organization_id, bucket)
 ) with (fillfactor=50);
 
@@ -497,7 +493,6 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
 -- b2b6b700a776 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
 -- ed3b7f254da7 business_api.format_number(text,bigint)
--- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
 -- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
@@ -510,6 +505,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 9825bfaafe0e business_api.is_open_selected(business_api.delivery_filter,business_api.open_deliveries)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
+-- c1416bb3a307 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- e155f9ba8aa3 business_api.judge_rate(text,jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
@@ -560,6 +556,5 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
--- c36eb3869a77 business_api.take_tokens(text,text,double precision,double precision,double precision,boolean,double precision,double precision,double precision,boolean,double precision,double precision,boolean)
 -- 6f659a1542a4 business_api.unlisted_days()
 -- 0ab1fd8f5831 business_api.write_attempt_results(jsonb,integer,double precision)

@@ -1,7 +1,8 @@
 import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { type Refusal, refusals } from '../http/refusal.ts'
-import { createKeyLookups, type KeyLookups } from './key-lookups.ts'
+import { Refusal, refusals } from '../http/refusal.ts'
+import type { Exchange } from './exchange.ts'
+import { createUnknownCallers } from './unknown-callers.ts'
 
 /** RFC 9110: the scheme ignores case; white space follows, tabs too. */
 const BEARER = /^bearer[ \t]+([^\s,]+)$/i
@@ -9,7 +10,7 @@ const SCHEME = /^bearer\b/i
 /** Longer than any key: a longer text is refused without a regular expression. */
 const HEADER_MAX = 256
 
-/** The key of a request, in force at the last look-up. */
+/** The key of a request, in force at the last lookup. */
 export interface PresentedKey {
   readonly keyDigest: string
   readonly organizationHint: string
@@ -17,7 +18,7 @@ export interface PresentedKey {
 
 /** The credentials of a request, as far as the process can judge them without the store. */
 export type Credentials =
-  /** A key that was in force at its last look-up. */
+  /** A key that was in force at its last lookup. */
   | { readonly kind: 'known'; readonly key: PresentedKey }
   /** A key that only the store can tell from an invented one. */
   | UnknownKey
@@ -35,58 +36,61 @@ export interface Authentication {
   /** Reads the credentials of a request. @param authorization the header of the request */
   read(authorization: string | undefined): Credentials
   /**
-   * Looks up an unknown key. A text of the wrong shape or checksum is refused without asking the store.
+   * Finds the key that a request presents. A caller without a known key waits for a turn: see {@link UnknownCallers}.
    *
-   * @param peer names the group of callers that share their turns
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
-  find(key: UnknownKey, peer: () => string): Promise<PresentedKey>
+  find(exchange: Exchange): Promise<PresentedKey>
   /**
-   * Forgets a key that the store has refused.
+   * Forgets a key that the store has rejected.
    *
    * @returns the refusal
    */
   refuse(keyDigest: string): Refusal
 }
 
-/** Authenticates by the keys of a store. Shards are looked up apart: a silent shard delays no key of the others. */
-export function createAuthentication(store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>): Authentication {
-  const parts = (store.shards ?? [{ store }]).map((part) => createKeyLookups(part.store.apiKeys))
+/** Authenticates by the keys of a store. @param deadlineMs the time of a request */
+export function createAuthentication(
+  store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>,
+  deadlineMs: number,
+): Authentication {
+  const callers = createUnknownCallers(store, deadlineMs)
+
+  async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {
+    // A text of the wrong shape or checksum is refused without asking the store.
+    const organizationHint = isWellFormedApiKey(text) ? await callers.find(keyDigest, peer) : null
+    if (organizationHint === null) throw INVALID_KEY
+    return { keyDigest, organizationHint }
+  }
+
   return {
     read(authorization) {
       const text = readKey(authorization)
       if (typeof text !== 'string') return text
       const keyDigest = digestApiKey(text)
-      for (const lookups of parts) {
-        const organizationHint = lookups.remembered(keyDigest)
-        if (organizationHint !== undefined) return { kind: 'known', key: { keyDigest, organizationHint } }
-      }
-      return { kind: 'unknown', text, keyDigest }
+      const organizationHint = callers.organizationOf(keyDigest)
+      return organizationHint === undefined
+        ? { kind: 'unknown', text, keyDigest }
+        : { kind: 'known', key: { keyDigest, organizationHint } }
     },
-    async find({ text, keyDigest }, peer) {
-      const organizationHint = isWellFormedApiKey(text) ? await find(parts, keyDigest, peer()) : null
-      if (organizationHint === null) throw INVALID_KEY
-      return { keyDigest, organizationHint }
+    async find({ credentials, peer, inTime, release }) {
+      if (credentials.kind === 'known') return credentials.key
+      try {
+        if (credentials.kind === 'refused') throw credentials.refusal
+        return await inTime(lookUp(credentials, peer()))
+      } catch (error) {
+        if (error instanceof Refusal) {
+          release()
+          await inTime(callers.awaitRefusal(peer()), () => error)
+        }
+        throw error
+      }
     },
     refuse(keyDigest) {
-      for (const lookups of parts) lookups.forget(keyDigest)
+      callers.forget(keyDigest)
       return INVALID_KEY
     },
   }
-}
-
-/** Waits for the first part that has a key. Without one, every part must answer, because a silent part may have it. */
-function find(parts: readonly KeyLookups[], digest: string, peer: string): Promise<string | null> {
-  return new Promise((resolve, reject) => {
-    const looking = parts.map(async (lookups) => {
-      const organizationId = await lookups.find(digest, peer)
-      if (organizationId !== null) resolve(organizationId)
-    })
-    // A promise is settled once: neither has an effect after the key was found.
-    Promise.allSettled(looking)
-      .then(() => Promise.all(looking))
-      .then(() => resolve(null), reject)
-  })
 }
 
 // Made once: a flood of requests without a valid key pays for no stack traces.

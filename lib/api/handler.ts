@@ -10,7 +10,6 @@ import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
-import { createEntrance } from './entrance.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
@@ -37,9 +36,8 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const report = createReport(resolved.logger, resolved.onError)
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
-  const authentication = createAuthentication(store)
+  const authentication = createAuthentication(store, deadlineMs)
   const { router, hasPath } = createRouter(store, authentication, resolved, fail)
-  const enterUnknown = createEntrance()
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -68,17 +66,6 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return beginExchange(about, deadlineMs)
   }
 
-  /** Waits for the turn of an unknown caller, for whom the store stays open meanwhile. */
-  async function enter({ hold, peer, inTime }: Exchange): Promise<void> {
-    try {
-      hold()
-    } catch {
-      // The operation refuses; the OpenAPI document needs no store.
-    }
-    const turn = enterUnknown(peer)
-    if (turn) await inTime(turn)
-  }
-
   /** Stands in for the exchange of a host with broken ids or a broken clock, with an id of the library's own. */
   function withoutOwnId(request: ApiRequest): DescribedExchange {
     const facts = { operationId: null, organizationId: null, keyId: null }
@@ -101,7 +88,6 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     try {
       exchange = begin(request, target.query, from)
       described = exchange
-      if (exchange.credentials.kind !== 'known') await enter(exchange)
       reply = await answer(path, exchange)
     } catch (error) {
       described = exchange ?? withoutOwnId(request)

@@ -1,22 +1,19 @@
-import type { Admission, AdmissionRequest } from '../access/admission.ts'
-import type { Scope } from '../access/scopes.ts'
-import { channels } from '../base/tracing.ts'
+import type { Admission, AdmissionRequest, Caller } from '../access/admission.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
-import type { CreateRoute, ListRoute } from '../resources/route.ts'
-import type { AdmitAndCreate, ApiCreationOutcome } from '../writes/one-step.ts'
-import { createAsked } from './asked-creation.ts'
-import type { Authentication, PresentedKey } from './authenticate.ts'
+import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import type { ApiCreationOutcome } from '../writes/creation.ts'
+import { readCreation } from './asked-creation.ts'
+import type { Authentication } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { askHost } from './hooks.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
-import { createRefusalPace } from './refusal-pace.ts'
 
 /** The two kinds of operations. */
 export interface Operations {
@@ -27,7 +24,7 @@ export interface Operations {
 /** An admitted caller, with the facts about the request that an answer repeats. */
 interface Admitted {
   readonly requestId: string
-  readonly organizationId: string
+  readonly caller: Caller
   /** The headers of every answer to the caller: the rate limits. */
   readonly headers: Readonly<Record<string, string>>
 }
@@ -54,27 +51,7 @@ export function createOperations(
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const waitToRefuse = createRefusalPace(resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
-
-  async function admissionRequest(scope: Scope, exchange: Exchange): Promise<AdmissionRequest> {
-    const { keyDigest, organizationHint } = await presentedKey(exchange)
-    return { keyDigest, organizationHint, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
-  }
-
-  async function presentedKey({ credentials, peer, inTime, release }: Exchange): Promise<PresentedKey> {
-    if (credentials.kind === 'known') return credentials.key
-    try {
-      if (credentials.kind === 'refused') throw credentials.refusal
-      return await inTime(authentication.find(credentials, peer))
-    } catch (error) {
-      if (error instanceof Refusal) {
-        release()
-        await inTime(waitToRefuse(peer()), () => error)
-      }
-      throw error
-    }
-  }
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
   async function enter(
@@ -94,7 +71,7 @@ export function createOperations(
       if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
       if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
       if (onRequest) await askHost(onRequest, exchange, scope)
-      return await answer({ requestId: exchange.requestId, organizationId, headers })
+      return await answer({ requestId: exchange.requestId, caller: admission.caller, headers })
     } catch (error) {
       return fail(error, exchange, headers)
     }
@@ -134,50 +111,25 @@ export function createOperations(
     request: AdmissionRequest,
     exchange: Exchange,
   ): Promise<ApiReply> {
-    const asked = createAsked(route, exchange, resolved)
-    const oneStep = oneStepFor(route, request, exchange)
-    const early = oneStep && (await asked.readEarly())
-    if (early && request.organizationHint !== undefined) {
-      const done = await exchange.inTime(oneStep(request, early.creation(request.organizationHint)))
-      if (done)
-        return enter(done.admission, request, exchange, (admitted) =>
-          creationReply(done.outcome, early.reply, admitted),
-        )
-    }
     const admission = await exchange.inTime(store.apiKeys.admit(request))
     return enter(admission, request, exchange, async (admitted) => {
-      const { creation, reply } = await asked.read()
-      const outcome = await exchange.inTime(route.create(creation(admitted.organizationId)))
-      return creationReply(outcome, reply, admitted)
+      const { creation, reply } = await readCreation(route, exchange, resolved)
+      return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
     })
   }
 
-  /**
-   * Finds the one step that judges and creates, if the judgement waits for nothing by it: the whole body has come. A hook
-   * of the host may refuse between the two steps, a subscriber of the traces is to see each verb, and buckets of the process
-   * are judged after the store.
-   */
-  function oneStepFor(
-    route: CreateRoute,
-    request: AdmissionRequest,
-    exchange: Exchange,
-  ): AdmitAndCreate<unknown> | undefined {
-    if (onRequest || !exchange.request.isWhole?.() || channels.store.hasSubscribers) return undefined
-    const oneStep = request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
-    return oneStep?.isReady(request) ? oneStep.admitAndCreate : undefined
+  /** Presents the key of a request for an operation. */
+  async function present(route: Route, exchange: Exchange): Promise<AdmissionRequest> {
+    exchange.facts.operationId = route.operationId
+    exchange.hold()
+    const { keyDigest, organizationHint } = await authentication.find(exchange)
+    const shared = rateLimitScope === 'shared' ? rateLimits : null
+    return { keyDigest, organizationHint, scope: route.scope, rateLimits: shared }
   }
 
   return {
-    async list(route, exchange) {
-      exchange.facts.operationId = route.operationId
-      exchange.hold()
-      return answerList(route, await admissionRequest(route.scope, exchange), exchange)
-    },
-    async create(route, exchange) {
-      exchange.facts.operationId = route.operationId
-      exchange.hold()
-      return answerCreate(route, await admissionRequest(route.scope, exchange), exchange)
-    },
+    list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
+    create: async (route, exchange) => answerCreate(route, await present(route, exchange), exchange),
   }
 }
 
@@ -189,8 +141,8 @@ function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
-function creationReply(created: ApiCreationOutcome | null, reply: string, admitted: Admitted): ApiReply {
-  switch (created?.outcome) {
+function creationReply(created: ApiCreationOutcome, reply: string, admitted: Admitted): ApiReply {
+  switch (created.outcome) {
     case 'created':
       return jsonReply(200, reply, admitted)
     case 'replayed':
@@ -201,7 +153,7 @@ function creationReply(created: ApiCreationOutcome | null, reply: string, admitt
       throw refusals.inProgress()
     case 'no_business':
       throw refusals.noBusiness()
-    case undefined:
-      throw new TypeError('Cannot answer a creation because the store gave no outcome')
+    case 'unauthenticated':
+      throw refusals.invalidKey()
   }
 }

@@ -73,8 +73,8 @@ export interface BusinessApiOptions {
   /**
    * Judges each request of a valid API key within its limits and scope, before the body is read: a result with `status` and
    * `error` refuses the request, and nothing is written. May be asynchronous, within `deadlineMs` (503 afterwards). An error or
-   * a rejection is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. With this option a
-   * create takes two round trips to the store. Default: every request goes on.
+   * a rejection is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. Default: every
+   * request goes on.
    */
   onRequest?: OnRequest | undefined
   /**

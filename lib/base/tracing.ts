@@ -170,14 +170,6 @@ export function traceStore<Store extends object>(store: Store): Store {
   })
 }
 
-/** The verbs behind the wrapped ones. */
-const originals = new WeakMap<object, unknown>()
-
-/** Returns the store's own verb of a wrapped one. Calls of it are not published. */
-export function untraced<Verb extends object>(verb: Verb): Verb {
-  return (originals.get(verb) ?? verb) as Verb
-}
-
 function traceSlice(name: string, slice: object): object {
   const verbs = new Map<string, unknown>()
   return new Proxy(slice, {
@@ -188,7 +180,6 @@ function traceSlice(name: string, slice: object): object {
       }
       const traced = verbs.get(verb) ?? traceVerb(target, { slice: name, verb })
       verbs.set(verb, traced)
-      originals.set(traced, original)
       return traced
     },
   })

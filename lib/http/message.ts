@@ -13,8 +13,6 @@ export interface ApiRequest {
    * @param name in lower case
    */
   header(name: string): string | undefined
-  /** Returns whether the whole body has come, so that reading the body does not wait. Absent: unknown. */
-  isWhole?(): boolean
   /**
    * Reads the body; called at most once, and only when the body is needed.
    *

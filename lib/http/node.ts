@@ -25,7 +25,6 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
     method,
     url: toOriginForm(basePath === '' ? url : (originalUrl ?? url)),
     header: (name) => readHeader(request, name),
-    isWhole: () => isWhole(request),
     body: (maxBytes) => readBody(request, maxBytes),
   }
 }

@@ -1,6 +1,6 @@
 import type { Business } from '../resources/businesses.ts'
 import type { Client, ClientFilter, ClientStore } from '../resources/clients.ts'
-import { commit, draft, judgeKey, storeOnce } from './creation.ts'
+import { commit, draft, judgeCreation, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { changeRecord, readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
@@ -22,7 +22,7 @@ export function createClientStore(memory: Memory): ClientStore {
       const client = draft(memory, creation, ({ id }) => id)
       const { organization, record } = client
       return (
-        judgeKey(client) ??
+        judgeCreation(client) ??
         commit(client, () => {
           storeOnce(organization.businesses, record.business.id, record.business)
           storeClient(organization, record)

@@ -1,6 +1,7 @@
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import type { Creation, KeyReservation } from '../writes/creation.ts'
 import { render } from '../writes/placeholders.ts'
+import { isInForce } from './admission.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -42,8 +43,18 @@ export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
+/** Judges a creation by its API key, if it has one, and by the idempotency key: see {@link judgeKey}. */
+export function judgeCreation(
+  creation: Draft<unknown>,
+): KeyVerdict | { readonly outcome: 'unauthenticated' } | null {
+  const { organization, apiKeyId, now } = creation
+  const apiKey = organization.apiKeys.get(apiKeyId ?? '')
+  const isAllowed = apiKeyId === undefined || (apiKey !== undefined && isInForce(apiKey, now))
+  return isAllowed ? judgeKey(creation) : { outcome: 'unauthenticated' }
+}
+
 /**
- * Judges a creation by the entry of its idempotency key. Returns null if the creation may go on: without a key, with an expired
+ * Judges a creation or change by the entry of its idempotency key. Returns null if it may go on: without a key, with an expired
  * entry, or with an entry of the same record, written by an earlier call with an answer that was lost.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {

@@ -12,7 +12,7 @@ import {
 import type { Change } from '../writes/change.ts'
 import { applyChange, type Decision } from './change.ts'
 import { ofBusiness, storeClient } from './clients.ts'
-import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeCreation, refuseOddNumbers, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
@@ -31,7 +31,7 @@ export function createLeadStore(memory: Memory): LeadStore {
     async create(creation) {
       const lead = draft(memory, creation, ({ id }) => id)
       const { organization, record } = lead
-      const judged = judgeKey(lead)
+      const judged = judgeCreation(lead)
       if (judged) return judged
       if (!organization.businesses.has(record.businessId)) return { outcome: 'no_business' }
       return commit(lead, () => storeOnce(organization.leads, record.id, record))

@@ -3,7 +3,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeCreation, refuseOddNumbers, storeOnce } from './creation.ts'
 import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
@@ -59,7 +59,7 @@ export function createRecord<Row extends Identified>(
 ): CreationOutcome {
   const given = draft(memory, creation, ({ id }) => id)
   const { organization, record } = given
-  return judgeKey(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
+  return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
 /** Sets fields of a record of a collection, as given; the record is shown as stored. */

@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
@@ -168,7 +168,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
                 where organization_id = ${organizationId}::text and not (select is_recorded from seen)
                 returning 1
               ), filled as (
-                update business_api.rate_buckets set full_at = 0, held = 0, held_before = 0
+                update business_api.rate_buckets set full_at = 0
                 where organization_id = ${organizationId}::text and bucket = 'organization' and exists (select 1 from removed)
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}

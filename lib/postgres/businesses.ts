@@ -21,7 +21,7 @@ const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state
 /** Businesses in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
-    create: createVerb(database, null, {
+    create: createVerb(database, {
       statements: CREATE,
       idOf: ({ id }) => id,
       valuesOf: (record) => valuesOf(COLUMNS, record),

@@ -1,7 +1,7 @@
 import { businessTable } from '../resources/businesses.ts'
 import { type ClientStore, clientTable } from '../resources/clients.ts'
 import { columnsOf, snakeCase } from '../resources/columns.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, setOf, writeChange } from './statements/change.ts'
 import { represent, valuesOf } from './statements/columns.ts'
@@ -38,7 +38,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
       states: { column: 'status', values: statuses },
       unique: { column: 'business_id', value: businessId },
     })),
-    create: createVerb(database, admissions, {
+    create: createVerb(database, {
       statements: CREATE,
       idOf: ({ id }) => id,
       // Spreads are slow for so many fields.

@@ -1,7 +1,7 @@
 import { columnsOf } from '../resources/columns.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } from '../resources/invoices.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'

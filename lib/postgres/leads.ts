@@ -2,7 +2,7 @@ import { businessTable } from '../resources/businesses.ts'
 import { clientTable } from '../resources/clients.ts'
 import { columnsOf } from '../resources/columns.ts'
 import { type LeadStore, leadTable } from '../resources/leads.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import { representClient } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { afterIfAllowed, CHANGED_NOW, defineChange, setOf, writeChange } from './statements/change.ts'
@@ -81,7 +81,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
       states: { column: 'stage', values: stages },
       businessId,
     })),
-    create: createVerb(database, admissions, {
+    create: createVerb(database, {
       statements: CREATE,
       idOf: ({ id }) => id,
       valuesOf: (record) => valuesOf(COLUMNS, record),

@@ -4,8 +4,8 @@ import type { ChangesValues, TimesValues } from './statements/changes.ts'
 
 /** The beginning of a page of changes, in one of two orders. */
 export type Beginning =
-  | { readonly order: 'changes'; readonly values: Omit<ChangesValues, 'limit'> }
-  | { readonly order: 'times'; readonly values: Omit<TimesValues, 'limit'> }
+  | { readonly order: 'changes'; readonly values: ChangesValues }
+  | { readonly order: 'times'; readonly values: TimesValues }
 
 // Positions as the statements write them. 19 digits always fit into an id of a transaction.
 const IN_CHANGES = /^c (-?\d{1,19}) (\d{1,19}) (\d{1,19}|-) (\d{1,19}|-) ([^\0]{0,256})$/s

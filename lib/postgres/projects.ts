@@ -1,6 +1,6 @@
 import { columnsOf } from '../resources/columns.ts'
 import { type ProjectStore, projectTable } from '../resources/projects.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, setOf, writeChange } from './statements/change.ts'
 import { valuesOf } from './statements/columns.ts'
@@ -18,7 +18,7 @@ export function createProjectStore(database: RecordDatabase, admissions: Admissi
     ...readSlice(database, admissions, READS, ({ statuses }) => ({
       states: { column: 'status', values: statuses },
     })),
-    create: createVerb(database, null, {
+    create: createVerb(database, {
       statements: CREATE,
       idOf: ({ id }) => id,
       valuesOf: (record) => valuesOf(COLUMNS, record),

@@ -6,7 +6,7 @@ import {
   type ProposalStore,
   proposalTable,
 } from '../resources/proposals.ts'
-import type { Admissions } from './admission.ts'
+import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
 import { afterChange, assign, valuesOf } from './statements/columns.ts'

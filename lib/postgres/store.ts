@@ -1,11 +1,11 @@
 import type { Sql } from 'postgres'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import type { InstallationStore } from '../webhooks/installation.ts'
-import { type Admissions, createAdmissions } from './admission.ts'
+import { type Admissions, createAdmissions } from './admission/admission.ts'
+import { askEachAlone, createBatches } from './admission/batches.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBackfillStore } from './backfills.ts'
-import { askEachAlone, createBatches } from './batches.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import {
@@ -85,16 +85,10 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  */
 export function createStoreOn(database: Database): PostgresStore {
   const batches = createBatches(database)
-  const admissions = createAdmissions(database, batches.ask)
+  const admissions = createAdmissions(batches.ask)
 
   const inTransaction = (given: PostgresTransaction | SqlTransaction): RecordDatabase =>
     createTransactionDatabase(given, database.explain)
-
-  function close(closeOptions?: CloseOptions): Promise<void> {
-    const closed = database.close(closeOptions)
-    admissions.close()
-    return closed
-  }
 
   return {
     ...createRecordStores(database, admissions),
@@ -110,13 +104,13 @@ export function createStoreOn(database: Database): PostgresStore {
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      return createRecordStores(own, createAdmissions(own, askEachAlone(own), false))
+      return createRecordStores(own, createAdmissions(askEachAlone(own)))
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
     shardPlace: (first, given) => readShardPlace(given ? inTransaction(given) : database, first),
-    close,
-    [Symbol.asyncDispose]: () => close(),
+    close: database.close,
+    [Symbol.asyncDispose]: () => database.close(),
   }
 }
 

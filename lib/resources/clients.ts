@@ -105,7 +105,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
       input: CreateClientInputSchema,
       representation: ClientSchema,
       build: newClient,
-      create: () => store.create,
+      create: (creation) => store.create(creation),
     }),
   ]
 }

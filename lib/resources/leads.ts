@@ -179,7 +179,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       input: CreateLeadInputSchema,
       representation: LeadSchema,
       build: newLead,
-      create: () => store.create,
+      create: (creation) => store.create(creation),
     }),
   ]
 }

@@ -1,12 +1,9 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
-import type { ApiKeyStore } from '../access/api-keys.ts'
 import type { Scope } from '../access/scopes.ts'
 import type { IdKind } from '../base/ids.ts'
-import { untraced } from '../base/tracing.ts'
-import type { Creation } from '../writes/creation.ts'
+import type { ApiCreationOutcome, Creation } from '../writes/creation.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { type ApiCreationOutcome, type OneStep, oneStepOf } from '../writes/one-step.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
 /** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
@@ -42,8 +39,6 @@ export interface CreateRoute extends Declaration {
   /** Prepares the record, the events and the answer for validated input. Writes nothing. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
-  /** Finds the one step in place of `admit` and of `create`: see {@link oneStepOf}. */
-  oneStep(admit: ApiKeyStore['admit']): OneStep<unknown> | undefined
 }
 
 /** A prepared creation. Only the organization and the idempotency key of the request are missing. */
@@ -122,11 +117,8 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   readonly summary: string
   readonly description: string
   build(input: v.InferOutput<Input>, context: WriteContext): NewCreation<NewRecord>
-  /** Gives the verb that creates. */
-  create(): (creation: Creation<NewRecord>) => Promise<ApiCreationOutcome>
+  create(creation: Creation<NewRecord>): Promise<ApiCreationOutcome>
 }): CreateRoute {
-  // The records that come here are those of `build`.
-  const verb = create as () => (creation: Creation<unknown>) => Promise<ApiCreationOutcome>
   return {
     method: 'POST',
     ...named(own),
@@ -137,8 +129,8 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
     input,
     inputName: `Create${capital(own.one)}Input`,
     prepare: (given, context) => build(given as v.InferOutput<Input>, context),
-    create: (creation) => verb()(creation),
-    oneStep: (admit) => oneStepOf(untraced(admit), untraced(verb())),
+    // The records that come here are those of `build`.
+    create: (creation) => create(creation as Creation<NewRecord>),
   }
 }
 

@@ -7,6 +7,11 @@ import type { EventRecord } from './event-envelope.ts'
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
+  /**
+   * The API key that asks for the creation, judged a moment ago: nothing may be written if the key is no longer in force, or the
+   * organization was deleted. Absent: the host's own code asks.
+   */
+  readonly apiKeyId?: string | undefined
   readonly record: NewRecord
   /**
    * In the order of the events; templates if the store gives the record a number. An id of the form `evt_<ulid>` was made for the event
@@ -44,10 +49,14 @@ export interface KeyReservation {
  * - `replayed`: the key has a live entry with this fingerprint; nothing was written.
  * - `mismatch`: the key has a live entry with another fingerprint; nothing was written.
  * - `in_progress`: another creation held the key for all of `waitMs`; nothing was written.
+ * - `unauthenticated`: the creation's API key is not in force; nothing was written.
  */
 export type CreationOutcome =
-  | { readonly outcome: 'created' | 'mismatch' | 'in_progress' }
+  | { readonly outcome: 'created' | 'mismatch' | 'in_progress' | 'unauthenticated' }
   | { readonly outcome: 'replayed'; readonly reply: string }
+
+/** The outcome of a creation by the API, which may also name a business that the organization does not have. */
+export type ApiCreationOutcome = CreationOutcome | { readonly outcome: 'no_business' }
 
 /** The outcome of a creation of a numbered record: `created` carries the number, given by the host or by the store. */
 export type NumberedOutcome =

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ApiKeyStore, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
-import { type Authentication, createAuthentication } from '../../lib/api/authenticate.ts'
+import { createUnknownCallers, type UnknownCallers } from '../../lib/api/unknown-callers.ts'
 import { STORE_UNAVAILABLE, storeUnavailable } from '../../lib/base/errors.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 
 const [OURS, THEIRS, INVENTED] = [generateApiKey('bapi'), generateApiKey('bapi'), generateApiKey('bapi')]
 
-/** Authenticates by a store of two parts, of which the second does not answer before `release`. */
-function authenticateByParts() {
+/** The callers of a store of two parts, of which the second does not answer before `release`. */
+function createCallers() {
   let release = (_error?: Error): void => {}
   const held = new Promise<Map<string, string>>((resolve, reject) => {
     release = (error) => (error ? reject(error) : resolve(new Map([[digestApiKey(THEIRS), 'org_b']])))
@@ -22,43 +22,41 @@ function authenticateByParts() {
     { name: 'a', store: withKeys(async () => new Map([[digestApiKey(OURS), 'org_a']])) },
     { name: 'b', store: withKeys(() => held) },
   ]
-  return { authentication: createAuthentication({ ...store, shards }), release }
+  return { callers: createUnknownCallers({ ...store, shards }, 3000), release }
 }
 
-/** Finds the organization of a key that the process does not know. */
-async function find(authentication: Authentication, key: string): Promise<string> {
-  const credentials = authentication.read(`Bearer ${key}`)
-  assert.ok(credentials.kind === 'unknown', credentials.kind)
-  return (await authentication.find(credentials, () => 'peer')).organizationHint
-}
+/** Finds the organization of a key. */
+const find = (callers: UnknownCallers, key: string): Promise<string | null> =>
+  callers.find(digestApiKey(key), 'peer')
 
-test('a look-up ends at the first part that has the key, and a silent part delays no key of another', async () => {
-  const { authentication, release } = authenticateByParts()
-  const theirs = find(authentication, THEIRS)
-  assert.equal(await find(authentication, OURS), 'org_a')
-  assert.equal(authentication.read(`Bearer ${OURS}`).kind, 'known')
+test('a lookup ends at the first part that has the key, and a silent part delays no key of another', async () => {
+  const { callers, release } = createCallers()
+  const theirs = find(callers, THEIRS)
+  assert.equal(await find(callers, OURS), 'org_a')
+  assert.equal(callers.organizationOf(digestApiKey(OURS)), 'org_a')
   release()
   assert.equal(await theirs, 'org_b')
-  assert.equal(authentication.read(`Bearer ${THEIRS}`).kind, 'known')
+  assert.equal(callers.organizationOf(digestApiKey(THEIRS)), 'org_b')
 })
 
-test('a key that no part has is refused once every part has answered', async () => {
-  const { authentication, release } = authenticateByParts()
-  const invented = find(authentication, INVENTED)
+test('a key that no part has is found nowhere once every part has answered', async () => {
+  const { callers, release } = createCallers()
+  const invented = find(callers, INVENTED)
   release()
-  await assert.rejects(invented, { status: 401 })
+  assert.equal(await invented, null)
 })
 
-test('a key that no part has is not refused beside a part that does not answer', async () => {
-  const { authentication, release } = authenticateByParts()
-  const invented = find(authentication, INVENTED)
+test('a key that no part has is not called unknown beside a part that does not answer', async () => {
+  const { callers, release } = createCallers()
+  const invented = find(callers, INVENTED)
   release(storeUnavailable('silent'))
   await assert.rejects(invented, { code: STORE_UNAVAILABLE })
 })
 
-test('a refused key is forgotten in every part', async () => {
-  const { authentication } = authenticateByParts()
-  await find(authentication, OURS)
-  authentication.refuse(digestApiKey(OURS))
-  assert.equal(await find(authentication, OURS), 'org_a')
+test('a rejected key is forgotten, and found again', async () => {
+  const { callers } = createCallers()
+  await find(callers, OURS)
+  callers.forget(digestApiKey(OURS))
+  assert.equal(callers.organizationOf(digestApiKey(OURS)), undefined)
+  assert.equal(await find(callers, OURS), 'org_a')
 })

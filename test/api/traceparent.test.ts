@@ -94,7 +94,7 @@ test('option traceparent: the current trace of the host counts, and the header d
   assert.deepEqual((await createAndDeliver(t, [header], { traceparent: failing })).traces, [null])
 })
 
-test('option traceparent is called in the context of the request, whether one step or two', async (t) => {
+test('option traceparent is called in the context of the request, with a hook and without', async (t) => {
   const context = new AsyncLocalStorage<string>()
   const traceparent = (): string | undefined => context.getStore()
   const { id, key } = await platform.organization()

@@ -62,18 +62,15 @@ export async function startDatabase(): Promise<BenchDatabase> {
 
 /** The API keys of the filled database. */
 export interface Keys {
-  /** Of an organization with 2,000 clients and an endpoint, with limits that refuse nothing. */
-  readonly raised: string
   /** Of an organization with 2,000 clients and an endpoint, with limits as hosts have them: 5,000 a second, burst 50,000. */
-  readonly limited: string
+  readonly one: string
   /** Of 1,000 organizations with 60 clients each, at the default limits. */
   readonly many: readonly string[]
   /** Of an organization at the default limits, for floods. */
   readonly flooding: string
 }
 
-const RAISED = { perSecond: 1e6, burst: 1e9 }
-const LIMITED = { perSecond: 5000, burst: 50_000 }
+const LIMIT = { perSecond: 5000, burst: 50_000 }
 const CLIENTS = 2000
 const ORGANIZATIONS = 1000
 const CLIENTS_OF_EACH = 60
@@ -85,13 +82,9 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
   const store = createPostgresStore(url)
   try {
     const settings = createDeveloperSettings(store)
-    const raised = await makeKey(settings, 'org_bench', RAISED)
-    await settings.rateLimits.set('org_bench', RAISED)
-    const limited = await makeKey(settings, 'org_limited', LIMITED)
-    await settings.rateLimits.set('org_limited', LIMITED)
-    for (const organizationId of ['org_bench', 'org_limited']) {
-      await addEndpoint(store, organizationId, 'http://127.0.0.1:9/')
-    }
+    const one = await makeKey(settings, 'org_bench', LIMIT)
+    await settings.rateLimits.set('org_bench', LIMIT)
+    await addEndpoint(store, 'org_bench', 'http://127.0.0.1:9/')
     const ids = createIds()
     const input = {
       name: 'Atlas Ceramics',
@@ -102,10 +95,8 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
     for (let made = 0; made < CLIENTS; made += 20) {
       const creations = Array.from({ length: 20 }, () => newClient(input, { ids, now: Date.now() }))
       await Promise.all(
-        creations.flatMap(({ record }) =>
-          ['org_bench', 'org_limited'].map((organizationId) =>
-            store.clients.create({ organizationId, record, events: [], idempotency: null }),
-          ),
+        creations.map(({ record }) =>
+          store.clients.create({ organizationId: 'org_bench', record, events: [], idempotency: null }),
         ),
       )
     }
@@ -117,7 +108,7 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
     await copyClients(sql)
     await sql.unsafe(await readFile(new URL('peer.sql', import.meta.url), 'utf8')).simple()
     await sql`vacuum analyze`
-    return { raised, limited, many, flooding: await makeKey(settings, 'org_flood') }
+    return { one, many, flooding: await makeKey(settings, 'org_flood') }
   } finally {
     await store.close()
     await sql`alter database postgres reset synchronous_commit`
@@ -127,7 +118,7 @@ export async function fillDatabase({ url, sql }: BenchDatabase): Promise<Keys> {
 async function makeKey(
   settings: DeveloperSettings,
   organizationId: string,
-  rateLimit: typeof RAISED | null = null,
+  rateLimit: typeof LIMIT | null = null,
 ): Promise<string> {
   const scopes = ['clients:read', 'clients:write'] as const
   return (await settings.apiKeys.create(organizationId, { name: 'bench', scopes, rateLimit })).key

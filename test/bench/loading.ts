@@ -14,7 +14,12 @@ export interface Server {
   readonly pid: number
 }
 
-const PROGRAMS: Readonly<Record<string, string>> = { ours: 'ours', Fastify: 'fastify', Express: 'express' }
+const PROGRAMS: Readonly<Record<string, readonly [program: string, ...args: string[]]>> = {
+  ours: ['ours'],
+  Fastify: ['fastify'],
+  'Fastify, limited': ['fastify', 'limited'],
+  Express: ['express'],
+}
 /** The names of all servers. */
 export const SUBJECTS = Object.keys(PROGRAMS)
 
@@ -22,7 +27,8 @@ export const SUBJECTS = Object.keys(PROGRAMS)
 export async function startServers(url: string, subjects: readonly string[] = SUBJECTS): Promise<Server[]> {
   const servers: Server[] = []
   for (const subject of subjects) {
-    const { first, pid } = await startChild(PROGRAMS[subject] ?? subject, [url])
+    const [program, ...args] = PROGRAMS[subject] ?? [subject]
+    const { first, pid } = await startChild(program, [url, ...args])
     servers.push({ subject, pid, port: Number(first.port) })
   }
   return servers

@@ -125,7 +125,7 @@ async function ask(mode: 'with' | 'without'): Promise<number> {
 
 function list(url: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    get(url, { agent, headers: { authorization: `Bearer ${keys.raised}` } }, (response) => {
+    get(url, { agent, headers: { authorization: `Bearer ${keys.one}` } }, (response) => {
       if (response.statusCode !== 200) reject(new Error(`The server answers ${response.statusCode}`))
       response.resume().on('end', resolve)
     }).on('error', reject)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { newClient } from '../../lib/resources/clients.ts'
 import { newLead } from '../../lib/resources/leads.ts'
+import { newEntry } from './audit-entry.ts'
 import type { StoreHarness } from './harness.ts'
 import { idsOf, itemsOf, type Kind, kinds } from './kinds.ts'
 import { claim, createTenant, events, ids } from './tenant.ts'
@@ -12,6 +13,46 @@ export function testCreations(harness: StoreHarness): void {
   testAmounts(harness)
   testClients(harness)
   testLeads(harness)
+  for (const kind of [kinds.clients, kinds.leads]) testApiKey(harness, kind)
+}
+
+/** Between the judgement of a request and its creation the key may be revoked, and the organization deleted. */
+function testApiKey(harness: StoreHarness, kind: Kind): void {
+  const create = `${kind.name}.create()`
+
+  harness.test(`${create} for an API key in force writes the record`, async () => {
+    const tenant = await createTenant(harness)
+    const { id, outcome } = await kind.create(tenant, { apiKeyId: tenant.key.id })
+    assert.deepEqual([outcome, await idsOf(kind, tenant)], [{ outcome: 'created' }, [id]])
+  })
+
+  for (const key of ['with', 'without']) {
+    harness.test(
+      `${create} ${key} an idempotency key writes and replays nothing for an API key that was revoked, has expired or is of another organization`,
+      async () => {
+        const tenant = await createTenant(harness)
+        const reserve = () => (key === 'with' ? { idempotency: claim() } : {})
+        const known = reserve()
+        const first = await kind.create(tenant, known)
+        const revoked = await tenant.insertKey()
+        await tenant.secondStore.apiKeys.revoke({
+          organizationId: tenant.id,
+          keyId: revoked.id,
+          entry: newEntry(),
+        })
+        const expired = await tenant.insertKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
+        const foreign = (await createTenant(harness)).key
+        for (const { id: apiKeyId } of [revoked, expired, foreign]) {
+          for (const reservation of [reserve(), known]) {
+            const { outcome } = await kind.create(tenant, { apiKeyId, events: events(1), ...reservation })
+            assert.deepEqual(outcome, { outcome: 'unauthenticated' })
+          }
+        }
+        assert.deepEqual(await idsOf(kind, tenant), [first.id])
+        assert.deepEqual(await tenant.events(), [])
+      },
+    )
+  }
 }
 
 function testCreate(harness: StoreHarness, kind: Kind): void {

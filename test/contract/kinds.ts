@@ -36,6 +36,8 @@ export interface Attempt {
   /** Default none. */
   readonly events?: readonly EventRecord[]
   readonly idempotency?: KeyReservation
+  /** Default none: by the host's own code. */
+  readonly apiKeyId?: string
   /** Default the tenant's first. */
   readonly store?: BusinessApiStore
 }
@@ -76,10 +78,11 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
     scope: of.scope,
     examples: of.examples,
     admitAndList: (store, request, asked) => of.slice(store).admitAndList(request, asked),
-    async create(tenant, { item, events = [], idempotency, store = tenant.store } = {}) {
+    async create(tenant, { item, events = [], idempotency, apiKeyId, store = tenant.store } = {}) {
       const created = (item as Item | undefined) ?? of.plain(of.examples[0], ids(of.idKind))
       const creation: Creation<NewRecord> = {
         organizationId: tenant.id,
+        ...(apiKeyId !== undefined && { apiKeyId }),
         record: await of.toRecord(created, tenant),
         events,
         idempotency: idempotency ?? null,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ISql, Sql } from 'postgres'
-import type { Admissions } from '../../lib/postgres/admission.ts'
+import type { Admissions } from '../../lib/postgres/admission/admission.ts'
 import { createBusinessRecordStore } from '../../lib/postgres/businesses.ts'
 import { createClientStore } from '../../lib/postgres/clients.ts'
 import type { RecordDatabase } from '../../lib/postgres/connection/database.ts'

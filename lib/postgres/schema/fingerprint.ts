@@ -217,10 +217,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column purge_progress.second_pass_at': '54ff0ef01fe0',
     'column rate_buckets.bucket': '0415511659f8',
     'column rate_buckets.full_at': '23a39d65b792',
-    'column rate_buckets.held': 'bf4c4e6f5bb1',
-    'column rate_buckets.held_before': 'bf4c4e6f5bb1',
-    'column rate_buckets.held_before_until': 'bf4c4e6f5bb1',
-    'column rate_buckets.held_until': 'bf4c4e6f5bb1',
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
@@ -351,8 +347,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
       '547ec8bdf56e',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
-    'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
-      '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
@@ -371,6 +365,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
       'b74d0272b2c5',
+    'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
+      'b32dcedf806a',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
@@ -446,8 +442,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
-    'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      '3f06e56c959b',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       'a4dcb400c40c',

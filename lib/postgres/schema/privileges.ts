@@ -125,7 +125,7 @@ const API = merge(
       rate_buckets: {
         select: true,
         insert: true,
-        update: ['full_at', 'held', 'held_until', 'held_before', 'held_before_until'],
+        update: ['full_at'],
       },
     },
   },
@@ -143,7 +143,7 @@ const SETTINGS = merge(PROCESS, {
   tables: {
     api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
-    rate_buckets: { select: true, update: ['full_at', 'held', 'held_before'] },
+    rate_buckets: { select: true, update: ['full_at'] },
     settings_turns: { select: true, insert: true, update: ['turn'] },
     audit_entries: { select: true, insert: true, update: ['details'] },
     webhook_endpoints: {

@@ -1,8 +1,6 @@
-import type { AdmissionRequest } from '../../access/admission.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
-import { declareOneStep, type OneStep, oneStepOf } from '../../writes/one-step.ts'
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
@@ -57,23 +55,6 @@ export function createShardedStore(options: {
     const found = owner ?? (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
     return fleet.ask(await fleet.locate(found), on)
   })
-
-  // The API judges a request and creates a record in one step of the shard.
-  for (const slice of ['clients', 'leads'] as const) {
-    const stepOf = ({ organizationHint = '' }: AdmissionRequest): OneStep<never> | undefined => {
-      const store = fleet.find(organizationHint)?.store
-      return store && oneStepOf<never>(store.apiKeys.admit, store[slice].create as Create)
-    }
-    const isReady = (request: AdmissionRequest): boolean => stepOf(request)?.isReady(request) === true
-    declareOneStep<never>(
-      { admit: slices.apiKeys.admit, isReady },
-      slices[slice].create,
-      async (request, creation) => {
-        await fleet.locate(request.organizationHint ?? '')
-        return stepOf(request)?.admitAndCreate(request, creation) ?? null
-      },
-    )
-  }
 
   async function close(closing?: CloseOptions): Promise<void> {
     await Promise.all(stores.map((store) => store.close(closing)))
@@ -156,5 +137,4 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
   }
 }
 
-type Create = Parameters<typeof oneStepOf<never>>[1]
 type Transaction = Parameters<PostgresStore['using']>[0]

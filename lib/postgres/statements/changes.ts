@@ -1,4 +1,4 @@
-import { type AdmissionStatements, defineAdmission } from './admission.ts'
+import { type BatchStatement, defineBatch } from './statement.ts'
 
 // Lists of changes. A transaction gets an id with the first write and may commit much later, so that the order of commits differs from
 // the order of the ids. But every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and the
@@ -8,9 +8,27 @@ import { type AdmissionStatements, defineAdmission } from './admission.ts'
 //
 // A pass from a time goes by (updated_at, id) instead. The pass over all records is a pass from a time.
 
+/** The columns of a page: see `AdmittedPage` in lib/access/admission.ts. */
+export type PageColumn = 'page' | 'next' | 'position'
+
+/** A statement that reads pages for any number of requests. */
+export type PageStatement<Values> = BatchStatement<
+  Values & { readonly organizationId: string; readonly limit: number },
+  PageColumn,
+  'page'
+>
+
+/** Builds the statement of a page. @param listed a subquery of one row with the columns of a page */
+export function definePage<Values>(listed: string): PageStatement<Values> {
+  return defineBatch({
+    answer: { page: 'listed.page', next: 'listed.next', position: 'listed.position' },
+    bytes: ['page'],
+    from: `cross join lateral (${listed}) as listed`,
+  })
+}
+
 /** The values of a page of changes in the order of transactions. Ids of transactions are decimal numbers. */
 export interface ChangesValues {
-  readonly limit: number
   readonly tableIdentity: string
   /** The record after which the page begins; with the empty id: the first record of the transaction. */
   readonly xid: string
@@ -23,7 +41,6 @@ export interface ChangesValues {
 
 /** The values of a page of changes in the order of time. */
 export interface TimesValues {
-  readonly limit: number
   readonly time: string
   readonly id: string
   /** Null for the first page of a pass. */
@@ -36,8 +53,8 @@ export interface TimesValues {
  * `position` the beginning of the next pass, null if the given position is of another table, as after a restore.
  */
 export interface ChangesStatements {
-  readonly changes: AdmissionStatements<ChangesValues>
-  readonly times: AdmissionStatements<TimesValues>
+  readonly changes: PageStatement<ChangesValues>
+  readonly times: PageStatement<TimesValues>
 }
 
 /** The representations of the rows named `record`, joined to the JSON text of an array. */
@@ -50,7 +67,7 @@ export const JOINED = `'[' || coalesce(pg_catalog.string_agg(record.representati
  */
 export function defineChanges(table: string, rows: string): ChangesStatements {
   return {
-    changes: defineAdmission((isAdmitted) =>
+    changes: definePage(
       pageOf({
         table,
         rows,
@@ -65,10 +82,9 @@ export function defineChanges(table: string, rows: string): ChangesStatements {
         continued: `
           'c ' || snapshot.table_identity || ' ' || joined.last_key || ' ' || snapshot.floor || ' ' || snapshot.ceiling
             || ' ' || joined.last_id`,
-        isAdmitted,
       }),
     ),
-    times: defineAdmission((isAdmitted) =>
+    times: definePage(
       pageOf({
         table,
         rows,
@@ -82,7 +98,6 @@ export function defineChanges(table: string, rows: string): ChangesStatements {
           't ' || snapshot.table_identity
             || ' ' || pg_catalog.to_char(joined.last_key at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
             || ' ' || snapshot.floor || ' ' || joined.last_id`,
-        isAdmitted,
       }),
     ),
   }
@@ -103,11 +118,10 @@ interface PageParts {
   readonly below: (row: string) => string
   /** The position behind the last record. */
   readonly continued: string
-  readonly isAdmitted: string
 }
 
 function pageOf(parts: PageParts): string {
-  const { table, rows, snapshot, isSameTable, key, after, below, continued, isAdmitted } = parts
+  const { table, rows, snapshot, isSameTable, key, after, below, continued } = parts
   return `
     select
       joined.page,
@@ -131,7 +145,7 @@ function pageOf(parts: PageParts): string {
         select * from (
           select id, ${key}, representation from ${rows} all_records
           where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
-            and ${below('')} and ${isSameTable} and ${isAdmitted}
+            and ${below('')} and ${isSameTable}
           order by ${key}, id
           limit 200
         ) as longest

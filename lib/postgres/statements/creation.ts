@@ -1,29 +1,34 @@
 import type { NamedColumn } from '../../resources/columns.ts'
-import type { Creation, CreationOutcome } from '../../writes/creation.ts'
-import { type ApiCreationOutcome, declareOneStep } from '../../writes/one-step.ts'
-import type { Admissions } from '../admission.ts'
+import type { ApiCreationOutcome, Creation, CreationOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
-import { type AdmittedColumn, type AdmittedValues, defineAdmittedWrite } from './admitted-write.ts'
 import { type ColumnValues, insertInto } from './columns.ts'
 import {
   type CreationValues,
   creationValues,
   defineWrite,
   published,
-  type Reserve,
   type WriteParts,
   type WriteStatements,
 } from './key-reservation.ts'
 import type { ResultColumns } from './statement.ts'
-import { writeCreation } from './write.ts'
+import { write } from './write.ts'
 
 type NewValues = CreationValues & ColumnValues
+type OfKey = { readonly apiKeyId: string }
 
-/** The statements of a creation: alone, and with the judgement of the API's request. */
+/** The statements of a creation: by the host's own code, and by an API key, which only the roles of an API may read. */
 export interface CreationStatements<Column extends string> {
-  readonly alone: WriteStatements<NewValues, Column>
-  readonly admitted: WriteStatements<NewValues & AdmittedValues, Column | AdmittedColumn>
+  readonly ofHost: WriteStatements<NewValues, Column>
+  readonly ofKey: WriteStatements<NewValues & OfKey, Column | 'isInForce'>
 }
+
+/** The key of a creation, which may have been revoked since it was judged. */
+const KEY = `key as materialized (
+  select 1 as one from business_api.api_keys key
+  where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
+    and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
+    and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp())
+)`
 
 /**
  * Builds the statements of a creation.
@@ -33,18 +38,21 @@ export interface CreationStatements<Column extends string> {
 export function defineCreation<Column extends string>(
   table: string,
   columns: readonly NamedColumn[],
-  { steps = [], condition = 'true', answer }: WriteParts<Column> & { readonly condition?: string },
+  { steps: earlier = [], condition = 'true', answer }: WriteParts<Column> & { readonly condition?: string },
 ): CreationStatements<Column> {
-  const parts = (reserve: Reserve): WriteParts<Column> => ({
-    steps: [
-      ...steps,
-      reserve({ condition }),
-      `record as (${insertInto(table, columns, 'reserved')})`,
-      published('record'),
-    ],
-    answer,
-  })
-  return { alone: defineWrite(parts), admitted: defineAdmittedWrite(parts) }
+  const stepsOf = (reserved: string): readonly string[] => [
+    ...earlier,
+    reserved,
+    `record as (${insertInto(table, columns, 'reserved')})`,
+    published('record'),
+  ]
+  return {
+    ofHost: defineWrite((reserve) => ({ steps: stepsOf(reserve({ condition })), answer })),
+    ofKey: defineWrite((reserve) => ({
+      steps: [KEY, ...stepsOf(reserve({ condition: `exists (select 1 from key) and ${condition}` }))],
+      answer: { ...answer, isInForce: '(select exists (select 1 from key))::text' },
+    })),
+  }
 }
 
 /** How a creation is sent, and its outcome read. */
@@ -56,27 +64,25 @@ interface CreationVerb<NewRecord, Column extends string, Refusal> {
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
 }
 
-/** Builds the verb that creates a record. @param admissions of a resource that the API creates: judged in the same step */
+/** Builds the verb that creates a record. */
 export function createVerb<
   NewRecord,
   Column extends string = never,
   Refusal extends ApiCreationOutcome = never,
 >(
   database: RecordDatabase,
-  admissions: Admissions | null,
   { statements, idOf, valuesOf, refused = () => undefined }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
-  const allOf = (creation: Creation<NewRecord>): NewValues =>
-    Object.assign(creationValues(creation, idOf(creation.record)), valuesOf(creation.record))
-  const create = (creation: Creation<NewRecord>): Promise<CreationOutcome | Refusal> =>
-    writeCreation(database, creation, statements.alone, allOf(creation), { refused })
-  if (admissions) {
-    declareOneStep<NewRecord>(admissions, create, (request, creation) =>
-      admissions.admitAndWrite(request, (values, judge) => {
-        const all = Object.assign(allOf(creation), values)
-        return writeCreation(database, creation, statements.admitted, all, { judge, refused })
-      }),
-    )
+  return (creation) => {
+    const { record, apiKeyId } = creation
+    const values = Object.assign(creationValues(creation, idOf(record)), valuesOf(record))
+    const done = () => ({ outcome: 'created' as const })
+    if (apiKeyId === undefined) return write(database, creation, statements.ofHost, values, { done, refused })
+    return write(database, creation, statements.ofKey, Object.assign(values, { apiKeyId }), {
+      done,
+      refused,
+      judged: ({ isInForce }) =>
+        isInForce === 'false' ? { outcome: 'unauthenticated' as const } : undefined,
+    })
   }
-  return create
 }

@@ -1,12 +1,11 @@
-import { type AdmissionStatements, defineAdmission } from './admission.ts'
-import { type ChangesStatements, defineChanges, JOINED } from './changes.ts'
+import { type ChangesStatements, defineChanges, definePage, JOINED, type PageStatement } from './changes.ts'
 
-/** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
+/** The statements of a list: the stored representations of a page, joined to one text. */
 export interface ListStatements extends ChangesStatements {
   /** The newest records. */
-  readonly newest: AdmissionStatements<{ readonly limit: number }>
+  readonly newest: PageStatement<object>
   /** The newest of the records with smaller ids. */
-  readonly older: AdmissionStatements<{ readonly limit: number; readonly before: string }>
+  readonly older: PageStatement<{ readonly before: string }>
 }
 
 /**
@@ -16,14 +15,14 @@ export interface ListStatements extends ChangesStatements {
  */
 export function defineList(table: string, rows: string = table): ListStatements {
   return {
-    newest: defineAdmission(pageOf(rows)),
+    newest: definePage(pageOf(rows)),
     // In a subquery, because the id must not change the estimate either.
-    older: defineAdmission(pageOf(rows, 'id < (select @before::text)')),
+    older: definePage(pageOf(rows, 'id < (select @before::text)')),
     ...defineChanges(table, rows),
   }
 }
 
-function pageOf(rows: string, where = 'true'): (condition: string) => string {
+function pageOf(rows: string, where = 'true'): string {
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
   // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
@@ -32,7 +31,7 @@ function pageOf(rows: string, where = 'true'): (condition: string) => string {
   // the page are selected. The count is compared with the plain limit, because a comparison has no estimate to spoil.
   // Only a full page is followed by a query for a further record, a single descent of the primary key. Not with `exists`, which
   // drops the order, and with the order the certainty that the descent is of the primary key.
-  return (isAdmitted) => `
+  return `
     select joined.page, null::text as position, case
       when joined.count = @limit::int and (
         select further.id from ${rows} further
@@ -47,7 +46,7 @@ function pageOf(rows: string, where = 'true'): (condition: string) => string {
       from (
         select * from (
           select id, representation from ${rows} all_records
-          where organization_id = @organizationId::text and ${where} and ${isAdmitted}
+          where organization_id = @organizationId::text and ${where}
           order by id desc
           limit 200
         ) as longest

@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { RecordTable } from '../../resources/columns.ts'
 import type { ListedReads } from '../../resources/record-reads.ts'
-import type { Admissions } from '../admission.ts'
+import type { Admissions } from '../admission/admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 import { defineList, type ListStatements } from './list.ts'

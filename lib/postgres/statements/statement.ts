@@ -28,17 +28,16 @@ export interface StatementParts<Column extends string, Bytes extends Column> {
   readonly from?: string
 }
 
-/** A statement that answers requests, in two forms with the same columns. */
-export interface BatchStatement<Values, Column extends string, Bytes extends Column = never> {
-  /** Answers a single request. */
-  readonly alone: FixedStatement<Values, Column, Bytes>
-  /**
-   * Answers any number of requests. Each parameter is the text of an array, with an element for each request ({@link arrayOf}).
-   * Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
-   */
-  readonly together: FixedStatement<Values, Column, Bytes>
-  /** Returns whether an answer among many leaves the request to the form for a single request. Default: none does. */
-  readonly isLeftAlone?: ((answer: ResultColumns<Column, Bytes>) => boolean) | undefined
+/**
+ * A statement that answers any number of requests. Each parameter is the text of an array, with an element for each request
+ * ({@link arrayOf}). Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
+ */
+export interface BatchStatement<Values, Column extends string, Bytes extends Column = never>
+  extends FixedStatement<Values, Column, Bytes> {
+  /** The text for a single request that may wait for locks. Default the same text. */
+  readonly textOfOne?: string
+  /** Returns whether an answer leaves the request to the text for a single request. Default: none does. */
+  readonly isLate?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
@@ -71,15 +70,15 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 const ANSWER_TAG = 'answerTag'
 
 /**
- * Builds the form of a statement that answers any number of requests.
+ * Builds a statement that answers any number of requests.
  *
  * @param parts without steps. Every `@name` has a cast, and `from` continues a join of one row for each request
  */
-export function defineTogether<Values, Column extends string, Bytes extends Column = never>({
+export function defineBatch<Values, Column extends string, Bytes extends Column = never>({
   answer,
   bytes = [],
   from = '',
-}: StatementParts<Column, Bytes>): FixedStatement<Values, Column, Bytes> {
+}: StatementParts<Column, Bytes>): BatchStatement<Values, Column, Bytes> {
   const columns = Object.keys(answer) as Column[]
   const template = [
     `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
@@ -109,7 +108,7 @@ export function defineTogether<Values, Column extends string, Bytes extends Colu
 /** Stands for null: a database may have `array_nulls = off`, which makes a text of the word NULL. No value of a request is this character. */
 const NULL_TEXT = '\x01'
 
-/** Builds the text of a PostgreSQL array for {@link defineTogether}. */
+/** Builds the text of a PostgreSQL array for {@link defineBatch}. */
 export function arrayOf(values: readonly Value[]): string {
   const elements = values.map((value) =>
     value === null ? NULL_TEXT : `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`,
@@ -131,17 +130,49 @@ export type ResultColumns<Column extends string, Bytes extends Column> = {
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(
   database: RecordDatabase,
   share: Share | null,
-  { text, parameters, columns, bytes }: FixedStatement<Values, Column, Bytes>,
+  statement: FixedStatement<Values, Column, Bytes>,
   values: Values & { readonly [Name in keyof Values]: Value },
   wait?: StatementWait,
 ): Promise<ResultColumns<Column, Bytes>> {
-  const bound = parameters.map((name) => values[name] as Value)
-  const row = await database.bytesFor(
+  return readColumns(
+    statement,
+    await send(database, share, statement.text, boundValues(statement, values), wait),
+  )
+}
+
+/** Does the same as {@link ask} with a statement for any number of requests, and the parameters of one. */
+export async function askAlone<Values, Column extends string, Bytes extends Column>(
+  database: RecordDatabase,
+  share: Share,
+  statement: BatchStatement<Values, Column, Bytes>,
+  parameters: readonly Value[],
+  wait?: StatementWait,
+): Promise<ResultColumns<Column, Bytes>> {
+  const { text, textOfOne = text } = statement
+  const arrays = parameters.map((value) => arrayOf([value]))
+  return readColumns(statement, await send(database, share, textOfOne, arrays, wait))
+}
+
+function send(
+  database: RecordDatabase,
+  share: Share | null,
+  text: string,
+  bound: readonly Value[],
+  wait: StatementWait | undefined,
+): Promise<ByteRow> {
+  return database.bytesFor(
     share,
     (sql, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
     wait,
   )
-  return readColumns({ columns, bytes }, row)
+}
+
+/** Puts the values of a request into the order of the parameters. */
+export function boundValues<Values extends object>(
+  { parameters }: { readonly parameters: readonly (keyof Values & string)[] },
+  values: Values & { readonly [Name in keyof Values]: Value },
+): readonly Value[] {
+  return parameters.map((name) => values[name])
 }
 
 /** Reads the columns of a statement's row by name. */

@@ -5,7 +5,6 @@ import {
   NOT_FOUND,
   storeUnavailable,
 } from '../../base/errors.ts'
-import type { Creation, CreationOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { brokenRule, isKeyHeld, isParentGone, tooLargeEvent } from '../connection/driver-faults.ts'
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
@@ -45,34 +44,6 @@ export interface Reading<Column extends string, Done, Refusal, Verdict = never> 
 export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }
-
-/**
- * Sends the statement of a simple creation and tells the outcome: see {@link write}.
- *
- * @param reading.judge reads every answer: see {@link Admissions.admitAndWrite}
- */
-export function writeCreation<Values extends object, Column extends string, Refusal = never, Verdict = never>(
-  database: RecordDatabase,
-  creation: Creation<unknown>,
-  statements: WriteStatements<Values, Column>,
-  values: Values & Readonly<Record<keyof Values, Value>>,
-  {
-    refused = () => undefined,
-    judge = () => undefined,
-  }: {
-    refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-    judge?(answer: ResultColumns<Column, never>): Verdict | undefined
-  } = {},
-): Promise<CreationOutcome | Refusal | Verdict> {
-  return write(database, creation, statements, values, {
-    done(answer) {
-      judge(answer)
-      return { outcome: 'created' as const }
-    },
-    judged: judge,
-    refused,
-  })
-}
 
 /**
  * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second one reads

@@ -27,7 +27,7 @@ export const floods: Part = async ({ options, database, keys, collector, say }) 
 
   await measure(load, server, { ...list, keys: keys.many, seconds: 1 })
   for (let round = 1; round <= rounds; round++) {
-    const ofOne = { ...list, path: '/api/v1/clients?limit=1', keys: [keys.raised], seconds }
+    const ofOne = { ...list, path: '/api/v1/clients?limit=1', keys: [keys.one], seconds }
     const one = await measure(load, server, ofOne)
     collector.add('list of 1, one key', 'ours', withoutCount(one))
     const quiet = await measure(other, server, steady)

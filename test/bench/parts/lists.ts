@@ -5,7 +5,7 @@ import type { Part } from './part.ts'
 export const lists: Part = async ({ options, database, keys, collector, say }) => {
   const { connections } = options
   const works: Readonly<Record<string, LoadKind>> = {
-    'list of 50, one key': { connections, method: 'GET', path: '/api/v1/clients', keys: [keys.raised] },
+    'list of 50, one key': { connections, method: 'GET', path: '/api/v1/clients', keys: [keys.one] },
     'list of 50, 1,000 organizations': {
       connections,
       method: 'GET',
@@ -16,19 +16,7 @@ export const lists: Part = async ({ options, database, keys, collector, say }) =
       connections,
       method: 'GET',
       path: '/api/v1/clients?limit=1',
-      keys: [keys.raised],
-    },
-    'list of 50, one key at 5,000/s': {
-      connections,
-      method: 'GET',
-      path: '/api/v1/clients',
-      keys: [keys.limited],
-    },
-    'list of 1, one key at 5,000/s': {
-      connections,
-      method: 'GET',
-      path: '/api/v1/clients?limit=1',
-      keys: [keys.limited],
+      keys: [keys.one],
     },
   }
   const [load, servers] = [await startLoad(), await startServers(database.url)]

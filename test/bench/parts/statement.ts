@@ -6,7 +6,7 @@ import type { Part } from './part.ts'
 /** The list over HTTP beside the statement of the list alone, with the same database. */
 export const statement: Part = async ({ options, database, keys, collector, say }) => {
   const { connections } = options
-  const kind: LoadKind = { connections, method: 'GET', path: '/api/v1/clients', keys: [keys.raised] }
+  const kind: LoadKind = { connections, method: 'GET', path: '/api/v1/clients', keys: [keys.one] }
   const [load, [server]] = [await startLoad(), await startServers(database.url, ['ours'])]
   if (!server) throw new Error('Cannot measure the list statement: the server has not started')
   await measure(load, server, { ...kind, seconds: 1 })

@@ -6,6 +6,7 @@ import { z } from 'zod4'
 // business, the client, both events and a delivery of each event to each endpoint. The lack of rate limits and request ids
 // favours this server.
 
+const isLimited = process.argv[3] === 'limited'
 const pool = new pg.Pool({ connectionString: process.argv[2], max: 10 })
 
 const CreateClient = z.object({
@@ -28,13 +29,28 @@ async function authorize(header: string | undefined, scope: string): Promise<str
     .update(header?.replace(/^Bearer /, '') ?? '')
     .digest('hex')
   const { rows } = await pool.query(
-    `select organization_id, scopes from peer.api_keys
+    `select organization_id, scopes, per_second, burst from peer.api_keys
      where digest = $1 and revoked_at is null and (expires_at is null or expires_at > now())`,
     [digest],
   )
   const key = rows[0]
   if (!key) return { status: 401, body: { error: 'Invalid API key' } }
+  if (isLimited && !(await takeToken(digest, key)))
+    return { status: 429, body: { error: 'Too many requests' } }
   return key.scopes.includes(scope) ? key.organization_id : { status: 403, body: { error: 'Missing scope' } }
+}
+
+/** Takes a token from the bucket of a key, which all processes share, in one statement. */
+async function takeToken(digest: string, limit: { per_second: number; burst: number }): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `insert into peer.rate_buckets as bucket (digest, tokens, at) values ($1, $3::float8 - 1, now())
+     on conflict (digest) do update set
+       tokens = least($3::float8, bucket.tokens + extract(epoch from now() - bucket.at)::float8 * $2::float8) - 1, at = now()
+     where least($3::float8, bucket.tokens + extract(epoch from now() - bucket.at)::float8 * $2::float8) >= 1
+     returning 1`,
+    [digest, limit.per_second, limit.burst],
+  )
+  return rowCount === 1
 }
 
 /** Lists the newest clients of the organization that owns the key. @param header the `Authorization` of the request */

@@ -1,21 +1,29 @@
-import { storeUnavailable } from '../base/errors.ts'
-import { createFairQueue, type FairQueue } from '../base/fair-queue.ts'
-import type { ConnectionUse } from '../business-store.ts'
-import type { ByteRow, Database, RecordDatabase, StatementWait } from './connection/database.ts'
+import { storeUnavailable } from '../../base/errors.ts'
+import { createFairQueue, type FairQueue } from '../../base/fair-queue.ts'
+import type { ConnectionUse } from '../../business-store.ts'
+import type { ByteRow, Database, RecordDatabase } from '../connection/database.ts'
 import {
   arrayOf,
-  ask,
+  askAlone,
   type BatchStatement,
+  boundValues,
   type ResultColumns,
   readColumns,
   type Value,
-} from './statements/statement.ts'
+} from '../statements/statement.ts'
 
-/** Asks a statement for a request of an organization. @throws as {@link RecordDatabase.rowFor} */
+/**
+ * Asks a statement for a request of an organization.
+ *
+ * @param values gives the values when the statement is sent; called once
+ * @param records the records of the request's page, at most. Default 0
+ * @throws as {@link RecordDatabase.rowFor}
+ */
 export type AskForRequest = <Values extends object, Column extends string, Bytes extends Column>(
   organizationId: string,
   statement: BatchStatement<Values, Column, Bytes>,
-  values: Values & { readonly [Name in keyof Values]: Value },
+  values: () => Values & { readonly [Name in keyof Values]: Value },
+  records?: number,
 ) => Promise<ResultColumns<Column, Bytes>>
 
 /** Asks a statement for the requests that wait at the same time. */
@@ -27,7 +35,7 @@ export interface Batches {
 
 /** The share of the connections that all batches have together. */
 const BATCHES = Symbol('batches')
-/** The requests of a batch at most. The buckets of all are locked until the last page is done. */
+/** The requests of a batch at most: some milliseconds of PostgreSQL. */
 const REQUESTS_MAX = 16
 /** The records of a batch from which on no request is added: some milliseconds of PostgreSQL. */
 const RECORDS_MAX = 800
@@ -40,7 +48,9 @@ const ALONE_MS = 1000
 interface Waiting {
   readonly text: string
   readonly organizationId: string
-  readonly parameters: readonly Value[]
+  /** Gives the parameters when the statement is sent. */
+  parameters(): readonly Value[]
+  /** The records of the page, at most. */
   readonly records: number
   /** On the monotonic clock, in milliseconds. */
   readonly askedAt: number
@@ -53,7 +63,8 @@ const ASK_ALONE = Symbol('ask alone')
 
 /** Asks for each request by a statement of its own, in a transaction of the host. */
 export function askEachAlone(database: RecordDatabase): AskForRequest {
-  return (organizationId, { alone }, values) => ask(database, organizationId, alone, values)
+  return (organizationId, statement, values) =>
+    askAlone(database, organizationId, statement, boundValues(statement, values()))
 }
 
 /**
@@ -148,8 +159,9 @@ export function createBatches(database: Database): Batches {
     underWay++
     let wasSent = false
     try {
-      const arrays = (batch[0]?.parameters ?? []).map((_, index) =>
-        arrayOf(batch.map(({ parameters }) => parameters[index] ?? null)),
+      const requests = batch.map(({ parameters }) => parameters())
+      const arrays = (requests[0] ?? []).map((_, index) =>
+        arrayOf(requests.map((parameters) => parameters[index] ?? null)),
       )
       const atMostMs = Math.max(1, Math.min(...batch.map(leftMsOf)))
       const rows = await database.rowsFor(
@@ -193,21 +205,27 @@ export function createBatches(database: Database): Batches {
     })
 
   return {
-    async ask(organizationId, { alone, together, isLeftAlone }, values) {
-      const askAlone = (wait?: StatementWait) => ask(database, organizationId, alone, values, wait)
-      const { text } = together
-      if (isAskedAlone(text)) return askAlone()
+    async ask(organizationId, statement, values, records = 0) {
+      const { text, isLate } = statement
+      let read: readonly Value[] | undefined
+      const parameters = (): readonly Value[] => {
+        read ??= boundValues(statement, values())
+        return read
+      }
       const askedAt = performance.now()
-      const parameters = together.parameters.map((name) => values[name] as Value)
-      const records = 'limit' in values ? Number(values.limit) : 0
+      const alone = () =>
+        askAlone(database, organizationId, statement, parameters(), {
+          atMostMs: Math.max(1, leftMsOf({ askedAt })),
+        })
+      if (isAskedAlone(text)) return alone()
       try {
         const row = await askInBatch({ text, organizationId, parameters, records, askedAt })
-        const answer = readColumns(together, row)
-        if (!isLeftAlone?.(answer)) return answer
+        const answer = readColumns(statement, row)
+        if (!isLate?.(answer)) return answer
       } catch (error) {
         if (error !== ASK_ALONE) throw error
       }
-      return askAlone({ atMostMs: Math.max(1, leftMsOf({ askedAt })) })
+      return alone()
     },
     connectionUse() {
       const use = database.connectionUse()

@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { newKey } from '../contract/tenant.ts'
 
-// A flood of requests over a limit: the requests share looks at their key, and each is judged by what holds when it comes.
+// A flood of requests over a limit: the requests that wait are judged together, and each by what holds when it comes.
 
 const FLOOD = 200
 
@@ -33,7 +33,11 @@ describe('Requests of a key over a limit', () => {
       statements++
       return server.bytesFor(...call)
     }
-    store = createStoreOn({ ...server, bytesFor })
+    const rowsFor: typeof server.rowsFor = (...call) => {
+      statements++
+      return server.rowsFor(...call)
+    }
+    store = createStoreOn({ ...server, bytesFor, rowsFor })
     otherProcess = createPostgresStore(database.url)
   })
   after(async () => {

@@ -1,0 +1,122 @@
+import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
+import type { RateLimits } from '../../access/rate-limit.ts'
+import { type Beginning, EVERYTHING, readBeginning } from '../position.ts'
+import type { PageColumn } from '../statements/changes.ts'
+import type { ListStatements } from '../statements/list.ts'
+import type { ResultColumns } from '../statements/statement.ts'
+import type { AskForRequest } from './batches.ts'
+import { JUDGE, type JudgementValues } from './judgement.ts'
+import { type Judged, verdictOn } from './verdict.ts'
+
+/** The admission of requests by API keys. */
+export interface Admissions {
+  admit(request: AdmissionRequest): Promise<Admission>
+  /** Judges a request and, if admitted, reads the caller's page. */
+  admitToPage<Representation>(
+    request: AdmissionRequest,
+    list: ListStatements,
+    asked: PageRequest,
+  ): Promise<AdmittedPage<Representation>>
+}
+
+/** The requests of a key that wait for the same judgement. */
+interface Waiting {
+  count: number
+  readonly judged: Promise<Judged>
+}
+
+type Page = ResultColumns<PageColumn, 'page'>
+
+/**
+ * Creates the admission of a store's requests. A request is judged first and its page is read by another statement, so that no bucket is
+ * locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their tokens
+ * with one lock of the buckets.
+ *
+ * @param ask asks the statements
+ */
+export function createAdmissions(ask: AskForRequest): Admissions {
+  /** By the limits of the API, of which a store may have several, and by key. */
+  const waiting = new WeakMap<object, Map<string, Waiting>>()
+
+  function waitingUnder(limits: object): Map<string, Waiting> {
+    const known = waiting.get(limits)
+    if (known) return known
+    const keys = new Map<string, Waiting>()
+    waiting.set(limits, keys)
+    return keys
+  }
+
+  function joinOthers({ keyDigest, organizationHint, rateLimits }: AdmissionRequest): Waiting {
+    const keys = waitingUnder(rateLimits ?? UNLIMITED)
+    const known = keys.get(keyDigest)
+    if (known) return known
+    const end = (): void => {
+      if (keys.get(keyDigest) === joined) keys.delete(keyDigest)
+    }
+    // The requests are counted when the statement is sent: a later request waits for the next one.
+    const send = (): JudgementValues => {
+      end()
+      return valuesOf(keyDigest, joined.count, rateLimits)
+    }
+    const judged = Promise.resolve().then(() => ask(organizationHint ?? keyDigest, JUDGE, send))
+    const joined = { count: 0, judged }
+    keys.set(keyDigest, joined)
+    judged.catch(end)
+    return joined
+  }
+
+  async function admit(request: AdmissionRequest): Promise<Admission> {
+    const joined = joinOthers(request)
+    const place = joined.count++
+    return verdictOn(await joined.judged, place, request)
+  }
+
+  async function readChanges(
+    organizationId: string,
+    list: ListStatements,
+    limit: number,
+    { order, values }: Beginning,
+  ): Promise<Page> {
+    const page =
+      order === 'changes'
+        ? await ask(organizationId, list.changes, () => ({ ...values, organizationId, limit }), limit)
+        : await ask(organizationId, list.times, () => ({ ...values, organizationId, limit }), limit)
+    // Without a position, the position that was given is of another database.
+    if (page.position === null) return readChanges(organizationId, list, limit, EVERYTHING)
+    return { ...page, position: page.next ?? page.position }
+  }
+
+  async function readPage(
+    organizationId: string,
+    list: ListStatements,
+    { limit, before, since }: PageRequest,
+  ): Promise<Page> {
+    if (since !== undefined) return readChanges(organizationId, list, limit, readBeginning(since))
+    if (before !== undefined)
+      return ask(organizationId, list.older, () => ({ organizationId, limit, before }), limit)
+    return ask(organizationId, list.newest, () => ({ organizationId, limit }), limit)
+  }
+
+  return {
+    admit,
+    async admitToPage(request, list, asked) {
+      const admission = await admit(request)
+      if (admission.outcome !== 'admitted') return { admission, page: null }
+      return { admission, ...(await readPage(admission.caller.organizationId, list, asked)) }
+    },
+  }
+}
+
+/** In place of limits. */
+const UNLIMITED = {}
+
+function valuesOf(keyDigest: string, count: number, rateLimits: RateLimits | null): JudgementValues {
+  return {
+    keyDigest,
+    wanted: rateLimits ? count : 0,
+    keyPerSecond: rateLimits?.key.perSecond ?? 0,
+    keyBurst: rateLimits?.key.burst ?? 0,
+    organizationPerSecond: rateLimits?.organization.perSecond ?? 0,
+    organizationBurst: rateLimits?.organization.burst ?? 0,
+  }
+}

@@ -1,0 +1,61 @@
+import type { BatchStatement } from '../statements/statement.ts'
+
+/** The requests of a key that are judged together. */
+export interface JudgementValues {
+  readonly keyDigest: string
+  /** The number of requests that need a token; 0 to take none. */
+  readonly wanted: number
+  readonly keyPerSecond: number
+  readonly keyBurst: number
+  readonly organizationPerSecond: number
+  readonly organizationBurst: number
+}
+
+/** The columns of a judgement, all null for a key that is not in force: see `business_api.judge` in sql/21-rate-limits.sql. */
+const COLUMNS = {
+  organizationId: 'judged.organization_id',
+  keyId: 'judged.key_id',
+  scopes: "pg_catalog.array_to_string(judged.scopes, ' ')",
+  lastUseIsStale: 'judged.last_use_is_stale::text',
+  keyPerSecond: 'judged.key_rate::text',
+  keyBurst: 'judged.key_burst::text',
+  organizationPerSecond: 'judged.own_rate::text',
+  organizationBurst: 'judged.own_burst::text',
+  keyFullIn: 'judged.key_full_in::text',
+  organizationFullIn: 'judged.organization_full_in::text',
+  tokens: 'judged.tokens::text',
+} as const
+
+/** A column of a judgement. */
+export type JudgedColumn = keyof typeof COLUMNS
+
+const PARAMETERS = [
+  'keyDigest',
+  'wanted',
+  'keyPerSecond',
+  'keyBurst',
+  'organizationPerSecond',
+  'organizationBurst',
+] as const
+
+function textOf(mayWait: boolean): string {
+  const columns = Object.entries(COLUMNS).map(([name, column]) => `${column} as "${name}"`)
+  return `
+    select ${columns.join(', ')}, judged.place::text as "place", $7::text as "answerTag"
+    from business_api.judge(
+      $1::text::text[], $2::text::int[], $3::text::float8[], $4::text::float8[], $5::text::float8[], $6::text::float8[], ${mayWait}
+    ) as judged`
+}
+
+/** In place of tokens: a bucket is locked by another statement, or missing. */
+const LATE = '-1'
+
+/** Judges the requests of any number of keys, with a row for each key. */
+export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
+  text: textOf(false),
+  textOfOne: textOf(true),
+  parameters: PARAMETERS,
+  columns: Object.keys(COLUMNS) as JudgedColumn[],
+  bytes: [],
+  isLate: ({ tokens }) => tokens === LATE,
+}

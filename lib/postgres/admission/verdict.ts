@@ -1,0 +1,60 @@
+import type { Admission, AdmissionRequest } from '../../access/admission.ts'
+import {
+  describeBuckets,
+  type RateLimit,
+  type RateLimitState,
+  type RateLimits,
+  takeToken,
+} from '../../access/rate-limit.ts'
+import type { ResultColumns } from '../statements/statement.ts'
+import type { JudgedColumn } from './judgement.ts'
+
+/** The answer of the statement that judges. */
+export type Judged = ResultColumns<JudgedColumn, never>
+
+/**
+ * Gives the verdict on one of several requests that were judged together.
+ *
+ * @param place the place of the request among these, from 0 on: the first ones get the tokens
+ * @throws `Error` when the buckets could not be made
+ */
+export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: AdmissionRequest): Admission {
+  const { organizationId, keyId, scopes, lastUseIsStale } = judged
+  if (organizationId === null || keyId === null) return { outcome: 'unauthenticated' }
+  if (Number(judged.tokens) < 0)
+    throw new Error('Cannot take a token because business_api.rate_buckets does not keep its rows')
+  const rateLimit = rateLimits && stateOf(judged, place, rateLimits)
+  const isLimited = rateLimit !== null && rateLimit.retryAfterMs > 0
+  const hasScope = (scopes ?? '').split(' ').includes(scope)
+  return {
+    outcome: isLimited ? 'limited' : hasScope ? 'admitted' : 'forbidden',
+    caller: { organizationId, keyId },
+    rateLimit,
+    lastUseIsStale: lastUseIsStale === 'true',
+  }
+}
+
+/** Both buckets after the request, as if the requests had come one after the other. */
+function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimitState {
+  const limits = {
+    key: limitOf(judged.keyPerSecond, judged.keyBurst, defaults.key),
+    organization: limitOf(judged.organizationPerSecond, judged.organizationBurst, defaults.organization),
+  }
+  const tokensOfLater = Number(judged.tokens) - 1 - place
+  const fullIn = (seconds: string | null, { perSecond }: RateLimit): number =>
+    1000 * (Number(seconds) - Math.max(0, tokensOfLater) / perSecond)
+  const times = {
+    key: fullIn(judged.keyFullIn, limits.key),
+    organization: fullIn(judged.organizationFullIn, limits.organization),
+  }
+  if (tokensOfLater >= 0) return describeBuckets(times, limits, 0)
+  const own = { key: judged.keyPerSecond !== null, organization: judged.organizationPerSecond !== null }
+  const { state } = takeToken(times, limits, 0, own)
+  // The statement has refused: a rounding must not turn the refusal into an admission.
+  return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
+}
+
+/** The limit in force: the own one, else that of the API. */
+function limitOf(perSecond: string | null, burst: string | null, byDefault: RateLimit): RateLimit {
+  return perSecond === null ? byDefault : { perSecond: Number(perSecond), burst: Number(burst) }
+}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ApiKeyStore } from '../../lib/access/api-keys.ts'
+import { createUnknownCallers } from '../../lib/api/unknown-callers.ts'
+import { STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+
+const WAITING_MAX = 5000
+const REMEMBERED_MAX = 10_000
+
+/** The callers of a store with a lookup of its own. */
+function createCallers(identify: ApiKeyStore['identify'] = async () => new Map(), deadlineMs = 3000) {
+  const store = createMemoryStore()
+  return createUnknownCallers({ apiKeys: { ...store.apiKeys, identify } }, deadlineMs)
+}
+
+/** Lookups in a store that holds back every answer until `release`. */
+function createHeldLookups() {
+  let release = (): void => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const lookups = createCallers(async () => {
+    await held
+    return new Map()
+  })
+  /** A lookup is under way, and as many digests wait as may. */
+  const waiting = Promise.allSettled(
+    Array.from({ length: WAITING_MAX + 1 }, (_, index) => lookups.find(`${index}`, 'peer')),
+  )
+  return { lookups, waiting, release }
+}
+
+test('find() refuses one lookup more than may wait', async () => {
+  const { lookups, waiting, release } = createHeldLookups()
+  await assert.rejects(lookups.find('more', 'peer'), { code: STORE_UNAVAILABLE })
+  release()
+  assert.ok((await waiting).every(({ status }) => status === 'fulfilled'))
+})
+
+test('when no more may wait, a place goes from the peer with most to one with fewer', async () => {
+  const { lookups, waiting, release } = createHeldLookups()
+  const other = lookups.find('other', 'other peer')
+  release()
+  assert.equal(await other, null)
+  const refused = (await waiting).filter(({ status }) => status === 'rejected')
+  assert.equal(refused.length, 1)
+})
+
+test('a single lookup finds all waiting digests, each peer in its turn', async () => {
+  const asked: (readonly string[])[] = []
+  const lookups = createCallers(async (digests) => {
+    asked.push(digests)
+    return new Map([['valid', 'org']])
+  })
+  const invented = Array.from({ length: 1500 }, (_, index) => lookups.find(`${index}`, 'peer'))
+  assert.equal(await lookups.find('valid', 'other peer'), 'org')
+  assert.deepEqual(
+    asked.map(({ length }) => length),
+    [1, 1000],
+  )
+  assert.deepEqual(new Set(await Promise.all(invented)), new Set([null]))
+  assert.equal(asked.length, 3)
+  assert.equal(lookups.organizationOf('valid'), 'org')
+})
+
+test('find() asks once for a digest that several requests wait for, and fails with the store', async () => {
+  const asked: (readonly string[])[] = []
+  const failure = new Error('The store is broken')
+  const lookups = createCallers(async (digests) => {
+    asked.push(digests)
+    throw failure
+  })
+  for (const find of ['first', 'same', 'same', 'same'].map((digest) => lookups.find(digest, 'peer'))) {
+    await assert.rejects(find, failure)
+  }
+  assert.deepEqual(asked, [['first'], ['same']])
+})
+
+test('organizationOf() holds a bounded number of keys, and forgets the least recently used key', async () => {
+  const lookups = createCallers(async (digests) => new Map(digests.map((digest) => [digest, 'org'])))
+  for (let index = 0; index < REMEMBERED_MAX; index++) await lookups.find(`${index}`, 'peer')
+  assert.equal(lookups.organizationOf('0'), 'org')
+  await lookups.find('one more', 'peer')
+  assert.equal(lookups.organizationOf('0'), 'org')
+  assert.equal(lookups.organizationOf('1'), undefined)
+  lookups.forget('0')
+  assert.equal(lookups.organizationOf('0'), undefined)
+})
+
+test('a lookup that the store never answers is given up, and the next lookup is made', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let asked = 0
+  const lookups = createCallers(() =>
+    asked++ === 0 ? new Promise(() => {}) : Promise.resolve(new Map([['next', 'org']])),
+  )
+  const unanswered = lookups.find('first', 'peer')
+  const next = lookups.find('next', 'peer')
+  t.mock.timers.tick(5000)
+  await assert.rejects(unanswered, { code: STORE_UNAVAILABLE })
+  // The pause after a failure begins in this turn of the event loop.
+  await new Promise((resolve) => setImmediate(resolve))
+  t.mock.timers.tick(5000)
+  assert.equal(await next, 'org')
+})
+
+test('a hundred refusals go out at once', async ({ mock }) => {
+  mock.method(performance, 'now', () => 0)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const { awaitRefusal } = createCallers()
+  let passed = 0
+  for (let index = 0; index < 150; index++) void awaitRefusal('peer').then(() => passed++)
+  await nextTurn()
+  assert.equal(passed, 100)
+})
+
+test('thousands of refusals at once all go out within their share of the deadline, and spaced out', async ({
+  mock,
+}) => {
+  // The time is the test's, so that a busy machine changes nothing.
+  let now = 0
+  mock.method(performance, 'now', () => now)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const deadlineMs = 3000
+  const { awaitRefusal } = createCallers(undefined, deadlineMs)
+  const waits: number[] = []
+  for (let index = 0; index < 3000; index++) {
+    void awaitRefusal(`peer ${index % 7}`).then(() => waits.push(now / deadlineMs))
+  }
+  while (waits.length < 3000 && now < deadlineMs) {
+    now++
+    mock.timers.tick(1)
+    await nextTurn()
+  }
+  assert.equal(waits.length, 3000)
+  const last = Math.max(...waits)
+  assert.ok(last < 0.75, `the last one waited for ${last.toFixed(2)} of the deadline`)
+  const early = waits.filter((wait) => wait < 0.25).length
+  assert.ok(early < 2000, `${early} went out in the first quarter`)
+})
+
+test('a refusal of another peer goes out in the next ticks, before the crowd', async ({ mock }) => {
+  let now = 0
+  mock.method(performance, 'now', () => now)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const { awaitRefusal } = createCallers()
+  let crowd = 0
+  for (let index = 0; index < 1100; index++) void awaitRefusal('one').then(() => crowd++)
+  let isOut = false
+  void awaitRefusal('other').then(() => {
+    isOut = true
+  })
+  while (!isOut && now < 3000) {
+    now++
+    mock.timers.tick(1)
+    await nextTurn()
+  }
+  assert.ok(isOut && crowd < 150, `${crowd} of the crowd went out before`)
+})
