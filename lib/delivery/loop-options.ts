@@ -7,7 +7,7 @@ import {
   readWhole,
   rejectUnknown,
 } from '../base/options.ts'
-import type { FailureLimit } from '../webhooks/deliveries.ts'
+import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
 import type { ExpiryTimes } from './maintenance-tasks.ts'
