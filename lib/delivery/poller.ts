@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type {
   Capacity,
+  ClaimStore,
   Claims,
-  DeliveryStore,
   EndpointRef,
   FailedDelivery,
   UnreadDelivery,
-} from '../webhooks/deliveries.ts'
+} from '../webhooks/claims.ts'
 import type { Claimed } from './queue.ts'
 
 /** Claims due deliveries for a loop: a claim at a time, by round robin over the endpoints. */
@@ -50,7 +50,7 @@ const SCAN_LIMIT = 200
  * @param options.maxAttempts attempts of a round in all
  */
 export function createPoller(
-  store: Pick<DeliveryStore, 'claim'>,
+  store: Pick<ClaimStore, 'claim'>,
   { leaseMs, maxAttempts }: { readonly leaseMs: number; readonly maxAttempts: number },
 ): Poller {
   const name = randomBytes(8).toString('hex')

@@ -1,5 +1,5 @@
 import { isSuccess } from '../webhooks/attempt.ts'
-import type { AttemptResult } from '../webhooks/deliveries.ts'
+import type { AttemptResult } from '../webhooks/claims.ts'
 import type { WebhookAnswer } from '../webhooks/webhook-sender.ts'
 
 /** The consequences of an attempt. */
