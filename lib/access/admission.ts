@@ -58,7 +58,7 @@ export interface PageRequest {
  */
 export type Since = { readonly time: string } | { readonly position: string }
 
-/** An admission together with the page for an admitted caller: one round trip instead of two. */
+/** An admission together with the page for an admitted caller. */
 export interface AdmittedPage<Representation> {
   readonly admission: Admission
   /** The records of the caller's organization, in the order that the request asks for, as a JSON array; null unless admitted. */

@@ -27,8 +27,6 @@ export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) =
 export interface Fleet {
   /** In the order of the names. */
   readonly shards: readonly Shard[]
-  /** Finds the shard of an organization; undefined before the first call. */
-  find(organizationId: string): Shard | undefined
   /**
    * Finds the shard of an organization.
    *
@@ -98,11 +96,6 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     )
   }
 
-  function find(organizationId: string): Shard | undefined {
-    const owner = slots?.[slotOf(organizationId)]
-    return shards.find(({ name }) => name === owner)
-  }
-
   async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
     await enter(shard)
     return named(shard, call(shard.store))
@@ -110,14 +103,14 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
 
   return {
     shards,
-    find,
     ask,
 
     async locate(organizationId) {
       // The map is the same on every shard: the first answer will do.
       if (!slots)
         await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
-      const shard = find(organizationId) as Shard
+      const owner = slots?.[slotOf(organizationId)]
+      const shard = shards.find(({ name }) => name === owner) as Shard
       await enter(shard)
       return shard
     },
