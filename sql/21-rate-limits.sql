@@ -52,11 +52,12 @@ create function business_api.judge(
 )
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+-- Not forbid_plans: each statement finds single rows by whole keys, and each setting costs every call.
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-  asked record;
+  key record;
   at double precision := date_part('epoch', clock_timestamp());
   rate double precision;
   burst double precision;
@@ -70,44 +71,42 @@ declare
   key_full_at double precision;
   organization_full_at double precision;
 begin
-  for asked in
-    select given.*, k.organization_id, k.id, k.scopes, k.per_second, k.burst, own.per_second as own_rate, own.burst as own_burst,
+  for index in 1 .. cardinality(digests) loop
+    select k.organization_id, k.id, k.scopes, k.per_second, k.burst, own.per_second as own_rate, own.burst as own_burst,
            k.last_used_at is null or k.last_used_at < clock_timestamp() - interval '1 minute' as last_use_is_stale,
            of_key.full_at as key_full_at, of_organization.full_at as organization_full_at
-      from unnest(digests, wanted, key_rates, key_bursts, organization_rates, organization_bursts) with ordinality
-             as given (digest, wanted, key_rate, key_burst, organization_rate, organization_burst, place)
-      left join business_api.api_keys k on k.digest = given.digest
-        and (k.revoked_at is null or k.revoked_at > clock_timestamp())
-        and (k.expires_at is null or k.expires_at > clock_timestamp())
+      into key
+      from business_api.api_keys k
       left join business_api.organization_limits own on own.organization_id = k.organization_id
-      left join business_api.rate_buckets of_key
-        on given.wanted > 0 and of_key.organization_id = k.organization_id and of_key.bucket = k.id
+      left join business_api.rate_buckets of_key on of_key.organization_id = k.organization_id and of_key.bucket = k.id
       left join business_api.rate_buckets of_organization
-        on given.wanted > 0 and of_organization.organization_id = k.organization_id and of_organization.bucket = 'organization'
-  loop
-    place := asked.place;
-    organization_id := asked.organization_id;
-    key_id := asked.id;
-    scopes := asked.scopes;
-    last_use_is_stale := asked.last_use_is_stale;
-    key_rate := asked.per_second;
-    key_burst := asked.burst;
-    own_rate := asked.own_rate;
-    own_burst := asked.own_burst;
-    key_full_in := asked.key_full_at - at;
-    organization_full_in := asked.organization_full_at - at;
+        on of_organization.organization_id = k.organization_id and of_organization.bucket = 'organization'
+     where k.digest = digests[index]
+       and (k.revoked_at is null or k.revoked_at > clock_timestamp())
+       and (k.expires_at is null or k.expires_at > clock_timestamp());
+    place := index;
+    organization_id := key.organization_id;
+    key_id := key.id;
+    scopes := key.scopes;
+    last_use_is_stale := key.last_use_is_stale;
+    key_rate := key.per_second;
+    key_burst := key.burst;
+    own_rate := key.own_rate;
+    own_burst := key.own_burst;
+    key_full_in := key.key_full_at - at;
+    organization_full_in := key.organization_full_at - at;
     tokens := 0;
-    if asked.wanted = 0 or asked.id is null then
+    if wanted[index] = 0 or not found then
       return next;
       continue;
     end if;
 
-    rate := coalesce(asked.per_second, asked.key_rate);
-    burst := coalesce(asked.burst, asked.key_burst);
-    organization_rate := coalesce(asked.own_rate, asked.organization_rate);
-    organization_burst := coalesce(asked.own_burst, asked.organization_burst);
-    key_limit_in := case when asked.per_second is null then 'infinity' else burst / rate + 0.01 end;
-    organization_limit_in := case when asked.own_rate is null then 'infinity' else organization_burst / organization_rate + 0.01 end;
+    rate := coalesce(key_rate, key_rates[index]);
+    burst := coalesce(key_burst, key_bursts[index]);
+    organization_rate := coalesce(own_rate, organization_rates[index]);
+    organization_burst := coalesce(own_burst, organization_bursts[index]);
+    key_limit_in := case when key_rate is null then 'infinity' else burst / rate + 0.01 end;
+    organization_limit_in := case when own_rate is null then 'infinity' else organization_burst / organization_rate + 0.01 end;
     if (key_full_in > (burst - 1) / rate + 0.00001 or organization_full_in > (organization_burst - 1) / organization_rate + 0.00001)
       and key_full_in <= key_limit_in and organization_full_in <= organization_limit_in
     then
@@ -117,25 +116,28 @@ begin
 
     -- In the order of the names, as a deletion locks them.
     if may_wait then
-      insert into business_api.rate_buckets (organization_id, bucket, full_at)
-      select asked.organization_id, missing.bucket, 0 from unnest(array[asked.id, 'organization']) as missing (bucket)
-       where key_full_in is null or organization_full_in is null
-          on conflict do nothing;
+      if key_full_in is null or organization_full_in is null then
+        insert into business_api.rate_buckets (organization_id, bucket, full_at)
+        values (key.organization_id, key.id, 0), (key.organization_id, 'organization', 0)
+            on conflict do nothing;
+      end if;
       select b.full_at into key_full_at from business_api.rate_buckets b
-       where b.organization_id = asked.organization_id and b.bucket = asked.id
+       where b.organization_id = key.organization_id and b.bucket = key.id
          for no key update;
       select b.full_at into organization_full_at from business_api.rate_buckets b
-       where b.organization_id = asked.organization_id and b.bucket = 'organization'
+       where b.organization_id = key.organization_id and b.bucket = 'organization'
          for no key update;
     else
       select b.full_at into key_full_at from business_api.rate_buckets b
-       where b.organization_id = asked.organization_id and b.bucket = asked.id
+       where b.organization_id = key.organization_id and b.bucket = key.id
          for no key update skip locked;
-      select b.full_at into organization_full_at from business_api.rate_buckets b
-       where key_full_at is not null and b.organization_id = asked.organization_id and b.bucket = 'organization'
-         for no key update skip locked;
+      if found then
+        select b.full_at into organization_full_at from business_api.rate_buckets b
+         where b.organization_id = key.organization_id and b.bucket = 'organization'
+           for no key update skip locked;
+      end if;
     end if;
-    if key_full_at is null or organization_full_at is null then
+    if not found then
       tokens := -1;
       return next;
       continue;
@@ -152,19 +154,19 @@ begin
     end if;
     -- Ten microseconds forgive the errors of floating point.
     tokens := greatest(0, least(
-      asked.wanted,
+      wanted[index],
       floor(burst - (key_full_in - 0.00001) * rate),
       floor(organization_burst - (organization_full_in - 0.00001) * organization_rate)
     ));
     if tokens > 0 or key_full_at - at > key_limit_in or organization_full_at - at > organization_limit_in then
       key_full_in := key_full_in + tokens / rate;
       organization_full_in := organization_full_in + tokens / organization_rate;
-      update business_api.rate_buckets b
-         set full_at = at + case when b.bucket = 'organization' then organization_full_in else key_full_in end
-       where b.organization_id = asked.organization_id and b.bucket = any (array[asked.id, 'organization']);
+      update business_api.rate_buckets b set full_at = at + key_full_in
+       where b.organization_id = key.organization_id and b.bucket = key.id;
+      update business_api.rate_buckets b set full_at = at + organization_full_in
+       where b.organization_id = key.organization_id and b.bucket = 'organization';
     end if;
     return next;
   end loop;
 end
 $$;
-select business_api.forbid_plans('judge');
