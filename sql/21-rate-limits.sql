@@ -161,10 +161,9 @@ begin
     if tokens > 0 or key_full_at - at > key_limit_in or organization_full_at - at > organization_limit_in then
       key_full_in := key_full_in + tokens / rate;
       organization_full_in := organization_full_in + tokens / organization_rate;
-      update business_api.rate_buckets b set full_at = at + key_full_in
-       where b.organization_id = key.organization_id and b.bucket = key.id;
-      update business_api.rate_buckets b set full_at = at + organization_full_in
-       where b.organization_id = key.organization_id and b.bucket = 'organization';
+      update business_api.rate_buckets b
+         set full_at = at + case when b.bucket = 'organization' then organization_full_in else key_full_in end
+       where b.organization_id = key.organization_id and b.bucket = any (array[key.id, 'organization']);
     end if;
     return next;
   end loop;

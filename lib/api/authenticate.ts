@@ -1,7 +1,6 @@
 import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
-import type { Exchange } from './exchange.ts'
 import { createUnknownCallers } from './unknown-callers.ts'
 
 /** RFC 9110: the scheme ignores case; white space follows, tabs too. */
@@ -31,6 +30,14 @@ interface UnknownKey {
   readonly keyDigest: string
 }
 
+/** The parts of an exchange that finding the key needs: see `Exchange`. */
+interface PresentingRequest {
+  readonly credentials: Credentials
+  peer(): string
+  release(): void
+  inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
+}
+
 /** Separates requests with a valid key from all other requests, before the store judges the former. */
 export interface Authentication {
   /** Reads the credentials of a request. @param authorization the header of the request */
@@ -40,7 +47,7 @@ export interface Authentication {
    *
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
-  find(exchange: Exchange): Promise<PresentedKey>
+  find(request: PresentingRequest): Promise<PresentedKey>
   /**
    * Forgets a key that the store has rejected.
    *

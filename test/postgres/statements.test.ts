@@ -9,7 +9,8 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 const ids = createIds()
-const rateLimits = { key: { perSecond: 10, burst: 10 }, organization: { perSecond: 10, burst: 10 } }
+const LIMIT = { perSecond: 10, burst: 1000 }
+const rateLimits = { key: LIMIT, organization: LIMIT }
 
 describe('createPostgresStore()', () => {
   test('refuses a value that is neither a pool nor a connection string, without repeating the value', () => {
