@@ -505,7 +505,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 9825bfaafe0e business_api.is_open_selected(business_api.delivery_filter,business_api.open_deliveries)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
--- 333d6d0f7c13 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
+-- 6aaac8690739 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- e155f9ba8aa3 business_api.judge_rate(text,jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])

@@ -366,7 +366,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
       'b74d0272b2c5',
     'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
-      '31d846ef714f',
+      '99b9ec947cb0',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
