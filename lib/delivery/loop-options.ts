@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import { type Names, readFlag, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Service } from '../service.ts'
-import type { FailureLimit } from '../webhooks/deliveries.ts'
+import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
 import type { ExpiryTimes } from './maintenance-tasks.ts'

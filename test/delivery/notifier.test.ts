@@ -3,7 +3,7 @@ import { mock, test } from 'node:test'
 import { resolveLoopOptions } from '../../lib/delivery/loop-options.ts'
 import { createNotifier } from '../../lib/delivery/notifier.ts'
 import { defineService } from '../../lib/service.ts'
-import type { FailedDelivery } from '../../lib/webhooks/deliveries.ts'
+import type { FailedDelivery } from '../../lib/webhooks/claims.ts'
 import type { Notice } from '../../lib/webhooks/notices.ts'
 
 const failedOf = (endpointId: string, number: number): FailedDelivery => ({

@@ -1,5 +1,5 @@
 import type { BusinessApiStore } from '../../business-store.ts'
-import type { EndpointRef } from '../../webhooks/deliveries.ts'
+import type { EndpointRef } from '../../webhooks/claims.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
