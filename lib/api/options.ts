@@ -1,4 +1,9 @@
-import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../access/api-keys.ts'
+import {
+  API_KEY_PREFIX,
+  DEFAULT_KEY_PREFIX,
+  type ImportedKeys,
+  readImportedKeys,
+} from '../access/api-keys.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
@@ -64,6 +69,8 @@ export interface BusinessApiOptions {
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
   keyPrefix?: string | undefined
+  /** The keys that `apiKeys.import` of the settings takes over. Default: none, and every key of another form gets 401. */
+  importedKeys?: ImportedKeys | undefined
   /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
   /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
@@ -110,6 +117,7 @@ export interface ResolvedOptions {
   readonly rateLimitScope: 'shared' | 'process'
   readonly peerAddress: (request: PeerRequest) => string | undefined
   readonly keyPrefix: string
+  readonly isImportedKey: (text: string) => boolean
   readonly headerPrefix: string
   readonly logger: Logger
   readonly onError: (error: unknown, context: ErrorContext) => void
@@ -134,6 +142,7 @@ const NAMES: Names<BusinessApiOptions> = {
   rateLimit: true,
   peerAddress: true,
   keyPrefix: true,
+  importedKeys: true,
   headerPrefix: true,
   logger: true,
   onError: true,
@@ -163,6 +172,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
     peerAddress: options.peerAddress ?? (({ remoteAddress }) => remoteAddress),
     keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
+    isImportedKey: readImportedKeys(options.importedKeys),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     logger: readLogger(logger),
     onError: options.onError ?? (() => {}),

@@ -1,4 +1,9 @@
-import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
+import {
+  DEFAULT_KEY_PREFIX,
+  type ImportedKeys,
+  isApiKeyPrefix,
+  readImportedKeys,
+} from '../access/api-keys.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, readFlag, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -30,6 +35,8 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
    * Default `bapi`.
    */
   keyPrefix?: string | undefined
+  /** The same as that of `createBusinessApi`, for `apiKeys.import`. Default: no key can be imported. */
+  importedKeys?: ImportedKeys | undefined
   /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
   /** The same as the delivery loop's, for the headers of tests. Default `false`. */
@@ -96,6 +103,7 @@ const NAMES: Names<DeveloperSettingsOptions> = {
   ...SEALING_NAMES,
   ...DESTINATION_NAMES,
   keyPrefix: true,
+  importedKeys: true,
   headerPrefix: true,
   standardWebhooks: true,
   maxApiKeys: true,
@@ -127,10 +135,12 @@ export function createDeveloperSettings(
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)
   const sealer = createSecretSealer(options)
+  readImportedKeys(options.importedKeys)
   return {
     apiKeys: createApiKeySettings(store, {
       ...context,
       keyPrefix: readKeyPrefix(options.keyPrefix),
+      takesImports: options.importedKeys !== undefined,
       maxApiKeys: readWhole('maxApiKeys', options.maxApiKeys, 100, { max: LIMIT_MAX }),
     }),
     rateLimits: createRateLimitSettings(store, context.makeEntry),

@@ -28,6 +28,7 @@ export function createSetUp(open: () => BusinessApiStore) {
     const settings = createDeveloperSettings(store, {
       allowPlaintextSecrets: true,
       allowPrivateNetworks: true,
+      importedKeys: { pattern: /^old_/ },
       sender: SENDER,
     })
     const organizationId = newOrganization()

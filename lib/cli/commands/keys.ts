@@ -15,7 +15,7 @@ import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRevokingKey, ofRotatingKey } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment, parseFuture } from '../durations.ts'
-import { choices, type Flag, parsed, required, text } from '../flags.ts'
+import { choices, type Flag, orVariable, parsed, required, text } from '../flags.ts'
 import { describeRate, RATE_FLAGS, readRate } from '../rate.ts'
 import { type Column, formatTable } from '../table.ts'
 
@@ -68,6 +68,46 @@ Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
     const { id, key } = await withSettings(session, ({ apiKeys }) => apiKeys.create(owner, newKey), options)
     session.note(`Created ${id}. The key is shown only once:`)
     await session.printOnce({ id, key }, key, `revoke ${id} and create another one`)
+  },
+})
+
+const importedKeys: Flag<RegExp> = required(
+  orVariable(
+    'BUSINESS_API_IMPORTED_KEYS',
+    parsed('PATTERN', 'the form of imported keys, as in the API', (given) => new RegExp(given)),
+  ),
+)
+
+const importKey: Command = defineCommand({
+  name: 'import',
+  summary: "takes over a key of the host's earlier API, which its callers keep",
+  about: 'Takes the digest of the key, never the key.',
+  flags: {
+    organization,
+    digest: required(text('HEX', 'SHA-256 of the whole key')),
+    prefix: text('TEXT', 'the beginning of the key, for people; default: none'),
+    lastFour: required(text('TEXT', 'the last four characters of the key')),
+    scopes: required(scopesFlag),
+    name: required(text('NAME', 'a name for people')),
+    expires: parsed('WHEN', 'the end of the key; default: never', parseFuture),
+    importedKeys,
+    maxApiKeys,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'a key with the digest that the earlier API has stored',
+      line: "business-api-kit keys import --organization org_42 --digest $DIGEST --prefix acme_ --last-four 7f3a --scopes clients:read --name Website --imported-keys '^acme_'",
+    },
+  ],
+  async run(
+    { organization: owner, importedKeys: pattern, maxApiKeys: most, prefix = '', expires, ...given },
+    session,
+  ) {
+    const key = withoutUndefined({ ...given, prefix, expiresAt: expires })
+    const options = { importedKeys: { pattern }, maxApiKeys: most }
+    const imported = await withSettings(session, ({ apiKeys }) => apiKeys.import(owner, key), options)
+    await session.print(imported, () => `Imported ${imported.id} (${imported.prefix}…${imported.lastFour})\n`)
   },
 })
 
@@ -191,5 +231,5 @@ const rename: Command = defineCommand({
 export const keys: Group = {
   name: 'keys',
   summary: 'the API keys of an organization',
-  commands: [create, listKeys, rename, rotate, revoke],
+  commands: [create, importKey, listKeys, rename, rotate, revoke],
 }
