@@ -28,11 +28,6 @@ export const DEFAULT_KEY_PREFIX = 'bapi'
 /** The shape of a key's prefix: a lower-case letter, then at most 15 lower-case letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
-/** Returns whether a text has the shape of {@link API_KEY_PREFIX}. */
-export function isApiKeyPrefix(prefix: string): boolean {
-  return API_KEY_PREFIX.test(prefix)
-}
-
 /**
  * Makes a new key. Only the returned value holds the key in full.
  *
@@ -54,17 +49,16 @@ export interface ImportedKeys {
   readonly pattern: RegExp
 }
 
-/** Reads the option `importedKeys`, and returns whether a text has the form of an imported key. @throws `TypeError` */
-export function readImportedKeys(option: ImportedKeys | undefined): (text: string) => boolean {
-  if (option === undefined) return () => false
+/** Reads the option `importedKeys`. @throws `TypeError` */
+export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys | undefined {
+  if (option === undefined) return undefined
   rejectUnknown(option, { pattern: true }, 'importedKeys.')
   const { pattern } = option
   if (!isRegExp(pattern)) {
     throw new TypeError("Cannot use option 'importedKeys.pattern' because it must be a regular expression")
   }
   // Without the flags that remember the place of the last match.
-  const stateless = new RegExp(pattern, pattern.flags.replace(/[gy]/g, ''))
-  return (text) => stateless.test(text)
+  return { pattern: new RegExp(pattern, pattern.flags.replace(/[gy]/g, '')) }
 }
 
 /** Returns the digest of a key, the only form in which a key is stored or compared: SHA-256, lower-case hex. */

@@ -51,9 +51,9 @@ export interface Authentication {
 
 /** Authenticates by the keys of a store. Shards are looked up apart: a silent shard delays no key of the others. */
 export function createAuthentication(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>,
-  isImported: (text: string) => boolean,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'shards'>,
 ): Authentication {
+  const { importedKeys } = store.service
   const parts = (store.shards ?? [{ store }]).map((part) => createKeyLookups(part.store.apiKeys))
   return {
     read(authorization) {
@@ -67,7 +67,7 @@ export function createAuthentication(
       return { kind: 'unknown', text, keyDigest }
     },
     async find({ text, keyDigest }, peer) {
-      const isKey = isWellFormedApiKey(text) || isImported(text)
+      const isKey = isWellFormedApiKey(text) || importedKeys?.pattern.test(text)
       const organizationHint = isKey ? await find(parts, keyDigest, peer()) : null
       if (organizationHint === null) throw INVALID_KEY
       return { keyDigest, organizationHint }

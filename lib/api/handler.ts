@@ -37,7 +37,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const report = createReport(resolved.logger, resolved.onError)
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
-  const authentication = createAuthentication(store, resolved.isImportedKey)
+  const authentication = createAuthentication(store)
   const { router, hasPath } = createRouter(store, authentication, resolved, fail)
   const enterUnknown = createEntrance()
   const spareIds = createIds()

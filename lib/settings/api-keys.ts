@@ -88,7 +88,7 @@ export interface ApiKeySettings {
    * Takes over a key of the host's earlier API, which works as it is and cannot be shown.
    *
    * @throws `BusinessApiError` with code `already_exists` when the id was used before, or a key of any organization has the digest: one
-   *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without the option `importedKeys`
+   *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without `importedKeys` of the service
    */
   import(organizationId: string, key: ImportedApiKey): Promise<ApiKey>
 
@@ -197,8 +197,7 @@ const ScopesSchema = v.pipe(
 /** The parts with which API keys are managed. */
 export interface ApiKeyTools {
   readonly keyPrefix: string
-  /** Whether the host has given the form of imported keys. */
-  readonly takesImports: boolean
+  readonly importedKeys?: object | undefined
   readonly maxApiKeys: number
   readonly ids: Ids
   readonly clock: Clock
@@ -208,7 +207,7 @@ export interface ApiKeyTools {
 /** Creates the calls about API keys. */
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
-  { keyPrefix, takesImports, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
+  { keyPrefix, importedKeys, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
   const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
 
@@ -244,10 +243,10 @@ export function createApiKeySettings(
     },
 
     async import(organizationId, given) {
-      if (!takesImports) {
-        const advice = 'give createDeveloperSettings and createBusinessApi the pattern of such keys'
+      if (!importedKeys) {
+        const advice = 'give defineService the pattern of such keys'
         throw new TypeError(
-          `${IMPORT} because option 'importedKeys' is not set, and the API would answer 401: ${advice}`,
+          `${IMPORT} because the service has no importedKeys, and the API would answer 401: ${advice}`,
         )
       }
       const call = readImport(organizationId, given)

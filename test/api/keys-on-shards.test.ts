@@ -22,7 +22,7 @@ function authenticateByParts() {
     { name: 'a', store: withKeys(async () => new Map([[digestApiKey(OURS), 'org_a']])) },
     { name: 'b', store: withKeys(() => held) },
   ]
-  return { authentication: createAuthentication({ ...store, shards }, () => false), release }
+  return { authentication: createAuthentication({ ...store, shards }), release }
 }
 
 /** Finds the organization of a key that the process does not know. */

@@ -11,6 +11,7 @@ import {
 } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
+import { named } from '../_service.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
 
@@ -305,7 +306,7 @@ test('admit() without a hint finds the shard of the key', async () => {
 
 test('an import asks every shard for the digest, also beside another import, and writes nothing while one is away', async (t) => {
   const importing = { importedKeys: { pattern: /^old_/ } }
-  const settings = createDeveloperSettings(store, importing)
+  const settings = createDeveloperSettings(named(store, importing))
   const given = (digest: string) =>
     ({ digest, prefix: 'old_', lastFour: '7f3a', name: 'Old', scopes: ['clients:read'] }) as const
   const exists = isCode('already_exists', /because a key with its id or its digest exists$/)
@@ -321,7 +322,7 @@ test('an import asks every shard for the digest, also beside another import, and
   assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1)
 
   const withoutC = openNamed(t, { a: urlOf('a'), b: urlOf('b'), c: 'postgres://127.0.0.1:1/none' })
-  const { apiKeys } = createDeveloperSettings(withoutC, importing)
+  const { apiKeys } = createDeveloperSettings(named(withoutC, importing))
   const before = await apiKeys.list(ofA)
   await assert.rejects(apiKeys.import(ofA, given(newKey().digest)), isCode(STORE_UNAVAILABLE, /Shard 'c'/))
   assert.deepEqual(await apiKeys.list(ofA), before)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isWellFormedApiKey } from '../../lib/access/api-keys.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { named } from '../_service.ts'
 import { BASE, EVERYTHING, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
 
 const WEBSITE = { name: 'Website', scope: ['clients:read', 'clients:write'], expiry: '90' } as const
@@ -138,7 +140,7 @@ test('POST /keys/:id/rotate gives a successor with an overlap, and asks first wi
 
 for (const origin of ['made', 'imported'] as const) {
   test(`a person renames and rotates no ${origin} key that may do more than the person may grant`, async () => {
-    const under = setUp({ settings: { importedKeys: { pattern: /^old_/ } } })
+    const under = setUp({ store: named(createMemoryStore(), { importedKeys: { pattern: /^old_/ } }) })
     const { apiKeys } = under.settings
     const scopes = ['leads:read', 'clients:write'] as const
     const chosen = { name: 'Website', scopes }

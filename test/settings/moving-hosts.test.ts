@@ -4,12 +4,13 @@ import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { ALREADY_EXISTS, INVALID_INPUT, LIMIT_REACHED } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
-import { type BusinessApiStore, createBusinessApi } from '../../lib/index.ts'
+import { type BusinessApiStore, createBusinessApi, defineService } from '../../lib/index.ts'
 import {
   createDeveloperSettings,
   type DeveloperSettingsOptions,
   type ImportedApiKey,
 } from '../../lib/settings.ts'
+import { named } from '../_service.ts'
 import { createSetUp as createEndpointSetUp, readSigningSecrets, URL } from './_endpoints.ts'
 import { assertRefused, untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
@@ -31,8 +32,8 @@ function recordOf(key: string, changes: Partial<ImportedApiKey> = {}): ImportedA
 
 describeOnEveryStore((open) => {
   function setUp(options: DeveloperSettingsOptions = {}) {
-    const store = open()
-    const settings = createDeveloperSettings(store, { importedKeys, ...options })
+    const store = named(open(), { importedKeys })
+    const settings = createDeveloperSettings(store, options)
     return { store, settings, organizationId: newOrganization() }
   }
 
@@ -41,7 +42,7 @@ describeOnEveryStore((open) => {
     key: string,
     pattern = importedKeys.pattern,
   ): Promise<number> {
-    const api = createBusinessApi(store, { importedKeys: { pattern }, logger: false })
+    const api = createBusinessApi(named(store, { importedKeys: { pattern } }), { logger: false })
     return statusBy(api, key)
   }
 
@@ -68,7 +69,7 @@ describeOnEveryStore((open) => {
         successorId: null,
         lastUsedAt: null,
       })
-      const api = createBusinessApi(store, { importedKeys, logger: false })
+      const api = createBusinessApi(store, { logger: false })
       // The pattern has the flag g, which would remember the place of the last match.
       for (let turn = 0; turn < 4; turn++) assert.equal(await statusBy(api, key), 200)
       assert.equal(await statusOf(store, `${key.slice(0, -1)}-`), 401)
@@ -95,15 +96,15 @@ describeOnEveryStore((open) => {
     test('without the pattern the call says that the key would get 401, and so it does', async () => {
       const { store, settings, organizationId } = setUp()
       const key = newOldKey()
-      const without = createDeveloperSettings(store)
+      const without = createDeveloperSettings(named(store, {}))
       await assert.rejects(without.apiKeys.import(organizationId, recordOf(key)), {
         name: 'TypeError',
         message:
-          /^Cannot import an API key because option 'importedKeys' is not set, and the API would answer 401: give/,
+          /^Cannot import an API key because the service has no importedKeys, and the API would answer 401: give/,
       })
       assert.deepEqual(await settings.apiKeys.list(organizationId), [])
       await settings.apiKeys.import(organizationId, recordOf(key))
-      assert.equal(await statusBy(createBusinessApi(store, { logger: false }), key), 401)
+      assert.equal(await statusBy(createBusinessApi(named(store, {}), { logger: false }), key), 401)
       assert.equal(await statusOf(store, key, /^other_/), 401)
       assert.equal(await statusOf(store, key), 200)
     })
@@ -218,8 +219,7 @@ describeOnEveryStore((open) => {
       ]
       for (const [option, message] of wrong) {
         const options = untyped<{ importedKeys: typeof importedKeys }>({ importedKeys: option })
-        assert.throws(() => createDeveloperSettings(open(), options), { name: 'TypeError', message })
-        assert.throws(() => createBusinessApi(open(), options), { name: 'TypeError', message })
+        assert.throws(() => defineService(options), { name: 'TypeError', message })
       }
     })
   })

@@ -5,7 +5,6 @@ import {
   CHOICE_FLAGS,
   DESTINATION_FLAGS,
   EXAMPLE_ULID,
-  headerPrefix,
   maxFlag,
   organization,
   overlapFlag,
@@ -43,7 +42,6 @@ export const add: Command = defineCommand({
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
     secretStdin: toggle('take over the signing secret that the subscriber has: the first line of stdin'),
     ...CHOICE_FLAGS,
-    headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
     maxEndpoints: maxFlag(
