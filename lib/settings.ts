@@ -1,4 +1,4 @@
-export type { ApiKey } from './access/api-keys.ts'
+export type { ApiKey, ImportedKeys } from './access/api-keys.ts'
 export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit.ts'
 export type { RateLimit } from './access/rate-limit.ts'
 export type { Scope } from './access/scopes.ts'
@@ -10,6 +10,7 @@ export type {
   ApiKeySettings,
   ApiKeyUpdate,
   CreatedApiKey,
+  ImportedApiKey,
   NewApiKey,
   RotateApiKeyOptions,
   RotatedApiKey,

@@ -55,6 +55,8 @@ export {
   type OverdueRequest,
   type PaidInvoice,
   type Payment,
+  type PaymentRefusal,
+  type PaymentRow,
   type Settlement,
   type StoredInvoice,
 } from './resources/invoices.ts'
