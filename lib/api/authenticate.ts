@@ -58,14 +58,16 @@ export interface Authentication {
 
 /** Authenticates by the keys of a store. @param deadlineMs the time of a request */
 export function createAuthentication(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'shards'>,
   deadlineMs: number,
 ): Authentication {
+  const { importedKeys } = store.service
   const callers = createUnknownCallers(store, deadlineMs)
 
   async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {
-    // A text of the wrong shape or checksum is refused without asking the store.
-    const organizationHint = isWellFormedApiKey(text) ? await callers.find(keyDigest, peer) : null
+    // A text of the wrong shape or checksum, and not of the form of an imported key, is refused without asking the store.
+    const isKey = isWellFormedApiKey(text) || importedKeys?.pattern.test(text)
+    const organizationHint = isKey ? await callers.find(keyDigest, peer) : null
     if (organizationHint === null) throw INVALID_KEY
     return { keyDigest, organizationHint }
   }
