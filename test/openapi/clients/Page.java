@@ -3,7 +3,6 @@ import java.util.List;
 import java.util.Set;
 import org.openapitools.client.ApiClient;
 import org.openapitools.client.api.ClientsApi;
-import org.openapitools.client.model.ClientRecord;
 
 /** The client of OpenAPI Generator: the number of clients of the organization, read page by page. */
 public class Page {
