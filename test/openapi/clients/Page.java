@@ -8,8 +8,8 @@ import org.openapitools.client.api.ClientsApi;
 public class Page {
     public static void main(String[] args) throws Exception {
         ApiClient client = new ApiClient();
-        client.updateBaseUri(System.getenv("API_URL"));
-        client.setRequestInterceptor(request -> request.header("Authorization", "Bearer " + System.getenv("API_KEY")));
+        client.setBasePath(System.getenv("API_URL"));
+        client.setBearerToken(System.getenv("API_KEY"));
         ClientsApi clients = new ClientsApi(client);
         Set<String> seen = new HashSet<>();
         String before = null;
