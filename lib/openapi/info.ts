@@ -12,7 +12,7 @@ export interface ApiInfo {
   readonly version?: string | undefined
   /** Where integrators get help. Default `{ name: 'Platform support' }`. */
   readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string } | undefined
-  /** The terms of use of the API. Default `{ name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }`. */
+  /** The terms of use of the API. Default `LicenseRef-Proprietary`, a name that pip takes: generators write it into packages. */
   readonly license?:
     | { readonly name: string; readonly url?: string; readonly identifier?: string }
     | undefined
@@ -42,8 +42,8 @@ export function buildInfo(options: InfoOptions): object {
       `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
     // Linters ask for a contact, but only the host knows the platform's address: a name alone.
     contact: contact ?? { name: 'Platform support' },
-    // The terms of the platform's API, which are not the licence of this library.
-    license: license ?? { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+    // The terms of the platform's API, which are not the licence of this library. Pip accepts only SPDX expressions as names.
+    license: license ?? { name: 'LicenseRef-Proprietary', identifier: 'LicenseRef-Proprietary' },
     ...(termsOfService === undefined ? {} : { termsOfService }),
   }
 }

@@ -219,7 +219,10 @@ describe('openapi document', () => {
   })
 
   test('info says what the host says, and claims no licence for the host', () => {
-    assert.deepEqual(openapi.info.license, { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' })
+    assert.deepEqual(openapi.info.license, {
+      name: 'LicenseRef-Proprietary',
+      identifier: 'LicenseRef-Proprietary',
+    })
     const info = {
       version: '2026-11',
       contact: { email: 'api@atlas.example' },
