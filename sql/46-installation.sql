@@ -47,7 +47,7 @@ begin
 end
 $$;
 
--- Cancels the deliveries of a part of the table that are not being sent, of all organizations: of 100 blocks, some 2,000 deliveries. The
+-- Cancels the deliveries of a part of the table that are not being sent, of all organizations: of 100 blocks, some 3,000 deliveries. The
 -- walk is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A delivery
 -- whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets the audit entry, whose
 -- number of deliveries grows with each part. Returns, as JSON, the number of deliveries, `sending` of those that were left, and the next
