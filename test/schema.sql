@@ -468,7 +468,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 
 -- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- fac407674ff0 business_api.cancel_pending_part(jsonb,integer,jsonb)
+-- 002cbe37b102 business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
 -- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)

@@ -10,7 +10,6 @@ import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/recor
 import type { RecordDatabase } from './connection/database.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
-import { meaningOf } from './statements/write.ts'
 
 // The work of an import is a function of the schema: see sql/18-imports.sql. The statements that differ by the columns of a kind are
 // built here. In them $1 is the organization, $2 the given records by kind, and $3 the known rows.
@@ -20,19 +19,15 @@ export function createImportStore(database: RecordDatabase): ImportStore {
   return {
     async write(organizationId, records) {
       const batch = JSON.stringify(toRows(records))
-      const [answer] = await database
-        .rowFor(
-          organizationId,
-          (sql, answerTag) => sql`
+      const [answer] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
             select
               business_api.import_records(
                 ${organizationId}::text, ${batch}::text::jsonb, ${STEPS}::text::jsonb
               )::text,
               ${answerTag}`,
-        )
-        .catch((error) => {
-          throw meaningOf(error)
-        })
+      )
       return readOutcome(JSON.parse(answer ?? '{}'), records.length)
     },
   }

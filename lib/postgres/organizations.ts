@@ -5,7 +5,7 @@ import { businessTable } from '../resources/businesses.ts'
 import { columnsOf, forgotten, type RecordTable } from '../resources/columns.ts'
 import { proposalTable } from '../resources/proposals.ts'
 import type { BuildStatement, Database, TextRow } from './connection/database.ts'
-import { missingGrants } from './schema/grants.ts'
+import { grantFor } from './schema/grants.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { textArray } from './statements/fragments.ts'
 
@@ -22,12 +22,9 @@ export function createOrganizationStore(database: Database): OrganizationStore {
       return await database.rowFor(organizationId, build)
     } catch (error) {
       if (!(error instanceof BusinessApiError) || error.code !== MISSING_PRIVILEGE) throw error
-      const [grants] = await database.row((sql, answerTag) => {
-        return sql`select (${missingGrants(sql, 'eraser')}), ${answerTag}`
-      })
-      // Without a missing grant on a table: of the schema or a function.
       const denied = error.cause instanceof Error ? error.cause.message : error.message
-      const message = `Cannot ${verb} because the role of the connection lacks a privilege: ${grants ?? denied}; 'business-api-kit grants --eraser ROLE' has all`
+      const remedy = grantFor('eraser', denied) ?? "see 'business-api-kit grants --eraser ROLE'"
+      const message = `Cannot ${verb} because of ${denied}: ${remedy}`
       throw new BusinessApiError(MISSING_PRIVILEGE, message, { cause: error.cause })
     }
   }

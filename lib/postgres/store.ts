@@ -2,7 +2,6 @@ import type { Sql } from 'postgres'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
-import type { InstallationStore } from '../webhooks/installation.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
@@ -25,7 +24,7 @@ import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createImportStore } from './imports.ts'
-import { createInstallationStore } from './installation.ts'
+import { createInstallationStore, type PostgresInstallation } from './installation.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
@@ -45,7 +44,7 @@ const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
-  readonly installation: InstallationStore
+  readonly installation: PostgresInstallation
   /**
    * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.

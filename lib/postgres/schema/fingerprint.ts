@@ -310,7 +310,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ee94ea3b0f8e',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
-    'function cancel_pending_part(after jsonb, part_limit integer, entry jsonb)': '7ff607c3faf8',
+    'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'adf80ac85040',
