@@ -69,13 +69,7 @@ export type {
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'
-export type {
-  Project,
-  ProjectChanges,
-  ProjectFilter,
-  ProjectStore,
-  StoredProject,
-} from './resources/projects.ts'
+export type { Project, ProjectStore, StoredProject } from './resources/projects.ts'
 export type {
   Proposal,
   ProposalChanges,
@@ -86,7 +80,7 @@ export type {
   StoredProposal,
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
-export type { RecordReads, Updated } from './resources/record-reads.ts'
+export type { PlainRecord, PlainStore, RecordReads, StatusFilter, Updated } from './resources/record-reads.ts'
 export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,

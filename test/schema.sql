@@ -479,7 +479,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 6571ec77933d business_api.delete_organization_part(text,integer,jsonb)
+-- 22f0df338176 business_api.delete_organization_part(text,integer,jsonb,text[])
 -- acef333ec587 business_api.deliveries_of_event(text,text,text)
 -- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
 -- 1de7edde400f business_api.deliveries_of_subject(text,text,text,text)

@@ -7,6 +7,7 @@ import type { BackfillOutcome, BackfillRequest, BackfillStore } from '../webhook
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry } from './audit.ts'
+import { showClient } from './clients.ts'
 import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
@@ -78,22 +79,26 @@ function make(
 }
 
 function recordsOf(organization: Organization, type: BackfillType): BackfillRecord[] {
-  const { businesses, clients, leads, proposals } = organization
+  const { records } = organization
   switch (type) {
     case 'business.created':
-      return [...businesses.values()].map((business) => {
+      return [...records.business.values()].map((business) => {
         return { id: business.id, businessId: business.id, representation: business }
       })
     case 'client.created':
-      return [...clients.values()].map((client) => {
-        return { id: client.id, businessId: client.business.id, representation: client }
+      return [...records.client.values()].map((client) => {
+        return {
+          id: client.id,
+          businessId: client.businessId,
+          representation: showClient(client, organization),
+        }
       })
     case 'lead.created':
-      return [...leads.values()].map((lead) => {
+      return [...records.lead.values()].map((lead) => {
         return { id: lead.id, businessId: lead.businessId, representation: shownFields(leadTable, lead) }
       })
     case 'proposal.created':
-      return [...proposals.values()].map((proposal) => {
+      return [...records.proposal.values()].map((proposal) => {
         return { id: proposal.id, businessId: null, representation: shownFields(proposalTable, proposal) }
       })
   }

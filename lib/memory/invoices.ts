@@ -31,7 +31,7 @@ import type { Memory, Organization } from './state.ts'
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     ...readSlice(memory, {
-      records: ({ invoices }) => invoices,
+      records: ({ records }) => records.invoice,
       shown,
       stored: shown,
       isWanted: (invoice, filter: InvoiceFilter) =>
@@ -45,16 +45,16 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       const judged = judgeKey(invoice)
       if (judged) return judged
       const money = moneyOf(record)
-      const number = numberOf(organization, organization.invoices, record)
+      const number = numberOf(organization, organization.records.invoice, record)
       const row = { ...record, ...money, number }
-      const write = (): void => storeOnce(organization.invoices, row.id, row)
+      const write = (): void => storeOnce(organization.records.invoice, row.id, row)
       return { ...commit(invoice, write, { number }), number }
     },
 
     async change(change) {
       return applyChange<InvoiceRow, Invoice, InvoiceRefusal>(memory, change, {
         ...theInvoice(change.recordId),
-        decide(invoice, { invoices }) {
+        decide(invoice, { records }) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
           if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
           const changed = { ...invoice, ...changes }
@@ -62,7 +62,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
           if (isDated && changed.dueDate < changed.issueDate) return { refused: 'due_before_issue' }
           return {
             representation: shown(changed),
-            write: () => invoices.set(changed.id, changed),
+            write: () => records.invoice.set(changed.id, changed),
             events: change.events,
           }
         },
@@ -73,8 +73,8 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       const { payment } = change.set
       return applyChange<InvoiceRow, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
         ...theInvoice(change.recordId),
-        represent: (invoice, { payments }) => {
-          const { invoiceId: _, ...stored } = payments.get(payment.id) ?? {
+        represent: (invoice, { records }) => {
+          const { invoiceId: _, ...stored } = records.payment.get(payment.id) ?? {
             ...payment,
             invoiceId: invoice.id,
           }
@@ -98,9 +98,9 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     },
 
     async listPayments(organizationId, invoiceId, limit, before) {
-      const { invoices, payments } = memory.organization(organizationId)
-      if (!invoices.has(invoiceId)) return null
-      const ofInvoice = [...payments.values()].filter((payment) => payment.invoiceId === invoiceId)
+      const { invoice, payment } = memory.organization(organizationId).records
+      if (!invoice.has(invoiceId)) return null
+      const ofInvoice = [...payment.values()].filter((paid) => paid.invoiceId === invoiceId)
       const plain = ofInvoice.map(({ invoiceId: _, ...payment }): Payment => payment)
       return listRecords(plain, { limit, before, isWanted: () => true })
     },
@@ -125,7 +125,7 @@ function isDue({ status, dueDate }: Invoice, { dueAfter, dueBefore }: InvoiceFil
 
 function theInvoice(id: string) {
   return {
-    find: ({ invoices }: Organization) => invoices.get(id),
+    find: ({ records }: Organization) => records.invoice.get(id),
     stateOf: ({ status }: Invoice) => status,
     represent: shown,
   }
@@ -159,7 +159,7 @@ function moneyOf(invoice: InvoiceRecord): Money {
 
 function pay(
   invoice: InvoiceRow,
-  { invoices, payments }: Organization,
+  { records }: Organization,
   { set, events }: Change<Settlement>,
 ): Decision<PaidInvoice, 'too_fine' | 'overpaid'> {
   const decimals = invoice.minorUnits
@@ -175,8 +175,8 @@ function pay(
   return {
     representation: { invoice: shown(paid), payment },
     write() {
-      invoices.set(paid.id, paid)
-      payments.set(payment.id, { ...payment, invoiceId: paid.id })
+      records.invoice.set(paid.id, paid)
+      records.payment.set(payment.id, { ...payment, invoiceId: paid.id })
     },
     events: isSettled ? [...events, ...set.settledEvents] : events,
     facts: { ...paid, amount },
@@ -189,7 +189,7 @@ function dueBefore(
   organization: Organization,
   asOf: string,
 ): { readonly organization: Organization; readonly invoice: InvoiceRow }[] {
-  return [...organization.invoices.values()]
+  return [...organization.records.invoice.values()]
     .filter(({ status, dueDate }) => ['issued', 'partially_paid'].includes(status) && dueDate < asOf)
     .map((invoice) => ({ organization, invoice }))
 }
@@ -206,7 +206,7 @@ function markOverdue(
   { event }: OverdueRequest,
 ): Invoice {
   const marked = { ...invoice, status: 'overdue' }
-  organization.invoices.set(marked.id, marked)
+  organization.records.invoice.set(marked.id, marked)
   const eventId = memory.ids('evt')
   const body = render(event.body, marked, { eventId })
   storeEvent(memory, organization, { ...event, id: eventId, subjectId: marked.id, body })

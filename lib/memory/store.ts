@@ -17,7 +17,7 @@ import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
-import { createProjectStore } from './projects.ts'
+import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createMemory } from './state.ts'
 
@@ -47,13 +47,13 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
   return {
+    ...createPlainStores(memory),
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),
     clients: createClientStore(memory),
     leads: createLeadStore(memory),
     invoices: createInvoiceStore(memory),
     proposals: createProposalStore(memory),
-    projects: createProjectStore(memory),
     events: createEventStore(memory),
     imports: createImportStore(memory),
     endpoints: createEndpointStore(memory),

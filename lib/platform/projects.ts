@@ -2,7 +2,8 @@ import * as v from 'valibot'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Project, type ProjectFilter, projectEvents, type StoredProject } from '../resources/projects.ts'
+import { type Project, projectEvents, type StoredProject } from '../resources/projects.ts'
+import type { StatusFilter } from '../resources/record-reads.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -33,7 +34,7 @@ export interface ProjectRef extends CallOptions {
 }
 
 /** Selects the projects to list; an absent field selects all. */
-export interface ProjectQuery extends PageQuery, ProjectFilter {}
+export interface ProjectQuery extends PageQuery, StatusFilter {}
 
 /**
  * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does

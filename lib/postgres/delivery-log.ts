@@ -9,7 +9,7 @@ import type {
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
-import { deliveryOfId, selectRanges, selectRows } from './statements/delivery-selection.ts'
+import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
@@ -55,7 +55,7 @@ export async function countDeliveries(
       filter,
       sql`
       select count(*)::text, ${answerTag} from (
-        select 1 from (${selectRanges(sql, selection)}) as selected limit ${max}::int
+        select 1 from ${selectRows(sql, selection)} as selected limit ${max}::int
       ) as found`,
     ),
   )

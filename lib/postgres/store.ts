@@ -28,7 +28,7 @@ import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
-import { createProjectStore } from './projects.ts'
+import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
@@ -127,7 +127,7 @@ function createRecordStores(database: RecordDatabase, admissions: Admissions): R
     leads: createLeadStore(database, admissions),
     invoices: createInvoiceStore(database, admissions),
     proposals: createProposalStore(database, admissions),
-    projects: createProjectStore(database, admissions),
+    ...createPlainStores(database, admissions),
     events: createEventStore(database),
     imports: createImportStore(database),
   }

@@ -78,6 +78,7 @@ export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema
 /** The columns of businesses. */
 export const businessTable: RecordTable<Business> = {
   kind: 'business',
+  idKind: 'biz',
   table: 'businesses',
   columns: {
     id: {},

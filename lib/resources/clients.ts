@@ -40,6 +40,7 @@ export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'mo
 /** The columns of clients, in the row of the business. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
+  idKind: 'cli',
   table: 'businesses',
   columns: {
     id: { name: 'client_id' },
@@ -90,14 +91,14 @@ export interface ClientStore extends ListedReads<Client, StoredClient, ClientFil
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({
-      one: 'client',
+      table: clientTable,
       many: 'clients',
+      about: 'Businesses that the organization works for.',
       representation: ClientSchema,
-      idKind: 'cli',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
     createRoute({
-      one: 'client',
+      table: clientTable,
       many: 'clients',
       summary: 'Create a client',
       description:

@@ -117,6 +117,7 @@ export interface InvoiceRow extends Invoice {
 /** The columns of invoices. `amountDue` follows from the total and the amount paid. */
 export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
   kind: 'invoice',
+  idKind: 'inv',
   table: 'invoices',
   columns: {
     id: {},
@@ -134,6 +135,7 @@ export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
 /** The columns of payments. */
 export const paymentTable: RecordTable<Payment & { invoiceId: string }> = {
   kind: 'payment',
+  idKind: 'pay',
   table: 'payments',
   columns: {
     id: {},
@@ -267,12 +269,12 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({
-      one: 'invoice',
+      table: invoiceTable,
       many: 'invoices',
-      representation: InvoiceSchema,
+      about: 'What clients owe; money in decimal strings.',
       note: 'Money is in decimal strings.',
-      idKind: 'inv',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      representation: InvoiceSchema,
+      store,
     }),
   ]
 }

@@ -92,6 +92,7 @@ export type LeadRow = Omit<StoredLead, 'updatedAt'>
 /** The columns of leads. */
 export const leadTable: RecordTable<LeadRow> = {
   kind: 'lead',
+  idKind: 'lead',
   table: 'leads',
   columns: {
     id: {},
@@ -164,14 +165,14 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({
-      one: 'lead',
+      table: leadTable,
       many: 'leads',
+      about: 'Businesses that may become clients.',
       representation: LeadSchema,
-      idKind: 'lead',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
     createRoute({
-      one: 'lead',
+      table: leadTable,
       many: 'leads',
       summary: 'Create a lead from an existing business',
       description:

@@ -69,6 +69,7 @@ export interface ProposalRow extends Proposal {
 /** The columns of proposals. */
 export const proposalTable: RecordTable<ProposalRow> = {
   kind: 'proposal',
+  idKind: 'prop',
   table: 'proposals',
   columns: {
     id: {},
@@ -152,11 +153,11 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({
-      one: 'proposal',
+      table: proposalTable,
       many: 'proposals',
+      about: 'What the organization offers to do.',
       representation: ProposalSchema,
-      idKind: 'prop',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
   ]
 }

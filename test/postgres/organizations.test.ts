@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import type { PartResult } from '../../lib/access/organizations.ts'
 import { createPlatform } from '../../lib/platform.ts'
+import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -272,7 +273,7 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
     const read = await rowsReadBy(async (tx) => {
       const [row] = await tx`
         select (part -> 'counts')::jsonb as counts, part ->> 'next' as next
-        from business_api.delete_organization_part(${org}, 100, ${after}::text::jsonb) as part`
+        from business_api.delete_organization_part(${org}, 100, ${after}::text::jsonb, ${DELETED_TABLES}) as part`
       Object.assign(deleted, row?.counts)
       after = row?.next
     })
@@ -303,7 +304,7 @@ test('organizations.deletePart() reads no rows that were deleted before to find 
   } while (part.counts.leads === undefined)
   const [plan] = await sql`
     explain (analyze, buffers, format json)
-    select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb)`
+    select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb, ${DELETED_TABLES})`
   const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
   const pages = top['Shared Hit Blocks'] + top['Shared Read Blocks']
   assert.ok(pages < 6000, `${pages} pages`)

@@ -325,8 +325,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
-    'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      '7d996aacbd54',
+    'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
+      '443f059abe00',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'bcf8a2ac0c9b',
