@@ -1,4 +1,4 @@
-import { SCOPES } from '../access/scopes.ts'
+import { RESOURCES, type Resource } from '../access/scopes.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import type { Client, CreateClientInput } from '../resources/clients.ts'
 import type { CreateLeadInput, Lead } from '../resources/leads.ts'
@@ -34,7 +34,7 @@ export interface Creatable<Item, Input> extends Listable<Item> {
 
 /** The list of each resource, with the scope of the same name: `invoices:read`. Money is in decimal strings: never add them as floating point. */
 export type Lists = {
-  readonly [Resource in Exclude<keyof RecordSlices, 'businesses'>]: Listable<Shown<RecordSlices[Resource]>>
+  readonly [Name in Resource]: Listable<Shown<RecordSlices[Name]>>
 }
 
 /** A record of a resource as the API shows it. */
@@ -94,10 +94,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     }
   }
 
-  const resources = SCOPES.filter((scope) => scope.endsWith(':read')).map((scope) =>
-    scope.replace(':read', ''),
-  )
-  const lists = Object.fromEntries(resources.map((resource) => [resource, listable(resource)]))
+  const lists = Object.fromEntries(RESOURCES.map((resource) => [resource, listable(resource)]))
 
   return {
     ...(lists as object as Lists),

@@ -1,7 +1,7 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { ApiKeyStore } from '../access/api-keys.ts'
-import type { Scope } from '../access/scopes.ts'
+import type { Resource, Scope } from '../access/scopes.ts'
 import type { IdKind } from '../base/ids.ts'
 import { untraced } from '../base/tracing.ts'
 import type { Creation } from '../writes/creation.ts'
@@ -58,14 +58,10 @@ export interface PreparedCreation extends Pick<Creation<unknown>, 'record' | 'ev
 /** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
-/** A resource with a list, as in its path and its scopes. */
-type Listed = ReadBy<Scope>
-type ReadBy<Any> = Any extends `${infer Many}:read` ? Many : never
-
 interface Own extends Pick<Declaration, 'representation'> {
   readonly table: Pick<RecordTable, 'kind' | 'idKind'>
   /** Several records: `clients`. */
-  readonly many: Listed
+  readonly many: Resource
 }
 
 /** What follows from the names of a resource. */
