@@ -1,15 +1,14 @@
 import * as v from 'valibot'
 import { IdSchema, oneOf } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { type Project, projectEvents, type StoredProject } from '../resources/projects.ts'
 import type { StatusFilter } from '../resources/record-reads.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -40,7 +39,7 @@ export interface ProjectQuery extends PageQuery, StatusFilter {}
  * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
  */
-export interface ProjectCalls {
+export interface ProjectCalls extends Reads<StoredProject, ProjectQuery> {
   /** Creates an active project. Publishes nothing. */
   create(organizationId: string, project: NewProject): Promise<Project>
   /** Active → on hold. Publishes nothing. */
@@ -51,10 +50,6 @@ export interface ProjectCalls {
   complete(organizationId: string, project: ProjectRef): Promise<Project>
   /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Lists projects, newest first. */
-  list(organizationId: string, query?: ProjectQuery): Promise<Page<StoredProject>>
-  /** Gives a project. */
-  get(organizationId: string, projectId: string): Promise<StoredProject>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -72,12 +67,7 @@ const TRANSITIONS = {
     from: ['active', 'on_hold'],
     to: 'completed',
     events: (projectId, context) => [
-      buildEventTemplate(
-        projectEvents,
-        'project.completed',
-        { projectId, name: placeholder<Project>('name') },
-        context,
-      ),
+      buildEventTemplate(projectEvents, 'project.completed', { projectId }, context),
     ],
   },
   cancel: { from: ['active', 'on_hold'], to: 'cancelled', events: () => [] },
