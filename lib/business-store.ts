@@ -10,7 +10,6 @@ import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { EventLogStore } from './webhooks/event-log.ts'
 import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
-import type { OverviewStore } from './webhooks/overview.ts'
 
 /** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
 export interface RecordStore extends RecordSlices {
@@ -51,7 +50,6 @@ export interface BusinessApiStore extends RecordStore {
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
   readonly audit: AuditStore
-  readonly overview: OverviewStore
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore

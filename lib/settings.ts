@@ -49,7 +49,7 @@ export type {
   OrganizationDeletion,
   OrganizationSettings,
 } from './settings/organizations.ts'
-export type { OverviewSettings } from './settings/overview.ts'
+export type { Overview, OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
@@ -63,4 +63,3 @@ export type {
 } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
 export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'
-export type { Overview } from './webhooks/overview.ts'

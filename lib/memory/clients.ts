@@ -21,7 +21,7 @@ export function createClientStore(memory: Memory): ClientStore {
     }),
 
     async create(creation) {
-      const client = draft(memory, creation, ({ id }) => id)
+      const client = draft(memory, creation)
       const { business, ...row } = client.record
       return (
         judgeKey(client) ??

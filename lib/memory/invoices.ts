@@ -40,7 +40,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     }),
 
     async create(creation) {
-      const invoice = draft(memory, creation, ({ id }) => id)
+      const invoice = draft(memory, creation)
       const { organization, record } = invoice
       const judged = judgeKey(invoice)
       if (judged) return judged

@@ -29,7 +29,7 @@ export function createLeadStore(memory: Memory): LeadStore {
     }),
 
     async create(creation) {
-      const lead = draft(memory, creation, ({ id }) => id)
+      const lead = draft(memory, creation)
       const { organization, record } = lead
       const judged = judgeKey(lead)
       if (judged) return judged

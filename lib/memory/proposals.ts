@@ -29,7 +29,7 @@ export function createProposalStore(memory: Memory): ProposalStore {
     }),
 
     async create(creation) {
-      const proposal = draft(memory, creation, ({ id }) => id)
+      const proposal = draft(memory, creation)
       const { organization, record } = proposal
       const judged = judgeKey(proposal)
       if (judged) return judged

@@ -59,7 +59,7 @@ export function createRecord<Row extends Identified>(
   records: (organization: Organization) => Map<string, Row>,
   creation: Creation<Row>,
 ): CreationOutcome {
-  const given = draft(memory, creation, ({ id }) => id)
+  const given = draft(memory, creation)
   const { organization, record } = given
   return judgeKey(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }

@@ -16,7 +16,6 @@ import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
-import { createOverviewStore } from './overview.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createMemory } from './state.ts'
@@ -60,7 +59,6 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
-    overview: createOverviewStore(memory),
     organizations: createOrganizationStore(memory),
     backfills: createBackfillStore(memory),
     eventLog: createEventLogStore(memory),

@@ -3,7 +3,7 @@ import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Client, clientEvents } from '../resources/clients.ts'
+import { clientEvents, convertedClient } from '../resources/clients.ts'
 import {
   type Conversion,
   type ConvertedLead,
@@ -16,7 +16,6 @@ import {
   scoreBand,
 } from '../resources/leads.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { toTimestamp } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
@@ -145,13 +144,7 @@ function stageChanged({ context }: WriteCall<unknown>, leadId: string, stage: Le
 }
 
 function conversion({ context }: WriteCall<unknown>): Conversion {
-  const client: Omit<Client, 'business'> = {
-    id: context.ids('cli'),
-    status: 'active',
-    totalRevenue: 0,
-    monthlyRevenue: 0,
-    convertedAt: toTimestamp(context.now),
-  }
+  const client = convertedClient(context)
   return {
     stage: 'won',
     client,

@@ -2,7 +2,7 @@ import { type BusinessStore, businessTable } from '../resources/businesses.ts'
 import { columnsOf } from '../resources/columns.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, setOf, writeChange } from './statements/change.ts'
-import { represent, valuesOf } from './statements/columns.ts'
+import { represent } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { getRecord, listRecords, type RecordRows } from './statements/read.ts'
 
@@ -23,8 +23,6 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
   return {
     create: createVerb(database, null, {
       statements: CREATE,
-      idOf: ({ id }) => id,
-      valuesOf: (record) => valuesOf(COLUMNS, record),
     }),
 
     list: (organizationId, _filter, limit, before) =>

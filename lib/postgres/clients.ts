@@ -40,7 +40,6 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     })),
     create: createVerb(database, admissions, {
       statements: CREATE,
-      idOf: ({ id }) => id,
       // Spreads are slow for so many fields.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),

@@ -83,8 +83,6 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     })),
     create: createVerb(database, admissions, {
       statements: CREATE,
-      idOf: ({ id }) => id,
-      valuesOf: (record) => valuesOf(COLUMNS, record),
       refused: ({ hasBusiness }) =>
         hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),

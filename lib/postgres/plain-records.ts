@@ -4,7 +4,6 @@ import { PLAIN_TABLES, type PlainSlices } from '../resources/records.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, setOf, writeChange } from './statements/change.ts'
-import { valuesOf } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
@@ -22,8 +21,6 @@ function definePlainStore(table: RecordTable): CreatePlainStore {
     })),
     create: createVerb(database, null, {
       statements,
-      idOf: ({ id }) => id,
-      valuesOf: (record) => valuesOf(columns, record),
     }),
     change: (given) => writeChange(database, given, change, { set: setOf(given.set) }),
   })

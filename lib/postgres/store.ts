@@ -27,7 +27,6 @@ import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
-import { createOverviewStore } from './overview.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
@@ -103,7 +102,6 @@ export function createStoreOn(database: Database): PostgresStore {
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
-    overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),

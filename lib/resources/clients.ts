@@ -6,7 +6,7 @@ import { buildEvent, type EventRecord, eventType } from '../writes/event-envelop
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -69,9 +69,7 @@ export const clientEvents = {
 // --- Store ---
 
 /** Selects clients; an absent property selects all. */
-export interface ClientFilter {
-  /** Any of these: `['active']`. */
-  readonly statuses?: readonly string[] | undefined
+export interface ClientFilter extends StatusFilter {
   /** The business that became a client: at most one client. */
   readonly businessId?: string | undefined
 }
@@ -117,14 +115,7 @@ export function newClient(
   context: WriteContext,
 ): { record: Client; representation: Client; events: readonly EventRecord[] } {
   const { record: business, events } = newBusiness(input, context)
-  const client: Client = {
-    id: context.ids('cli'),
-    status: 'active',
-    totalRevenue: 0,
-    monthlyRevenue: 0,
-    convertedAt: toTimestamp(context.now),
-    business,
-  }
+  const client: Client = { ...convertedClient(context), business }
   return {
     record: client,
     representation: client,
@@ -138,4 +129,10 @@ export function newClient(
       ),
     ],
   }
+}
+
+/** Builds the client that a business becomes. */
+export function convertedClient({ ids, now }: WriteContext): Omit<Client, 'business'> {
+  const convertedAt = toTimestamp(now)
+  return { id: ids('cli'), status: 'active', totalRevenue: 0, monthlyRevenue: 0, convertedAt }
 }

@@ -5,7 +5,7 @@ import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -200,9 +200,7 @@ export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
  * Selects invoices; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
  * store as ISO 8601.
  */
-export interface InvoiceFilter<Moment = string> {
-  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
-  readonly statuses?: readonly string[] | undefined
+export interface InvoiceFilter<Moment = string> extends StatusFilter {
   /** The number of the invoice: at most one invoice. */
   readonly number?: string | undefined
   /** Due at this moment or later, and still to be paid: see {@link DUE_STATUSES}. */

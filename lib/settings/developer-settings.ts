@@ -117,7 +117,7 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings(
   store: Pick<
     BusinessApiStore,
-    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills' | 'eventLog' | 'organizations'
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
@@ -147,7 +147,7 @@ export function createDeveloperSettings(
     events: createEventSettings(store),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
-    overview: createOverviewSettings(store),
+    overview: createOverviewSettings(store, clock),
     organizations: createOrganizationSettings(store),
     capabilities: {
       tests: sender !== undefined,

@@ -385,14 +385,12 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog, organizations } =
-      createMemoryStore()
+    const { apiKeys, endpoints, deliveries, audit, backfills, eventLog, organizations } = createMemoryStore()
     createDeveloperSettings({
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
       deliveries: untouchable(deliveries),
       audit: untouchable(audit),
-      overview: untouchable(overview),
       backfills: untouchable(backfills),
       eventLog: untouchable(eventLog),
       organizations: untouchable(organizations),

@@ -111,7 +111,6 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     },
     notices: worker.notices,
     audit: settings.audit,
-    overview: settings.overview,
     organizations: store('eraser').organizations,
     backfills: settings.backfills,
     eventLog: settings.eventLog,
