@@ -25,11 +25,12 @@ export interface ShownFilter<Filter> {
 }
 
 const HOUR_MS = 60 * 60 * 1000
-const PERIODS: Readonly<Record<string, number>> = {
-  '1h': HOUR_MS,
-  '24h': 24 * HOUR_MS,
-  '7d': 7 * 24 * HOUR_MS,
-}
+/** A map, because the text of a URL may be the name of a method. */
+const PERIODS: ReadonlyMap<string, number> = new Map([
+  ['1h', HOUR_MS],
+  ['24h', 24 * HOUR_MS],
+  ['7d', 7 * 24 * HOUR_MS],
+])
 /** The period between the moments `from` and `to`. */
 const CUSTOM = 'custom'
 
@@ -50,7 +51,7 @@ export function readFilter<Filter extends object>(
   }
   const [period = '', from = '', to = ''] = ['period', 'from', 'to'].map((name) => values.get(name)?.trim())
   const [since, until] = [momentOf(from), momentOf(to)]
-  const ms = PERIODS[period]
+  const ms = PERIODS.get(period)
   if (since !== null) texts.from = from
   if (until !== null) texts.to = to
   if (ms !== undefined || period === CUSTOM) texts.period = period
