@@ -4,6 +4,7 @@ import type { OrganizationStore } from './access/organizations.ts'
 import type { ImportStore } from './resources/imports.ts'
 import type { EventStore } from './resources/publishing.ts'
 import type { RecordSlices } from './resources/records.ts'
+import type { Service } from './service.ts'
 import type { BackfillStore } from './webhooks/backfill.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
@@ -45,6 +46,8 @@ export interface ConnectionUse {
  * - The caller changes no returned value, and the store changes no argument.
  */
 export interface BusinessApiStore extends RecordStore {
+  /** The names that all parts of a host share: `defineService(…)`. */
+  readonly service: Service
   readonly apiKeys: ApiKeyStore
   readonly endpoints: EndpointStore
   readonly deliveries: DeliveryStore

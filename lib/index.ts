@@ -8,6 +8,9 @@ export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
 
+// The names of the service
+export { defineService, type Service, type ServiceOptions } from './service.ts'
+
 // Access
 export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'

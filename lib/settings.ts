@@ -54,12 +54,7 @@ export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
-export type {
-  Delivery,
-  DeliveryAttempt,
-  DeliveryDetails,
-  DeliveryState,
-  ResponseClass,
-} from './webhooks/deliveries.ts'
+export type { DeliveryAttempt } from './webhooks/claims.ts'
+export type { Delivery, DeliveryDetails, DeliveryState, ResponseClass } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
 export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'

@@ -206,7 +206,7 @@ as $$
     ) as s
 $$;
 
--- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim scans the pending deliveries from
+-- Claims deliveries: see ClaimStore.claim in lib/webhooks/claims.ts. A claim scans the pending deliveries from
 -- endpoint to endpoint (round robin). PostgreSQL knows the sizes of bodies without reading the
 -- bodies. Claims do not wait for the disk: a claim that a crash undoes is made again.
 create function business_api.claim_deliveries(

@@ -260,7 +260,7 @@ begin
 end
 $$;
 
--- Writes the results of attempts: see DeliveryStore.writeResults in lib/webhooks/deliveries.ts. Returns the answer of report_results.
+-- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the answer of report_results.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile

@@ -1,6 +1,6 @@
 -- The content of deliveries: what an attempt needs of the event and the endpoint.
 
--- Reads the content of deliveries whose claims are in force: see DeliveryStore.read in lib/webhooks/deliveries.ts.
+-- Reads the content of deliveries whose claims are in force: see ClaimStore.read in lib/webhooks/claims.ts.
 create function business_api.read_claims(claims jsonb) returns text
 language plpgsql volatile
 set search_path = ''

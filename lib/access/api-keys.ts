@@ -26,11 +26,6 @@ export const DEFAULT_KEY_PREFIX = 'bapi'
 /** The shape of a key's prefix: a lower-case letter, then at most 15 lower-case letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
-/** Returns whether a text has the shape of {@link API_KEY_PREFIX}. */
-export function isApiKeyPrefix(prefix: string): boolean {
-  return API_KEY_PREFIX.test(prefix)
-}
-
 /**
  * Makes a new key. Only the returned value holds the key in full.
  *

@@ -36,6 +36,7 @@ export async function withStore<Result>(
   const url = session.databaseUrl()
   await requireSchema(url)
   const store = createPostgresStore(url, {
+    service: await session.service(),
     prepare: false,
     sessions: false,
     maxConnections: 2,

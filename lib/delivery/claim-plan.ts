@@ -1,4 +1,4 @@
-import type { Capacity } from '../webhooks/deliveries.ts'
+import type { Capacity } from '../webhooks/claims.ts'
 import type { Budgets } from './budgets.ts'
 import { capacityOf, type EndpointQueue, isHanging } from './queue.ts'
 

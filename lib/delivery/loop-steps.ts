@@ -1,5 +1,6 @@
 import { channels, type LoopStep, type TracedResult } from '../base/tracing.ts'
-import type { AttemptResult, ClaimRef, DeliveryStore } from '../webhooks/deliveries.ts'
+import type { AttemptResult, ClaimRef } from '../webhooks/claims.ts'
+import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { nameOf } from './result-writer.ts'
 
 /** The verbs of a store that a loop cannot do without. */

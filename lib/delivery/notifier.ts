@@ -1,6 +1,6 @@
 import { describeError } from '../base/log.ts'
 import { channels } from '../base/tracing.ts'
-import type { EndpointHealth, FailedDelivery } from '../webhooks/deliveries.ts'
+import type { EndpointHealth, FailedDelivery } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 

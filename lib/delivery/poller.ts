@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type {
   Capacity,
+  ClaimStore,
   Claims,
-  DeliveryStore,
   EndpointRef,
   FailedDelivery,
   UnreadDelivery,
-} from '../webhooks/deliveries.ts'
+} from '../webhooks/claims.ts'
 import type { Claimed } from './queue.ts'
 
 /** Claims due deliveries for a loop: a claim at a time, by round robin over the endpoints. */
@@ -50,7 +50,7 @@ const SCAN_LIMIT = 200
  * @param options.maxAttempts attempts of a round in all
  */
 export function createPoller(
-  store: Pick<DeliveryStore, 'claim'>,
+  store: Pick<ClaimStore, 'claim'>,
   { leaseMs, maxAttempts }: { readonly leaseMs: number; readonly maxAttempts: number },
 ): Poller {
   const name = randomBytes(8).toString('hex')
@@ -80,9 +80,12 @@ export function createPoller(
         maxAttempts,
       })
       if (unanswered?.token === token) unanswered = undefined
+      // A spread that more properties follow takes Node.js 20 some microseconds, as long as to sign the webhook.
+      const own = <Claimed extends object>(claimed: Claimed) =>
+        Object.assign({}, claimed, { token, leaseEndsAt })
       return {
-        deliveries: claims.deliveries.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
-        unread: claims.unread.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
+        deliveries: claims.deliveries.map(own),
+        unread: claims.unread.map(own),
         failed: claims.failed,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: cursor.advance(claims),

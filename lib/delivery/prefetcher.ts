@@ -1,4 +1,4 @@
-import type { Capacity } from '../webhooks/deliveries.ts'
+import type { Capacity } from '../webhooks/claims.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type Dispatcher, type DispatcherParts, refOf } from './dispatcher.ts'
 import type { Notifier } from './notifier.ts'

@@ -1,4 +1,4 @@
-import type { ClaimedDelivery, EndpointRef } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, EndpointRef } from '../webhooks/claims.ts'
 import type { Verdict } from './verdict.ts'
 
 // The queue of an endpoint in this process: claimed deliveries that wait for an attempt, attempts in flight, and the load

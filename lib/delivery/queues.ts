@@ -1,4 +1,4 @@
-import type { EndpointRef } from '../webhooks/deliveries.ts'
+import type { EndpointRef } from '../webhooks/claims.ts'
 import { createBudgets } from './budgets.ts'
 import { type ClaimPlan, planClaim } from './claim-plan.ts'
 import {

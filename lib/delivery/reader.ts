@@ -1,5 +1,5 @@
 import { withDeadline } from '../base/time.ts'
-import type { ClaimedDelivery, ClaimRef, DeliveryStore } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, ClaimRef, ClaimStore } from '../webhooks/claims.ts'
 import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
@@ -61,7 +61,7 @@ const FORGET_AFTER_MS = 10 * 60_000
  *
  * @param leaseMs duration of a claim: a delivery with less than half of the lease left is no longer read
  */
-export function createReader(store: Pick<DeliveryStore, 'read'>, leaseMs: number): Reader {
+export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
   /** Each organization has one read at a time, so that no organization takes all reads. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []

@@ -1,12 +1,6 @@
 import { isStoreUnavailable } from '../base/errors.ts'
 import { sleep, withDeadline } from '../base/time.ts'
-import type {
-  AttemptResult,
-  ClaimRef,
-  DeliveryStore,
-  FailureLimit,
-  ResultReport,
-} from '../webhooks/deliveries.ts'
+import type { AttemptResult, ClaimRef, ClaimStore, FailureLimit, ResultReport } from '../webhooks/claims.ts'
 
 /** Attempts of a loop by outcome, without results that the store has dropped because the claim was lost. */
 export interface DeliveryCounts {
@@ -68,7 +62,7 @@ const RETRY_MS = 500
  * the store refuses twice is dropped, because it would hold up all other results.
  */
 export function createResultWriter(
-  store: Pick<DeliveryStore, 'writeResults' | 'release'>,
+  store: Pick<ClaimStore, 'writeResults' | 'release'>,
   limit: FailureLimit,
 ): ResultWriter {
   const ended: Ended[] = []

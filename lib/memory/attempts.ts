@@ -6,14 +6,14 @@ import type {
   FailedDelivery,
   FailureLimit,
   ResultReport,
-} from '../webhooks/deliveries.ts'
+} from '../webhooks/claims.ts'
 import { createEndpointRate, judgeRate } from '../webhooks/endpoint-rate.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
 // The three ends of a claim: the result of the attempt, the release, the end of the lease.
 
-/** Writes the results of attempts: see `DeliveryStore.writeResults`. */
+/** Writes the results of attempts: see `ClaimStore.writeResults`. */
 export function writeResults(
   memory: Memory,
   results: readonly AttemptResult[],

@@ -1,4 +1,4 @@
-import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/claims.ts'
 import { allowanceOf, createEndpointRate, spend } from '../webhooks/endpoint-rate.ts'
 import { reclaimExpiredLeases, release } from './attempts.ts'
 import { targetOf } from './endpoints.ts'
@@ -8,7 +8,7 @@ import type { Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 /** The position before the first endpoint. */
 const START: EndpointRef = { organizationId: '', endpointId: '' }
 
-/** Claims due deliveries: see `DeliveryStore.claim`. */
+/** Claims due deliveries: see `ClaimStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
   const failed = reclaimExpiredLeases(memory, request.maxAttempts, now)
@@ -46,7 +46,7 @@ function spendRates(
   return waits.length === 0 ? null : Math.min(...waits)
 }
 
-/** Reads the content of deliveries whose claims are in force: see `DeliveryStore.read`. */
+/** Reads the content of deliveries whose claims are in force: see `ClaimStore.read`. */
 export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
   const now = memory.clock()
   return claims.flatMap(({ organizationId, deliveryId, token }) => {

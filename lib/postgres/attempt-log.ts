@@ -1,4 +1,4 @@
-import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
+import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 

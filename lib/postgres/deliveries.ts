@@ -1,4 +1,5 @@
-import type { ClaimedDelivery, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, ResultReport } from '../webhooks/claims.ts'
+import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
 import { listAttempts } from './attempt-log.ts'
 import type { Database } from './connection/database.ts'
@@ -102,5 +103,6 @@ function toDelivery({
 }: {
   readonly endpoint: EndpointTarget
 } & Omit<ClaimedDelivery, keyof EndpointTarget>): ClaimedDelivery {
-  return { ...delivery, ...endpoint }
+  // Two spreads would take Node.js 20 twenty times as long, some microseconds.
+  return Object.assign(delivery, endpoint)
 }

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import { defineService, type Service } from '../service.ts'
 import type { InstallationStore } from '../webhooks/installation.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -30,6 +31,12 @@ import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
+
+/** Options of `createPostgresStore`. */
+export interface PostgresStoreOptions extends DatabaseOptions {
+  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Service | undefined
+}
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -73,8 +80,11 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
-export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  return createStoreOn(createDatabase(source, options))
+export function createPostgresStore(
+  source: Sql | string,
+  { service, ...options }: PostgresStoreOptions = {},
+): PostgresStore {
+  return createStoreOn(createDatabase(source, options), defineService(service))
 }
 
 /**
@@ -82,7 +92,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  *
  * @internal
  */
-export function createStoreOn(database: Database): PostgresStore {
+export function createStoreOn(database: Database, service: Service = defineService()): PostgresStore {
   const batches = createBatches(database)
   const admissions = createAdmissions(database, batches.ask)
 
@@ -97,6 +107,7 @@ export function createStoreOn(database: Database): PostgresStore {
 
   return {
     ...createRecordStores(database, admissions),
+    service,
     apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
     deliveries: createDeliveryStore(database),

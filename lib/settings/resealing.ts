@@ -3,7 +3,7 @@ import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
 import { isStorable } from '../base/fields.ts'
 import { read, whole, withoutUndefined } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { EndpointRef } from '../webhooks/deliveries.ts'
+import type { EndpointRef } from '../webhooks/claims.ts'
 import type { SealedEndpoint, SealedForms } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 

@@ -13,7 +13,7 @@ import {
   makeRequest,
   type ServiceHeaders,
 } from '../webhooks/attempt.ts'
-import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
+import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'

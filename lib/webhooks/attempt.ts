@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { ClaimedDelivery } from './deliveries.ts'
+import type { ClaimedDelivery } from './claims.ts'
 import type { SecretOpener } from './secret-sealing.ts'
 import { signWebhook } from './signature.ts'
 import { standardHeaders } from './standard-webhooks.ts'

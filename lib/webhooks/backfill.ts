@@ -39,7 +39,7 @@ export interface BackfillStore {
    * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
    * the endpoint that is delivered, pending or being sent.
    *
-   * The deliveries are due at once and stand behind all other deliveries of the organization: see `DeliveryStore.claim`.
+   * The deliveries are due at once and stand behind all other deliveries of the organization: see `ClaimStore.claim`.
    *
    * The entry gets `details.events`, the number of events of all calls with this entry; a call that makes no event leaves no entry.
    *

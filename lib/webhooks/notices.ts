@@ -1,4 +1,4 @@
-import type { EndpointRef, FailedDelivery } from './deliveries.ts'
+import type { EndpointRef, FailedDelivery } from './claims.ts'
 
 // Notices for the host's operators, sent while webhooks are delivered. Notices go to the host's own code and never to a
 // subscriber: a webhook about failing webhooks would fail as well.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
 import type { Names } from '../base/options.ts'
-import type { EndpointRef } from './deliveries.ts'
+import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
 /**

@@ -6,6 +6,7 @@ import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
+import { writeService } from './_service.ts'
 import { addEndpoint, DEVELOPMENT, ERASE, findEndpoint, newOrganization } from './_settings.ts'
 
 // Webhook endpoints in the hands of an administrator. Each test has a new organization.
@@ -77,7 +78,7 @@ describe('endpoints', () => {
       2,
       /Cannot use --types because it must be one or more of client.created/,
     )
-    const own = ['--header', 'X-Acme-Trace: 1', '--header-prefix', 'X-Acme']
+    const own = ['--header', 'X-Acme-Trace: 1', '--service', await writeService({ headerPrefix: 'X-Acme' })]
     assertFailed(
       await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT),
       2,

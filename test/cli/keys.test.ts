@@ -4,6 +4,7 @@ import type { Sql } from 'postgres'
 import { SCOPES } from '../../lib/access/scopes.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+import { writeService } from './_service.ts'
 import { newOrganization } from './_settings.ts'
 
 // API keys in the hands of an administrator. Each test has a new organization.
@@ -28,7 +29,13 @@ describe('keys', () => {
     assert.deepEqual(Object.keys(created), ['id', 'key'])
     assert.match(created.key, /^bapi_live_[0-9A-Za-z]{49}$/)
 
-    const { exitCode, stdout, stderr } = await run(...args, '--name', 'Website', '--key-prefix', 'acme')
+    const { exitCode, stdout, stderr } = await run(
+      ...args,
+      '--name',
+      'Website',
+      '--service',
+      await writeService({ keyPrefix: 'acme' }),
+    )
     assert.equal(exitCode, 0)
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
     assert.match(stderr, /^Created key_\w+\. The key is shown only once:\n$/)
@@ -80,7 +87,10 @@ describe('keys', () => {
     assert.ok(Math.abs(Date.parse(previous.expiresAt) - (Date.now() + 7_200_000)) < 60_000)
     assertFailed(await run(...rotate), 1, /Cannot rotate an API key because the key has been rotated/)
     const again = ['keys', 'rotate', rotated.id, '--organization', org]
-    const { stdout, stderr } = await run(...again, '--overlap', '0', '--yes', '--key-prefix', 'acme')
+    const { stdout, stderr } = await run(
+      ...again,
+      ...['--overlap', '0', '--yes', '--service', await writeService({ keyPrefix: 'acme' })],
+    )
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
     assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
   })
@@ -119,9 +129,9 @@ describe('keys', () => {
       /Cannot use --scopes because it must be one or more of clients:read/,
     )
     assertFailed(
-      await run(...args, '--scopes', 'leads:read', '--key-prefix', 'No'),
+      await run(...args, '--scopes', 'leads:read', '--service', await writeService({ keyPrefix: 'No' })),
       2,
-      /Cannot use --key-prefix because it must be/,
+      /Cannot use the module of --service: Cannot use option 'keyPrefix' because it must match/,
     )
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--expires', '2020-01-01'),

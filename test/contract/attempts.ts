@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { AttemptResult } from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult } from '../../lib/webhooks/claims.ts'
 import {
   type Claimed,
   claim,

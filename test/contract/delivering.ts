@@ -6,12 +6,10 @@ import type {
   ClaimRef,
   ClaimRequest,
   Claims,
-  Delivery,
-  DeliveryDetails,
-  DeliveryFilter,
   EndpointHealth,
   FailureLimit,
-} from '../../lib/webhooks/deliveries.ts'
+} from '../../lib/webhooks/claims.ts'
+import type { Delivery, DeliveryDetails, DeliveryFilter } from '../../lib/webhooks/deliveries.ts'
 import type { EndpointRecord, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from './audit-entry.ts'
 import type { ContractTest, StoreUnderTest } from './harness.ts'

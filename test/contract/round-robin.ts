@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { EndpointRef } from '../../lib/webhooks/deliveries.ts'
+import type { EndpointRef } from '../../lib/webhooks/claims.ts'
 import { newEntry } from './audit-entry.ts'
 import {
   beforeAllOf,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DeliveryAttempt } from '../../lib/webhooks/deliveries.ts'
+import type { DeliveryAttempt } from '../../lib/webhooks/claims.ts'
 import { newEntry } from '../_audit.ts'
 import {
   AN_HOUR_MS,

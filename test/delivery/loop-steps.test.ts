@@ -6,7 +6,7 @@ import { createLoopSteps } from '../../lib/delivery/loop-steps.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
-import type { AttemptResult, ClaimRequest } from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult, ClaimRequest } from '../../lib/webhooks/claims.ts'
 
 const ORGANIZATION = 'org_secret'
 const CLAIM: ClaimRequest = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { beforeEach, describe, mock, test } from 'node:test'
 import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createPoller } from '../../lib/delivery/poller.ts'
-import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/deliveries.ts'
+import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/claims.ts'
 import { TARGET } from './_queues.ts'
 
 // The claims of a loop on a handmade store with the test's answers.

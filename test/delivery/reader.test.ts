@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Unread } from '../../lib/delivery/poller.ts'
 import { createReader, type Reader } from '../../lib/delivery/reader.ts'
-import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/deliveries.ts'
+import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/claims.ts'
 import { TARGET } from './_queues.ts'
 
 // The reader on a store made by hand. All times come from a clock that the test moves.

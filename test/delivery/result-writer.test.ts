@@ -3,13 +3,8 @@ import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createResultWriter, type ResultWriter } from '../../lib/delivery/result-writer.ts'
-import type {
-  AttemptResult,
-  ClaimRef,
-  DeliveryStore,
-  EndpointHealth,
-  ResultReport,
-} from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult, ClaimRef, EndpointHealth, ResultReport } from '../../lib/webhooks/claims.ts'
+import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 
 // The result writer on a handmade store whose calls succeed or fail by the test's will.
 

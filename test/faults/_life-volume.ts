@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type { AttemptResult, ClaimedDelivery, ClaimRequest, Claims } from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult, ClaimedDelivery, ClaimRequest, Claims } from '../../lib/webhooks/claims.ts'
 import type { Ledger, LedgerEndpoint } from './_life-ledger.ts'
 
 // The deliveries of a long life that go through the verbs of a store: published, claimed and recorded in big batches.

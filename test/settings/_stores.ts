@@ -4,7 +4,7 @@ import { createIds } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import type { AttemptResult, ClaimedDelivery } from '../../lib/webhooks/deliveries.ts'
+import type { AttemptResult, ClaimedDelivery } from '../../lib/webhooks/claims.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 // The settings of webhooks on every store: an administrator must see the same on each store.

@@ -1,5 +1,5 @@
 import type { SecretSettings } from '../../settings/resealing.ts'
-import type { EndpointRef } from '../../webhooks/deliveries.ts'
+import type { EndpointRef } from '../../webhooks/claims.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { countOf } from '../confirmation.ts'
 import { withSettings } from '../database.ts'

@@ -5,7 +5,6 @@ import {
   CHOICE_FLAGS,
   DESTINATION_FLAGS,
   EXAMPLE_ULID,
-  headerPrefix,
   maxFlag,
   organization,
   overlapFlag,
@@ -42,7 +41,6 @@ export const add: Command = defineCommand({
     ),
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
     ...CHOICE_FLAGS,
-    headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
     maxEndpoints: maxFlag(

@@ -2,15 +2,7 @@ import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES, type Scope } from '../../access/scopes.ts'
 import { withoutUndefined } from '../../base/host-input.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import {
-  actor,
-  EXAMPLE_ULID,
-  keyPrefix,
-  maxFlag,
-  organization,
-  overlapFlag,
-  TABLE_FLAGS,
-} from '../common-flags.ts'
+import { actor, EXAMPLE_ULID, maxFlag, organization, overlapFlag, TABLE_FLAGS } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRevokingKey, ofRotatingKey } from '../consequences.ts'
 import { withSettings } from '../database.ts'
@@ -45,7 +37,6 @@ Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
       parseFuture,
     ),
     ...RATE_FLAGS,
-    keyPrefix,
     maxApiKeys,
     actor,
   },
@@ -80,7 +71,6 @@ const rotate: Command = defineCommand({
     organization,
     overlap: overlapFlag('both keys are in force'),
     expires: parsed('WHEN', 'the end of the new key; default: the end of the previous key', parseFuture),
-    keyPrefix,
     maxApiKeys,
     ...CONFIRMATION_FLAGS,
     actor,

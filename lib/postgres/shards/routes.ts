@@ -1,5 +1,5 @@
 import type { BusinessApiStore } from '../../business-store.ts'
-import type { EndpointRef } from '../../webhooks/deliveries.ts'
+import type { EndpointRef } from '../../webhooks/claims.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
@@ -8,7 +8,10 @@ import type { Answers, AskAll } from './fleet.ts'
 // and does not compile without one. SHARDS.md has these verbs in a table.
 
 /** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
-export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | 'shards' | 'installation'>
+export type Slices = Omit<
+  BusinessApiStore,
+  'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'installation'
+>
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
 /** The verbs of a slice, optional or not, that may name none. `watch` is no call on the database. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { AdmissionRequest } from '../../access/admission.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
@@ -33,7 +34,7 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
  * `wrong_shard` at the first call.
  *
  * @param options.shards a store for each shard, by the name of the shard; the order has no meaning
- * @throws `TypeError` for names that cannot be used
+ * @throws `TypeError` for names that cannot be used, and for stores of different services
  * @example
  * ```ts
  * const store = createShardedStore({
@@ -48,6 +49,9 @@ export function createShardedStore(options: {
   rejectUnknown(options, { shards: true })
   const fleet = createFleet(options.shards)
   const stores = fleet.shards.map(({ store }) => store)
+  const { service } = stores[0] as PostgresStore
+  if (!stores.every((store) => isDeepStrictEqual(store.service, service)))
+    throw new TypeError("Cannot use the shards because their stores differ in option 'service'")
   const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
 
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
@@ -95,6 +99,7 @@ export function createShardedStore(options: {
 
   return {
     ...slices,
+    service,
     deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
     shards,
     async shardOf(organizationId) {

@@ -1,5 +1,6 @@
 import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
-import type { DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
+import type { DeliveryAttempt } from '../../webhooks/claims.ts'
+import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { type Content, exact, type Html, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'

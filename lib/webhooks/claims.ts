@@ -1,0 +1,247 @@
+import type { EndpointState, EndpointTarget } from './endpoints.ts'
+
+// The contract between a delivery loop and a store: claims, attempts and results.
+
+// --- Claims ---
+
+/** Identifies an endpoint. */
+export interface EndpointRef {
+  readonly organizationId: string
+  readonly endpointId: string
+}
+
+/** The deliveries that a process has capacity for, limited for each endpoint and each organization. */
+export interface Capacity {
+  /** Capacity of each endpoint that is not listed below. */
+  readonly endpoint: number
+  /** Capacity of each organization that is not listed below. */
+  readonly organization: number
+  /** By endpoint id. */
+  readonly endpoints: Readonly<Record<string, number>>
+  /** By organization id. */
+  readonly organizations: Readonly<Record<string, number>>
+}
+
+/** Asks for deliveries to attempt. */
+export interface ClaimRequest {
+  /** A name that no other claim has. The token fences every later write. */
+  readonly token: string
+  /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
+  readonly isRepeat: boolean
+  /** Greatest number of deliveries. */
+  readonly limit: number
+  /**
+   * Greatest number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * every delivery is claimed without content.
+   */
+  readonly maxBytes: number
+  readonly capacity: Capacity
+  /** Greatest number of endpoints to inspect. */
+  readonly scanLimit: number
+  /** The round robin of endpoints continues after this endpoint; null: at the first. */
+  readonly cursor: EndpointRef | null
+  /** Duration of the claims in milliseconds by the store's clock. */
+  readonly leaseMs: number
+  /** Attempts of a round in all, because an interrupted attempt can have been the last. */
+  readonly maxAttempts: number
+}
+
+/** A delivery that this process must attempt now. */
+export interface ClaimedDelivery extends EndpointTarget, EndpointRef {
+  readonly id: string
+  readonly eventId: string
+  readonly type: string
+  readonly body: string
+  /** The number of this attempt in the round, from 1; already counted. */
+  readonly attempt: number
+  /** The trace in which the event was written: see `EventRecord.traceparent`; absent: none. Never sent to the subscriber. */
+  readonly traceparent?: string
+}
+
+/** A claimed delivery whose content must be read on its own: see `ClaimStore.read`. */
+export interface UnreadDelivery extends EndpointRef {
+  readonly id: string
+}
+
+/** A failed delivery. */
+export interface FailedDelivery extends EndpointRef {
+  readonly deliveryId: string
+  readonly eventId: string
+  readonly type: string
+  /** `http_500`, `timeout`, `gone`, `interrupted`, `unreadable` … */
+  readonly reason: string
+}
+
+/** The answer to a claim. */
+export interface Claims {
+  readonly deliveries: readonly ClaimedDelivery[]
+  /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
+  readonly unread: readonly UnreadDelivery[]
+  /**
+   * Deliveries that fail with this claim, because the lease of the last attempt had expired. A repeated claim does not
+   * list these deliveries again.
+   */
+  readonly failed: readonly FailedDelivery[]
+  /** The store's clock at the time of the answer, in milliseconds since 1970. */
+  readonly storeTime: number
+  /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
+  readonly next: EndpointRef | null
+  /**
+   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint; null if there is none, and for
+   * endpoints that back off.
+   */
+  readonly nextInMs: number | null
+}
+
+/** Identifies a claim; only the process that has the token can end it. */
+export interface ClaimRef {
+  readonly organizationId: string
+  readonly deliveryId: string
+  readonly token: string
+}
+
+// --- Attempts and results ---
+
+/** An attempt of a delivery. */
+export interface DeliveryAttempt {
+  /** From 1, through all rounds. */
+  readonly number: number
+  readonly startedAt: string
+  /** Milliseconds from the name lookup to the last byte read. */
+  readonly durationMs: number
+  /** The parts of the duration; null for a part that did not happen or was not measured. */
+  readonly dnsMs: number | null
+  readonly connectMs: number | null
+  readonly tlsMs: number | null
+  readonly firstByteMs: number | null
+  /** The HTTP status; null when no answer came. */
+  readonly status: number | null
+  /**
+   * The reason for a missing answer; null with a status. `interrupted`: the attempt ended with its process.
+   * `unreadable`: the delivery could not be read, and nothing was sent.
+   */
+  readonly error: string | null
+  /** The beginning of the answer's body. */
+  readonly bodyExcerpt: string
+  /**
+   * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
+   * for every other answer.
+   */
+  readonly location: string | null
+}
+
+/** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
+export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> {
+  /** Absent: null. */
+  readonly location?: string | null
+  /** The delivery's next state: `retry` is pending again. */
+  readonly outcome: 'delivered' | 'retry' | 'failed'
+  /** Why the delivery failed; null for any other outcome. */
+  readonly reason: string | null
+  /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
+  readonly isGone: boolean
+  /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
+  readonly delayMs: number
+  /**
+   * Milliseconds for which the endpoint asked to be left alone when it rejected the delivery (429, 503, or any failure with
+   * `Retry-After`), 0 if it named no time; null if the attempt was not rejected.
+   */
+  readonly backOffMs: number | null
+  /** Milliseconds since the attempt began, and since the attempt ended. */
+  readonly startedAgoMs: number
+  readonly endedAgoMs: number
+}
+
+/** When an endpoint that only fails is disabled: both limits must be reached. */
+export interface FailureLimit {
+  /** Failed attempts since the last success. */
+  readonly failures: number
+  /** Milliseconds since the first of these failures. */
+  readonly failingMs: number
+}
+
+/** The state of an endpoint after a failed attempt. */
+export interface EndpointHealth extends EndpointRef {
+  readonly state: EndpointState
+  readonly failures: number
+  readonly failingSince: string | null
+  /** `gone`, `failing`, `administrator`; null unless the endpoint is disabled. */
+  readonly disabledReason: string | null
+  /**
+   * True if the endpoint, still enabled, reached half of the failures that disable it with these results, for the first
+   * time since the last success.
+   */
+  readonly isNewlyFailing: boolean
+  /** True if these results disabled the endpoint. */
+  readonly isNewlyDisabled: boolean
+}
+
+/** The consequences of the results of attempts. */
+export interface ResultReport {
+  /** Results that were dropped, because the claim was no longer in force. */
+  readonly lost: readonly ClaimRef[]
+  /** Endpoints with a failed attempt, except removed endpoints. */
+  readonly endpoints: readonly EndpointHealth[]
+  readonly failed: readonly FailedDelivery[]
+}
+
+// --- Store ---
+
+/** The verbs of a delivery loop. Each serves all organizations. */
+export interface ClaimStore {
+  /**
+   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is being sent, and the
+   * attempt is counted. Of one endpoint, first attempts come before retries, and of each kind those that have been due
+   * for longer, or the older deliveries. Deliveries of backfills come last, after all other deliveries of the claim, and within the
+   * capacity that these leave.
+   *
+   * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each
+   * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
+   * claim.
+   *
+   * An endpoint that has rejected deliveries, or has a `maxPerSecond`, gets no more than its rate allows, of all processes together:
+   * see endpoint-rate.ts.
+   *
+   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
+   * store knows the sizes without reading the bodies, so that the cost of a claim does not depend on the size of bodies.
+   *
+   * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
+   * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
+   *
+   * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as
+   * `interrupted`, and the delivery is due at once, or failed with the reason `interrupted` after the last
+   * attempt of its round.
+   */
+  claim(request: ClaimRequest): Promise<Claims>
+
+  /**
+   * Reads the content of claimed deliveries. Deliveries without a claim in force, or with a removed endpoint, are left
+   * out.
+   */
+  read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
+
+  /**
+   * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
+   * order in which the attempts ended; and the rate of each endpoint, by endpoint-rate.ts. Attempts with the error
+   * `interrupted` or `unreadable` count, but not against the endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
+   *
+   * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
+   * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
+   */
+  writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
+
+  /**
+   * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * ignored.
+   */
+  release(claims: readonly ClaimRef[]): Promise<void>
+
+  /**
+   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
+   * store, and within some milliseconds for writes of other processes, if the store gets notifications. Calls can be
+   * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
+   *
+   * @returns a function that ends the calls
+   */
+  watch(onDue: () => void): () => void
+}
