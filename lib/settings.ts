@@ -18,7 +18,6 @@ export type {
   BackfillCalls,
   BackfillOptions,
   BackfillPart,
-  BackfillPartOptions,
   BackfillPreview,
   BackfillSelection,
 } from './settings/backfill.ts'
@@ -28,10 +27,9 @@ export type {
   DeliveryQuery,
   DeliverySettings,
   RecoverableCounts,
+  Recovery,
   RecoveryFilter,
   RecoveryOptions,
-  RecoveryPart,
-  RecoveryPartOptions,
 } from './settings/deliveries.ts'
 export {
   type Capabilities,
