@@ -1,6 +1,7 @@
 import type { OrganizationStore } from '../access/organizations.ts'
 import { type Business, forgottenBusiness } from '../resources/businesses.ts'
 import { forgotten } from '../resources/columns.ts'
+import { TYPES_WITH_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
 import { replaceBusiness } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
@@ -53,15 +54,6 @@ function forgetProposals({ records: { proposal: proposals } }: Organization, ids
   for (const proposal of changed) proposals.set(proposal.id, { ...proposal, ...forgotten(proposalTable) })
   return changed.length
 }
-
-/** The types whose events name a business; the first two show it too. */
-const TYPES_WITH_BUSINESS: readonly string[] = [
-  'business.created',
-  'client.created',
-  'lead.created',
-  'lead.stage_changed',
-  'marketing.lead_captured',
-]
 
 function forgetEvents(
   { events }: Organization,

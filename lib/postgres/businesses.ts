@@ -1,7 +1,7 @@
 import { type BusinessStore, businessTable } from '../resources/businesses.ts'
 import { columnsOf } from '../resources/columns.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineChange, setOf, writeChange } from './statements/change.ts'
+import { changeVerb, defineChange } from './statements/change.ts'
 import { represent } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { getRecord, listRecords, type RecordRows } from './statements/read.ts'
@@ -29,6 +29,6 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),
 
     get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
+    change: changeVerb(database, CHANGE),
   }
 }

@@ -3,7 +3,7 @@ import type { PlainRecord, PlainStore } from '../resources/record-reads.ts'
 import { PLAIN_TABLES, type PlainSlices } from '../resources/records.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineChange, setOf, writeChange } from './statements/change.ts'
+import { changeVerb, defineChange } from './statements/change.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
@@ -22,7 +22,7 @@ function definePlainStore(table: RecordTable): CreatePlainStore {
     create: createVerb(database, null, {
       statements,
     }),
-    change: (given) => writeChange(database, given, change, { set: setOf(given.set) }),
+    change: changeVerb(database, change),
   })
 }
 

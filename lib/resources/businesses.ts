@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
-import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
+import { buildEvent, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
@@ -133,7 +133,7 @@ const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
-): { record: Business; representation: Business; events: readonly EventRecord[] } {
+): PreparedCreation<Business, Business> {
   const given: Partial<Business> = { ...input, id: context.ids('biz') }
   const business = Object.fromEntries(FIELDS.map((field) => [field, given[field] ?? null])) as Business
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)

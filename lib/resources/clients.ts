@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
-import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
+import { buildEvent, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
@@ -110,10 +110,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
 }
 
 /** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */
-export function newClient(
-  input: CreateClientInput,
-  context: WriteContext,
-): { record: Client; representation: Client; events: readonly EventRecord[] } {
+export function newClient(input: CreateClientInput, context: WriteContext): PreparedCreation<Client, Client> {
   const { record: business, events } = newBusiness(input, context)
   const client: Client = { ...convertedClient(context), business }
   return {

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
@@ -189,7 +189,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
-): { record: LeadRow; representation: Lead; events: readonly EventRecord[] } {
+): PreparedCreation<LeadRow, Lead> {
   const lead: Lead = {
     id: context.ids('lead'),
     stage: 'new',

@@ -4,8 +4,7 @@ import type { ApiKeyStore } from '../access/api-keys.ts'
 import type { Resource, Scope } from '../access/scopes.ts'
 import type { IdKind } from '../base/ids.ts'
 import { untraced } from '../base/tracing.ts'
-import type { Creation } from '../writes/creation.ts'
-import type { EventRecord } from '../writes/event-envelope.ts'
+import type { Creation, PreparedCreation } from '../writes/creation.ts'
 import { type ApiCreationOutcome, type OneStep, oneStepOf } from '../writes/one-step.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import type { RecordTable } from './columns.ts'
@@ -47,12 +46,6 @@ export interface CreateRoute extends Declaration {
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
   /** Finds the one step in place of `admit` and of `create`: see {@link oneStepOf}. */
   oneStep(admit: ApiKeyStore['admit']): OneStep<unknown> | undefined
-}
-
-/** A prepared creation. Only the organization and the idempotency key of the request are missing. */
-export interface PreparedCreation extends Pick<Creation<unknown>, 'record' | 'events'> {
-  /** The `data` of the answer. */
-  readonly representation: unknown
 }
 
 /** An operation of the API. */
@@ -121,7 +114,7 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   readonly input: Input
   readonly summary: string
   readonly description: string
-  build(input: v.InferOutput<Input>, context: WriteContext): NewCreation<NewRecord>
+  build(input: v.InferOutput<Input>, context: WriteContext): PreparedCreation<NewRecord>
   /** Gives the verb that creates. */
   create(): (creation: Creation<NewRecord>) => Promise<ApiCreationOutcome>
 }): CreateRoute {
@@ -140,10 +133,4 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
     create: (creation) => verb()(creation),
     oneStep: (admit) => oneStepOf(untraced(admit), untraced(verb())),
   }
-}
-
-interface NewCreation<NewRecord> {
-  readonly record: NewRecord
-  readonly representation: unknown
-  readonly events: readonly EventRecord[]
 }

@@ -1,5 +1,4 @@
 import * as v from 'valibot'
-import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
@@ -11,6 +10,7 @@ import type {
   DeliveryFilter,
   DeliveryState,
   DeliveryStore,
+  RecoveryRequest,
   ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
@@ -194,7 +194,11 @@ export function createDeliverySettings(
       const subject = filter.endpointId ?? owner
       const { entry } = audited(makeEntry, call, 'deliveries.recovered', subject, { filter })
       const wanted = { ...filter, states: RECOVERABLE }
-      return recover(store.deliveries, owner, { filter: wanted, entry, limit, before, onProgress })
+      return recover(
+        store.deliveries,
+        { organizationId: owner, filter: wanted, entry, limit, before },
+        onProgress,
+      )
     },
 
     async count(organizationId, query) {
@@ -272,20 +276,14 @@ function obstacleOf({ state }: Delivery): string {
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
-  organizationId: string,
   {
+    organizationId,
     filter,
     entry,
     limit,
     before,
-    onProgress,
-  }: {
-    readonly filter: DeliveryFilter
-    readonly entry: AuditRecord
-    readonly limit: number
-    readonly before: string | null
-    readonly onProgress: (recovered: number) => void
-  },
+  }: Omit<RecoveryRequest, 'ids'> & { readonly before: string | null },
+  onProgress: (recovered: number) => void,
 ): Promise<Recovery> {
   let recovered = 0
   let inspected = 0

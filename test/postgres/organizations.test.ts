@@ -6,6 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
+import { TYPES_WITH_BUSINESS } from '../../lib/resources/event-catalogue.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { businessOf } from '../_business.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -217,7 +218,7 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
     const read = await rowsReadBy(async (tx) => {
       await tx`
         select business_api.forget_business_part(
-          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb
+          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb, ${TYPES_WITH_BUSINESS}
         )`
     })
     assert.deepEqual(read, { [after[0]]: 100 })
