@@ -16,11 +16,10 @@ export const BusinessSchema = v.object({
   category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
   city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
   email: v.nullable(
-    v.pipe(
-      v.string(),
-      v.maxLength(254),
-      v.description('The email address of the business.'),
-      v.examples(['hello@atlas.example']),
+    field.described(
+      v.pipe(v.string(), v.maxLength(254)),
+      'The email address of the business.',
+      'hello@atlas.example',
     ),
   ),
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
@@ -28,30 +27,16 @@ export const BusinessSchema = v.object({
 
 /** The schema of the input that creates a business, alone or with a client (specification, section 2, CreateClientInput). */
 export const CreateBusinessInputSchema = v.object({
-  name: v.pipe(
-    field.text(2, 150),
-    v.description('The name of the business.'),
-    v.examples(['Atlas Ceramics']),
-  ),
+  name: field.described(field.text(2, 150), 'The name of the business.', 'Atlas Ceramics'),
   category: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('The trade of the business.'), v.examples(['Manufacturing'])),
+    field.described(field.text(0, 80), 'The trade of the business.', 'Manufacturing'),
   ),
-  city: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('The city of the business.'), v.examples(['Tunis'])),
-  ),
+  city: v.exactOptional(field.described(field.text(0, 80), 'The city of the business.', 'Tunis')),
   email: v.exactOptional(
-    v.pipe(
-      field.email(),
-      v.description('The email address of the business.'),
-      v.examples(['hello@atlas.example']),
-    ),
+    field.described(field.email(), 'The email address of the business.', 'hello@atlas.example'),
   ),
   phone: v.exactOptional(
-    v.pipe(
-      field.text(0, 30),
-      v.description('The phone number of the business, as given.'),
-      v.examples(['+216 71 000 000']),
-    ),
+    field.described(field.text(0, 30), 'The phone number of the business, as given.', '+216 71 000 000'),
   ),
 })
 
