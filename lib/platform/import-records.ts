@@ -13,6 +13,7 @@ import {
   NumberSchema,
   SignedAmountSchema,
   TitleSchema,
+  WholeMoneySchema,
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
 import { BILLING_TYPES } from './projects.ts'
@@ -20,14 +21,6 @@ import { BILLING_TYPES } from './projects.ts'
 // The records that a host imports, each with the host's own id: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores.
 
 // --- Inputs ---
-
-const moneyRequirement =
-  'must be a decimal string such as "1250.000", with at most 15 digits before the point'
-/** Money that may be zero. */
-const WholeMoneySchema = v.pipe(
-  v.string(moneyRequirement),
-  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text), moneyRequirement),
-)
 
 /** An id that lists of the API can continue after. */
 function ownId(kind: IdKind) {

@@ -19,14 +19,19 @@ export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-field
 /** A price or a value. */
 export const AmountSchema: v.GenericSchema<number, number> = amount(0)
 
-const moneyRequirement =
-  'must be a decimal string above zero such as "1250.000", with at most 15 digits before the point'
+/** Money as a decimal string; the currency bounds its decimals. */
+function money(least: string, isEnough: (text: string) => boolean): v.GenericSchema<string> {
+  const requirement = `must be a decimal string ${least}such as "1250.000", with at most 15 digits before the point`
+  return v.pipe(
+    v.string(requirement),
+    v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && isEnough(text), requirement),
+  )
+}
 
-/** Money as a decimal string above zero; the currency bounds its decimals. */
-export const MoneySchema: v.GenericSchema<string> = v.pipe(
-  v.string(moneyRequirement),
-  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && /[1-9]/.test(text), moneyRequirement),
-)
+/** Money above zero. */
+export const MoneySchema: v.GenericSchema<string> = money('above zero ', (text) => /[1-9]/.test(text))
+/** Money that may be zero. */
+export const WholeMoneySchema: v.GenericSchema<string> = money('', () => true)
 
 /** An ISO 4217 code. */
 export const CurrencySchema: v.GenericSchema<string> = v.pipe(

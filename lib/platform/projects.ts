@@ -4,8 +4,7 @@ import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { type Project, projectEvents, type StoredProject } from '../resources/projects.ts'
 import type { StatusFilter } from '../resources/record-reads.ts'
-import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import type { WriteContext } from '../writes/write-context.ts'
+import { buildEventTemplate } from '../writes/event-envelope.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
 import { createReads, type Reads, StatesSchema } from './reads.ts'
@@ -54,24 +53,12 @@ export interface ProjectCalls extends Reads<StoredProject, ProjectQuery> {
 
 // --- Transitions (decisions on section 3 of the specification) ---
 
-interface Transition {
-  readonly from: readonly string[]
-  readonly to: string
-  events(projectId: string, context: WriteContext): readonly EventRecord[]
-}
-
 const TRANSITIONS = {
-  hold: { from: ['active'], to: 'on_hold', events: () => [] },
-  resume: { from: ['on_hold'], to: 'active', events: () => [] },
-  complete: {
-    from: ['active', 'on_hold'],
-    to: 'completed',
-    events: (projectId, context) => [
-      buildEventTemplate(projectEvents, 'project.completed', { projectId }, context),
-    ],
-  },
-  cancel: { from: ['active', 'on_hold'], to: 'cancelled', events: () => [] },
-} satisfies Record<string, Transition>
+  hold: { from: ['active'], to: 'on_hold', event: null },
+  resume: { from: ['on_hold'], to: 'active', event: null },
+  complete: { from: ['active', 'on_hold'], to: 'completed', event: 'project.completed' },
+  cancel: { from: ['active', 'on_hold'], to: 'cancelled', event: null },
+} as const
 
 // --- Inputs ---
 
@@ -90,11 +77,12 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
   const build = createBuildWrite(tools)
 
   function transition(name: keyof typeof TRANSITIONS): ProjectCalls['hold'] {
-    const { from, to, events }: Transition = TRANSITIONS[name]
+    const { from, to, event } = TRANSITIONS[name]
     return build(`projects.${name}`, `Cannot ${name} the project`, REF_FIELDS, async (call) => {
       const { projectId } = call.input
-      const published = events(projectId, call.context)
-      const change = { recordId: projectId, from, set: { status: to }, events: published }
+      const events =
+        event === null ? [] : [buildEventTemplate(projectEvents, event, { projectId }, call.context)]
+      const change = { recordId: projectId, from, set: { status: to }, events }
       return changed(call, change, (given) => store.projects.change(given), {})
     })
   }

@@ -90,28 +90,24 @@ const LIMIT_MAX = 100_000_000
 
 const afterRequirement = 'must be null, or the next of a part before'
 
+const AfterSchema = v.pipe(
+  v.string(afterRequirement),
+  v.check((after) => readPosition(after) !== null, afterRequirement),
+)
 const SELECTION = {
   endpointId: IdSchema,
   types: v.exactOptional(someOf(BACKFILL_TYPES), [...BACKFILL_TYPES]),
 }
-const AFTER = {
-  after: v.exactOptional(
-    v.nullable(
-      v.pipe(
-        v.string(afterRequirement),
-        v.check((after) => readPosition(after) !== null, afterRequirement),
-      ),
-    ),
-    null,
-  ),
-}
-
 const ACTION = 'Cannot backfill a webhook endpoint'
 const MANY = { judgesUndefined: true }
 const readPreview = defineCall(ACTION, SELECTION, MANY)
 const readBackfill = defineAuditedCall(
   ACTION,
-  { ...SELECTION, ...AFTER, limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX) },
+  {
+    ...SELECTION,
+    after: v.exactOptional(v.nullable(AfterSchema), null),
+    limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
+  },
   MANY,
 )
 
