@@ -12,7 +12,7 @@ export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnRes
 export { defineService, type Service, type ServiceOptions } from './service.ts'
 
 // Access
-export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'
+export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'
 export { SCOPES, type Scope } from './access/scopes.ts'
 

@@ -1,4 +1,4 @@
-import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from './access/api-keys.ts'
+import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
 import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } from './base/options.ts'
 
 /** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
@@ -13,6 +13,8 @@ export interface ServiceOptions {
   readonly baseUrl?: string | undefined
   /** The prefix of new API keys: `bapi` in `bapi_live_…`. A lower-case letter, then up to 15 letters or digits. Default `bapi`. */
   readonly keyPrefix?: string | undefined
+  /** The keys of the host's earlier API, which `apiKeys.import` takes over. Default: none, and every key of another form gets 401. */
+  readonly importedKeys?: ImportedKeys | undefined
   /** The prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. An endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   readonly headerPrefix?: string | undefined
   /** Also sends the headers of Standard Webhooks to every endpoint whose signing secret that scheme can decode. Default `false`. */
@@ -30,6 +32,7 @@ const NAMES: Names<ServiceOptions> = {
   name: true,
   baseUrl: true,
   keyPrefix: true,
+  importedKeys: true,
   headerPrefix: true,
   standardWebhooks: true,
 }
@@ -51,6 +54,7 @@ export function defineService(options: ServiceOptions = {}): Service {
     name: options.name === undefined ? undefined : readMatching('name', options.name, '', NAME),
     baseUrl: readBaseUrl(options.baseUrl),
     keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
+    importedKeys: readImportedKeys(options.importedKeys),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
   })

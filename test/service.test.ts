@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -76,7 +77,7 @@ test('the API, its document, webhooks, tests, keys and pages have the names of t
     receiver.close()
   })
   const store = createMemoryStore({ service: defineService(ACME) })
-  const secretKeys = [Buffer.alloc(32)]
+  const secretKeys = [randomBytes(32)]
 
   const settings = createDeveloperSettings(store, { secretKeys, sender })
   const { key } = await settings.apiKeys.create('org_1', { name: 'a', scopes: ['clients:read'] })

@@ -120,6 +120,7 @@ const NAMES: Names<BusinessApiOptions> = {
   ids: true,
   traceparent: true,
 }
+const INFO_NAMES: Names<ApiInfo> = { version: true, contact: true, license: true, termsOfService: true }
 const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
 
 /**
@@ -127,13 +128,14 @@ const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: tru
  */
 export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
   rejectUnknown(options, NAMES)
-  const { rateLimit = {}, logger, clock = Date.now } = options
+  const { rateLimit = {}, info = {}, logger, clock = Date.now } = options
+  rejectUnknown(info, INFO_NAMES, 'info.')
   if (rateLimit !== false) rejectUnknown(rateLimit, RATE_LIMIT_NAMES, 'rateLimit.')
   return {
     ...service,
     basePath: readBasePath(options.basePath),
     trailingSlash: options.trailingSlash ?? false,
-    info: options.info ?? {},
+    info,
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),

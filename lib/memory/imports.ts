@@ -6,7 +6,7 @@ import {
   REFERENCES,
   UNIQUE_FIELDS,
 } from '../resources/imports.ts'
-import { subtract, withDecimals } from '../resources/money.ts'
+import { isNegative, subtract, withSignedDecimals } from '../resources/money.ts'
 import { RECORD_KINDS, type RecordRow } from '../resources/records.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -40,7 +40,10 @@ function stateOf({ records }: Organization, imported: ImportedRecord): ImportSta
   const stored = records[imported.kind].get(imported.record.id)
   if (stored === undefined) return 'added'
   const given = rowOf(records, imported)
-  const isSame = Object.entries(stored).every(([field, value]) => Reflect.get(given, field) === value)
+  const fields = Object.keys({ ...stored, ...given })
+  const isSame = fields.every(
+    (field) => (Reflect.get(stored, field) ?? null) === (Reflect.get(given, field) ?? null),
+  )
   return isSame ? 'known' : 'different'
 }
 
@@ -51,7 +54,7 @@ function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row
   const decimals = invoice.get(record.invoiceId)?.minorUnits
-  const exact = decimals === undefined ? null : withDecimals(record.amount, decimals)
+  const exact = decimals === undefined ? null : withSignedDecimals(record.amount, decimals)
   return { ...row, amount: exact ?? record.amount }
 }
 
@@ -97,12 +100,14 @@ function paymentRefusal(
   const invoice = invoices.get(invoiceId) ?? given.find(({ id }) => id === invoiceId)
   if (!invoice) return 'no_invoice'
   const decimals = invoice.minorUnits
-  if (withDecimals(amount, decimals) === null) return 'too_fine'
+  if (withSignedDecimals(amount, decimals) === null) return 'too_fine'
   const own = added.flatMap((imported) => (imported.kind === 'payment' ? [imported.record] : []))
   const left = [...payments.values(), ...own]
-    .filter((payment) => payment.invoiceId === invoiceId)
+    .filter(
+      (payment) => payment.invoiceId === invoiceId && !payment.reversedBy && !isNegative(payment.amount),
+    )
     .reduce<string | null>((rest, payment) => {
-      const exact = withDecimals(payment.amount, decimals)
+      const exact = withSignedDecimals(payment.amount, decimals)
       return rest === null || exact === null ? rest : subtract(rest, exact, decimals)
     }, invoice.amountPaid)
   return left === null ? 'overpaid' : null

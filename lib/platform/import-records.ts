@@ -9,11 +9,12 @@ import {
   AmountSchema,
   amount,
   CurrencySchema,
+  MoneyOrZeroSchema,
   MoneySchema,
   NumberSchema,
   SignedAmountSchema,
+  SignedMoneySchema,
   TitleSchema,
-  WholeMoneySchema,
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
 import { BILLING_TYPES } from './projects.ts'
@@ -106,8 +107,8 @@ export const IMPORT_FIELDS = {
     currency: CurrencySchema,
     issueDate: MomentSchema,
     dueDate: MomentSchema,
-    total: WholeMoneySchema,
-    amountPaid: v.exactOptional(WholeMoneySchema),
+    total: MoneyOrZeroSchema,
+    amountPaid: v.exactOptional(MoneyOrZeroSchema),
     minorUnits: MinorUnitsSchema,
     payments: v.exactOptional(
       v.pipe(
@@ -116,7 +117,12 @@ export const IMPORT_FIELDS = {
       ),
     ),
   }),
-  payment: v.object({ ...PartFields.entries, invoiceId: ownId('inv') }),
+  payment: v.object({
+    ...PartFields.entries,
+    amount: SignedMoneySchema,
+    invoiceId: ownId('inv'),
+    reversedBy: v.exactOptional(ownId('pay')),
+  }),
   project: v.object({
     id: ownId('proj'),
     name: TitleSchema,
@@ -144,7 +150,8 @@ type Given<Schema extends v.GenericSchema> = {
  * - Money of an `invoice` is in decimal strings, and fits the status: `paid` with nothing due, `partially_paid` and `overdue` with
  *   something due, the others with nothing paid. The sum of `payments` is `amountPaid`. Without them the payments are unknown, or
  *   are records of their own.
- * - A `payment` is of an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice.
+ * - A `payment` is of an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice. A reversed
+ *   payment names its reversal, a payment of the amount with a minus.
  */
 export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 

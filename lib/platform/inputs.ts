@@ -20,18 +20,29 @@ export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-field
 export const AmountSchema: v.GenericSchema<number, number> = amount(0)
 
 /** Money as a decimal string; the currency bounds its decimals. */
-function money(least: string, isEnough: (text: string) => boolean): v.GenericSchema<string> {
-  const requirement = `must be a decimal string ${least}such as "1250.000", with at most 15 digits before the point`
+function money(which: string, pattern: RegExp): v.GenericSchema<string> {
+  const requirement = `must be a decimal string ${which}, with at most 15 digits before the point`
   return v.pipe(
     v.string(requirement),
-    v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && isEnough(text), requirement),
+    v.check((text) => pattern.test(text), requirement),
   )
 }
 
 /** Money above zero. */
-export const MoneySchema: v.GenericSchema<string> = money('above zero ', (text) => /[1-9]/.test(text))
+export const MoneySchema: v.GenericSchema<string> = money(
+  'above zero such as "1250.000"',
+  /^(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
+)
+/** Money of any sign, but not zero. */
+export const SignedMoneySchema: v.GenericSchema<string> = money(
+  'such as "1250.000" or "-1250.000"',
+  /^-?(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
+)
 /** Money that may be zero. */
-export const WholeMoneySchema: v.GenericSchema<string> = money('', () => true)
+export const MoneyOrZeroSchema: v.GenericSchema<string> = money(
+  'such as "1250.000"',
+  /^\d{1,15}(\.\d{1,20})?$/,
+)
 
 /** An ISO 4217 code. */
 export const CurrencySchema: v.GenericSchema<string> = v.pipe(

@@ -122,6 +122,7 @@ const REFUSE_PAYMENTS = `
         select sum(other.amount) from business_api.payments other
         where other.organization_id = $1 and other.invoice_id = record.id
           and not other.id = any (array(select payment.id from payment))
+          and other.amount > 0 and other.reversed_by is null
       ) as paid`,
       'id',
       'invoiceId',
@@ -130,8 +131,9 @@ const REFUSE_PAYMENTS = `
   judged as (
     select
       payment."row", payment.amount <> pg_catalog.round(payment.amount, invoice.minor_units) as is_too_fine,
-      invoice.paid + sum(payment.amount) filter (where coalesce(($3 ->> payment."row"::text)::boolean, true))
-        over (partition by invoice.id) > invoice.amount_paid as is_overpaid
+      invoice.paid + sum(payment.amount) filter (
+        where coalesce(($3 ->> payment."row"::text)::boolean, true) and payment.amount > 0 and payment."reversedBy" is null
+      ) over (partition by invoice.id) > invoice.amount_paid as is_overpaid
     from payment join invoice on invoice.id = payment."invoiceId"
   )
   ${refuse(

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import type { InstallationStore } from '../webhooks/installation.ts'
@@ -12,6 +13,7 @@ import { createClientStore } from './clients.ts'
 import {
   type CloseOptions,
   createDatabase,
+  DATABASE_NAMES,
   type Database,
   type DatabaseOptions,
   type RecordDatabase,
@@ -37,6 +39,8 @@ export interface PostgresStoreOptions extends DatabaseOptions {
   /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
   service?: Service | undefined
 }
+
+const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -80,10 +84,9 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
-export function createPostgresStore(
-  source: Sql | string,
-  { service, ...options }: PostgresStoreOptions = {},
-): PostgresStore {
+export function createPostgresStore(source: Sql | string, given: PostgresStoreOptions = {}): PostgresStore {
+  rejectUnknown(given, NAMES)
+  const { service, ...options } = given
   return createStoreOn(createDatabase(source, options), defineService(service))
 }
 

@@ -77,7 +77,7 @@ export interface ImportStore {
    * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so that a batch
    * may have its records in any order.
    *
-   * A payment is part of the invoice's `amountPaid`, and changes no invoice. A new payment of an invoice that the batch has too,
+   * A payment is part of the invoice's `amountPaid`, unless it was reversed, and changes no invoice. A new payment of an invoice that the batch has too,
    * and that is different, is different.
    *
    * The counter of each series moves on to the greatest number of the added records, so that later records of the series get

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { SCOPES } from '../../lib/access/scopes.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
@@ -10,12 +11,12 @@ import { newOrganization } from './_settings.ts'
 // API keys in the hands of an administrator. Each test has a new organization.
 
 let database: TestDatabase
-let _sql: Sql
+let sql: Sql
 let run: (...args: readonly string[]) => Promise<Result>
 
 before(async () => {
   database = await createTestDatabase()
-  _sql = database.sql({ max: 1 })
+  sql = database.sql({ max: 1 })
   run = cliOn(database.url)
 })
 
@@ -71,6 +72,47 @@ describe('keys', () => {
     )
     assert.match(table, new RegExp(`^${id} +Bleu Nuit +bapi_live_….{4} +until \\d{4}-`, 'm'))
     assert.ok(!(table + JSON.stringify(data)).includes(key))
+  })
+
+  test('import takes a digest, and names what is missing; the key is listed and nothing secret is printed', async () => {
+    const org = newOrganization()
+    const key = `old_${org}_7f3a`
+    const digest = digestApiKey(key)
+    const line = ['keys', 'import', '--organization', org, '--scopes', 'clients:read', '--name', 'Warehouse']
+    const shown = ['--prefix', 'old_', '--last-four', '7f3a', '--digest', digest]
+    const none =
+      /because the service has no importedKeys, and the API would answer 401: give defineService the pattern/
+    assertFailed(await run(...line, ...shown), 1, none)
+    const pattern = ['--service', await writeService({ importedKeys: { pattern: /^old_/ } })]
+    const wrong = [...line, ...pattern, '--prefix', 'old_', '--last-four', '7f3', '--digest', key]
+    assertFailed(
+      await run(...wrong),
+      2,
+      /--digest must be the SHA-256 digest of the whole key.*; --last-four must be four/,
+    )
+    const imported = jsonOf(await run(...line, ...shown, ...pattern, '--expires', '90d', '--json'))
+    assert.deepEqual([imported.name, imported.prefix, imported.lastFour], ['Warehouse', 'old_', '7f3a'])
+    assertFailed(
+      await run(...line, ...shown, ...pattern),
+      1,
+      /because a key with its id or its digest exists/,
+    )
+    const other = ['--last-four', '0000', '--digest', 'b'.repeat(64)]
+    assert.match(textOf(await run(...line, ...other, ...pattern)), /^Imported key_\w+ \(…0000\)\n$/)
+    const { data } = jsonOf(await run('audit', 'list', '--organization', org, '--json'))
+    assert.deepEqual(
+      data.map((entry: { action: string; actor: string }) => [entry.action, entry.actor]),
+      [
+        ['api_key.imported', 'cli'],
+        ['api_key.imported', 'cli'],
+      ],
+    )
+    const stored =
+      await sql`select digest from business_api.api_keys where organization_id = ${org} order by id`
+    assert.deepEqual(
+      stored.map((row) => row.digest),
+      [digest, 'b'.repeat(64)],
+    )
   })
 
   test('rotate gives the id and key of the successor, and the key before ends with the overlap', async () => {

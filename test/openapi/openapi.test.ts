@@ -221,14 +221,17 @@ describe('openapi document', () => {
   test('info says what the host says, and claims no licence for the host', () => {
     assert.deepEqual(openapi.info.license, { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' })
     const info = {
-      title: 'Atlas API',
       version: '2026-11',
       contact: { email: 'api@atlas.example' },
       license: { name: 'Terms', url: 'https://atlas.example/terms' },
       termsOfService: 'https://atlas.example/terms',
     }
-    const { summary: _, description: __, ...said } = build({ info }).info as Record<string, unknown>
-    assert.deepEqual(said, info)
+    const {
+      summary: _,
+      description: __,
+      ...said
+    } = build({ info }, { name: 'Atlas API' }).info as Record<string, unknown>
+    assert.deepEqual(said, { title: 'Atlas API', ...info })
   })
 
   test('every answer and every event has a named schema of its own', () => {

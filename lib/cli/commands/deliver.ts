@@ -77,6 +77,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const isSharded = shards.size > 0
     const urls = isSharded ? [...shards.values()] : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
+    const service = await session.service()
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)
     const check = async (url: string): Promise<void> => {
@@ -92,7 +93,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     )
     await Promise.all(checks)
 
-    const connecting = { service: await session.service(), prepare: !pooler, sessions: !pooler }
+    const connecting = { service, prepare: !pooler, sessions: !pooler }
     const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(destinations)
     const slots = createDeliverySlots(concurrency)

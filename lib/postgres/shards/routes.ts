@@ -118,7 +118,7 @@ export function routeVerbs<Store extends object>(
   ) => Promise<unknown>,
 ): Pick<Store, keyof Store & keyof Slices> {
   const slices = Object.entries(store).filter(
-    ([name, slice]) => typeof slice === 'object' && name !== 'installation',
+    ([name, slice]) => typeof slice === 'object' && name !== 'installation' && name !== 'service',
   )
   const routeVerb =
     (slice: string, verb: string) =>

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AdmissionRequest } from '../../access/admission.ts'
+import type { ApiKeyStore } from '../../access/api-keys.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
@@ -99,6 +100,7 @@ export function createShardedStore(options: {
 
   return {
     ...slices,
+    apiKeys: { ...slices.apiKeys, insert: insertOnce(slices.apiKeys) },
     service,
     deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
     shards,
@@ -112,6 +114,22 @@ export function createShardedStore(options: {
     [Symbol.asyncDispose]: () => close(),
   }
 }
+
+/** Inserts a key; of an imported key once no other shard has the digest in force, one import after another. */
+function insertOnce({ identify, insert }: ApiKeyStore): ApiKeyStore['insert'] {
+  let turn: Promise<unknown> = Promise.resolve()
+  return (request) => {
+    if (!request.isImported) return insert(request)
+    const insertion = turn.then(async () => {
+      const owner = (await identify([request.key.digest])).get(request.key.digest) ?? request.organizationId
+      return owner === request.organizationId ? insert(request) : TAKEN
+    })
+    turn = insertion.catch(() => {})
+    return insertion
+  }
+}
+
+const TAKEN = { outcome: 'already_exists', item: null } as const
 
 /** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {
