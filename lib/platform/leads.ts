@@ -97,7 +97,6 @@ const SET_STAGE_FIELDS = {
   stage: oneOf(STAGES),
 }
 const SET_SCORE_FIELDS = { leadId: IdSchema, leadScore: ScoreSchema }
-const CONVERT_FIELDS = { leadId: IdSchema }
 const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
@@ -130,7 +129,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       return changed(call, { recordId: leadId, set }, (change) => store.leads.change(change), {})
     }),
 
-    convert: build('leads.convert', 'Cannot convert the lead', CONVERT_FIELDS, async (call) => {
+    convert: build('leads.convert', 'Cannot convert the lead', { leadId: IdSchema }, async (call) => {
       const { leadId } = call.input
       const events = [stageChanged(call, leadId, 'won')]
       const change = { recordId: leadId, from: [...OPEN_STAGES, 'won'], set: conversion(call), events }
