@@ -60,7 +60,7 @@ function project(changes: Partial<RecordOf<'project'>> = {}): ImportedRecord {
 }
 
 /** A record of each plain kind. */
-function plain(): readonly ImportedRecord[] {
+export function plainRecords(): readonly ImportedRecord[] {
   return Object.entries(PLAIN_TABLES).map(([resource, { kind, idKind }]) => {
     const [example] = kinds[resource as keyof typeof PLAIN_TABLES].examples
     return { kind, record: { ...example, id: ids(idKind) } } as object as ImportedRecord
@@ -72,7 +72,7 @@ function oneOfEach(): readonly ImportedRecord[] {
   const own = business()
   const billed = invoice()
   const { id } = own.record
-  return [payment(billed.record.id), lead(id), client(id), billed, proposal(), ...plain(), own]
+  return [payment(billed.record.id), lead(id), client(id), billed, proposal(), ...plainRecords(), own]
 }
 
 function find<Kind extends ImportedRecord['kind']>(

@@ -12,6 +12,7 @@ import { businessOf } from '../_business.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
+import { plainRecords } from '../contract/imports.ts'
 
 // The deletion of an organization, and of personal values, seen in the tables.
 
@@ -66,7 +67,7 @@ async function fill(organizationId: string): Promise<void> {
   const { id: invoiceId } = await platform.invoices.create(organizationId, invoice)
   await platform.invoices.issue(organizationId, { invoiceId })
   await platform.invoices.recordPayment(organizationId, { invoiceId, amount: '1' })
-  await platform.projects.create(organizationId, { name: 'Site', billingType: 'fixed', value: 1 })
+  await store.imports.write(organizationId, plainRecords())
   await platform.publish(
     organizationId,
     'project.completed',
