@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { exampleId } from '../../lib/base/fields.ts'
 import { syncToken } from '../../lib/http/list-query.ts'
+import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import {
   assertFits,
   build,
