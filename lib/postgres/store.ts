@@ -29,8 +29,7 @@ import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
-import { createOverviewStore } from './overview.ts'
-import { createProjectStore } from './projects.ts'
+import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
@@ -116,7 +115,6 @@ export function createStoreOn(database: Database, service: Service = defineServi
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
-    overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
@@ -140,7 +138,7 @@ function createRecordStores(database: RecordDatabase, admissions: Admissions): R
     leads: createLeadStore(database, admissions),
     invoices: createInvoiceStore(database, admissions),
     proposals: createProposalStore(database, admissions),
-    projects: createProjectStore(database, admissions),
+    ...createPlainStores(database, admissions),
     events: createEventStore(database),
     imports: createImportStore(database),
   }

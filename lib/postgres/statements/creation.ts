@@ -4,7 +4,7 @@ import { type ApiCreationOutcome, declareOneStep } from '../../writes/one-step.t
 import type { Admissions } from '../admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { type AdmittedColumn, type AdmittedValues, defineAdmittedWrite } from './admitted-write.ts'
-import { type ColumnValues, insertInto } from './columns.ts'
+import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
 import {
   type CreationValues,
   creationValues,
@@ -21,6 +21,7 @@ type NewValues = CreationValues & ColumnValues
 
 /** The statements of a creation: alone, and with the judgement of the API's request. */
 export interface CreationStatements<Column extends string> {
+  readonly columns: readonly NamedColumn[]
   readonly alone: WriteStatements<NewValues, Column>
   readonly admitted: WriteStatements<NewValues & AdmittedValues, Column | AdmittedColumn>
 }
@@ -44,30 +45,34 @@ export function defineCreation<Column extends string>(
     ],
     answer,
   })
-  return { alone: defineWrite(parts), admitted: defineAdmittedWrite(parts) }
+  return { columns, alone: defineWrite(parts), admitted: defineAdmittedWrite(parts) }
 }
 
 /** How a creation is sent, and its outcome read. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
-  idOf(record: NewRecord): string
-  valuesOf(record: NewRecord): ColumnValues
+  /** Gives the values of the columns. Default the fields of the record. */
+  valuesOf?(record: NewRecord): ColumnValues
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
 }
 
 /** Builds the verb that creates a record. @param admissions of a resource that the API creates: judged in the same step */
 export function createVerb<
-  NewRecord,
+  NewRecord extends { readonly id: string },
   Column extends string = never,
   Refusal extends ApiCreationOutcome = never,
 >(
   database: RecordDatabase,
   admissions: Admissions | null,
-  { statements, idOf, valuesOf, refused = () => undefined }: CreationVerb<NewRecord, Column, Refusal>,
+  {
+    statements,
+    valuesOf: given = (record) => valuesOf(statements.columns, record),
+    refused = () => undefined,
+  }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
   const allOf = (creation: Creation<NewRecord>): NewValues =>
-    Object.assign(creationValues(creation, idOf(creation.record)), valuesOf(creation.record))
+    Object.assign(creationValues(creation, creation.record.id), given(creation.record))
   const create = (creation: Creation<NewRecord>): Promise<CreationOutcome | Refusal> =>
     writeCreation(database, creation, statements.alone, allOf(creation), { refused })
   if (admissions) {
