@@ -1,14 +1,9 @@
 import type { ApiKeyStore } from './access/api-keys.ts'
 import type { AuditStore } from './access/audit.ts'
 import type { OrganizationStore } from './access/organizations.ts'
-import type { BusinessStore } from './resources/businesses.ts'
-import type { ClientStore } from './resources/clients.ts'
 import type { ImportStore } from './resources/imports.ts'
-import type { InvoiceStore } from './resources/invoices.ts'
-import type { LeadStore } from './resources/leads.ts'
-import type { ProjectStore } from './resources/projects.ts'
-import type { ProposalStore } from './resources/proposals.ts'
 import type { EventStore } from './resources/publishing.ts'
+import type { RecordSlices } from './resources/records.ts'
 import type { Service } from './service.ts'
 import type { BackfillStore } from './webhooks/backfill.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
@@ -16,16 +11,9 @@ import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { EventLogStore } from './webhooks/event-log.ts'
 import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
-import type { OverviewStore } from './webhooks/overview.ts'
 
 /** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
-export interface RecordStore {
-  readonly businesses: BusinessStore
-  readonly clients: ClientStore
-  readonly leads: LeadStore
-  readonly invoices: InvoiceStore
-  readonly proposals: ProposalStore
-  readonly projects: ProjectStore
+export interface RecordStore extends RecordSlices {
   readonly events: EventStore
   readonly imports: ImportStore
 }
@@ -65,7 +53,6 @@ export interface BusinessApiStore extends RecordStore {
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
   readonly audit: AuditStore
-  readonly overview: OverviewStore
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore

@@ -7,13 +7,7 @@ export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './pl
 export {
   IMPORT_MAX,
   type ImportCall,
-  type ImportedBusiness,
-  type ImportedClient,
-  type ImportedInvoice,
-  type ImportedLead,
-  type ImportedPayment,
-  type ImportedProject,
-  type ImportedProposal,
+  type Imported,
   type ImportRecord,
   type ImportReport,
 } from './platform/import-records.ts'
@@ -53,4 +47,4 @@ export type { ConvertedLead, Lead, StoredLead } from './resources/leads.ts'
 export type { Project, StoredProject } from './resources/projects.ts'
 export type { Proposal, ProposalSignature, StoredProposal } from './resources/proposals.ts'
 export type { Updated } from './resources/record-reads.ts'
-export type { RecordKind } from './resources/record-tables.ts'
+export type { RecordKind } from './resources/records.ts'

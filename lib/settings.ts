@@ -20,7 +20,6 @@ export type {
   BackfillCalls,
   BackfillOptions,
   BackfillPart,
-  BackfillPartOptions,
   BackfillPreview,
   BackfillSelection,
 } from './settings/backfill.ts'
@@ -30,10 +29,9 @@ export type {
   DeliveryQuery,
   DeliverySettings,
   RecoverableCounts,
+  Recovery,
   RecoveryFilter,
   RecoveryOptions,
-  RecoveryPart,
-  RecoveryPartOptions,
 } from './settings/deliveries.ts'
 export {
   type Capabilities,
@@ -51,7 +49,7 @@ export type {
   OrganizationDeletion,
   OrganizationSettings,
 } from './settings/organizations.ts'
-export type { OverviewSettings } from './settings/overview.ts'
+export type { Overview, OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
@@ -60,4 +58,3 @@ export type { DeliveryAttempt } from './webhooks/claims.ts'
 export type { Delivery, DeliveryDetails, DeliveryState, ResponseClass } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
 export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'
-export type { Overview } from './webhooks/overview.ts'

@@ -71,13 +71,7 @@ export type {
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'
-export type {
-  Project,
-  ProjectChanges,
-  ProjectFilter,
-  ProjectStore,
-  StoredProject,
-} from './resources/projects.ts'
+export type { Project, ProjectStore, StoredProject } from './resources/projects.ts'
 export type {
   Proposal,
   ProposalChanges,
@@ -88,7 +82,7 @@ export type {
   StoredProposal,
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
-export type { RecordReads, Updated } from './resources/record-reads.ts'
+export type { PlainRecord, PlainStore, RecordReads, StatusFilter, Updated } from './resources/record-reads.ts'
 export type { Service } from './service.ts'
 export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {

@@ -28,25 +28,13 @@ begin
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
   -- Read after the lock, so that this statement sees the commit of an earlier try of the same creation.
-  known := case
-    when table_name = 'business_api.invoices'
-    then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
-    else (select p.number from business_api.proposals p where p.organization_id = $1 and p.id = $4)
-  end;
+  execute format('select number from %s where organization_id = $1 and id = $2', table_name) into known using $1, $4;
   if known is not null then
     return known;
   end if;
   counted := counted + 1;
-  is_taken := case
-    when table_name = 'business_api.invoices' then exists (
-      select 1 from business_api.invoices i
-       where i.organization_id = $1 and i.number = business_api.format_number($2, counted)
-    )
-    else exists (
-      select 1 from business_api.proposals p
-       where p.organization_id = $1 and p.number = business_api.format_number($2, counted)
-    )
-  end;
+  execute format('select exists (select 1 from %s where organization_id = $1 and number = $2)', table_name)
+    into is_taken using $1, business_api.format_number($2, counted);
   if is_taken then
     counted := business_api.first_free_number($1, $2, $3, counted);
   end if;

@@ -5,32 +5,44 @@ create type business_api.delivery_filter as (
   "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- Returns whether a filter lets a delivery through: every condition beside the state, which is not a column of an open delivery, and the
--- subjectId, which is a column of the event. Without
--- settings, so that it is inlined; the statements add the conditions by which they use an index.
-create function business_api.is_selected(
-  f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamptz
-) returns boolean
+-- A delivery as the log shows it, open or finished: what it has in both tables, with its state and times.
+create type business_api.logged_delivery as (
+  organization_id text collate "C", id text collate "C", event_id text collate "C", type text, endpoint_id text collate "C",
+  state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
+);
+
+-- Show a row of each table as the log does. They and the next function have no settings, so that they are inlined: a statement reads the
+-- columns that it needs.
+create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$
-  select ((f)."endpointId" is null or endpoint_id = (f)."endpointId")
-    and ((f)."eventId" is null or event_id = (f)."eventId")
-    and ((f).type is null or type = (f).type)
-    and ((f).since is null or created_at >= (f).since)
-    and ((f).until is null or created_at < (f).until)
+  select row(
+    (d).organization_id, (d).id, (d).event_id, (d).type, (d).endpoint_id,
+    case when (d).claim_token is null then 'pending' else 'sending' end, null::text,
+    (d).attempts, case when (d).claim_token is null then (d).due_at end, (d).created_at, null::timestamptz
+  )::business_api.logged_delivery
 $$;
 
--- The same for a row: what a condition needs of a delivery is named here, once for each table.
-create function business_api.is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries) returns boolean
+create function business_api.log_finished(d business_api.finished_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$
-  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
+  select row(
+    (d).organization_id, (d).id, (d).event_id, (d).type, (d).endpoint_id,
+    (d).state, (d).reason, (d).attempts, null::timestamptz, (d).created_at, (d).finished_at
+  )::business_api.logged_delivery
 $$;
 
-create function business_api.is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries) returns boolean
+-- Returns whether a filter lets a delivery through: every condition but that of the subjectId, which is a column of the event. The
+-- statements add the conditions by which they use an index.
+create function business_api.is_selected(f business_api.delivery_filter, d business_api.logged_delivery) returns boolean
 language sql immutable
 as $$
-  select business_api.is_selected(f, (d).endpoint_id, (d).event_id, (d).type, (d).created_at)
+  select ((f)."endpointId" is null or (d).endpoint_id = (f)."endpointId")
+    and ((f)."eventId" is null or (d).event_id = (f)."eventId")
+    and ((f).type is null or (d).type = (f).type)
+    and ((f).states is null or (d).state = any ((f).states))
+    and ((f).since is null or (d).created_at >= (f).since)
+    and ((f).until is null or (d).created_at < (f).until)
 $$;
 
 -- Lists the open deliveries of an organization that a filter selects, in no certain order: of each range of an index up to
@@ -38,7 +50,7 @@ $$;
 -- range.
 create function business_api.list_open_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
-) returns setof business_api.open_deliveries
+) returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -50,9 +62,9 @@ declare
 begin
   if has_pending and f."endpointId" is null then
     return query
-      select d.* from business_api.open_deliveries d
-       where d.organization_id = $1 and d.id >= $3 and d.id < $4 and (has_sending or d.claim_token is null)
-         and business_api.is_open_selected(f, d)
+      select (business_api.log_open(d)).* from business_api.open_deliveries d
+       where d.organization_id = $1 and d.id >= $3 and d.id < $4
+         and business_api.is_selected(f, business_api.log_open(d))
        order by d.id desc limit $5;
     return;
   end if;
@@ -61,27 +73,27 @@ begin
       select due.*
         from (values (0), (1), (2)) as kind (priority)
         cross join lateral (
-          select d.* from business_api.open_deliveries d
+          select (business_api.log_open(d)).* from business_api.open_deliveries d
            where d.organization_id = $1 and d.endpoint_id = f."endpointId"
              and d.claim_token is null and not d.is_backing_off
              and (d.priority, d.id) >= (kind.priority, $3) and (d.priority, d.id) < (kind.priority, $4)
-             and business_api.is_open_selected(f, d)
+             and business_api.is_selected(f, business_api.log_open(d))
            order by d.priority desc, d.id desc limit $5
         ) as due;
     return query
-      select d.* from business_api.open_deliveries d
+      select (business_api.log_open(d)).* from business_api.open_deliveries d
        where d.organization_id = $1 and d.is_backing_off
          and (d.endpoint_id, d.id) >= (f."endpointId", $3) and (d.endpoint_id, d.id) < (f."endpointId", $4)
-         and business_api.is_open_selected(f, d)
+         and business_api.is_selected(f, business_api.log_open(d))
        order by d.endpoint_id desc, d.id desc limit $5;
   end if;
   if has_sending then
     -- Never more than the slots of all processes together.
     return query
-      select d.* from business_api.open_deliveries d
+      select (business_api.log_open(d)).* from business_api.open_deliveries d
        where d.lease_until is not null and d.organization_id = $1
          and d.id >= $3 and d.id < $4
-         and business_api.is_open_selected(f, d)
+         and business_api.is_selected(f, business_api.log_open(d))
        order by d.lease_until;
   end if;
 end
@@ -90,7 +102,7 @@ select business_api.forbid_plans('list_open_deliveries', 'enable_sort');
 
 -- Lists the deliveries of an event, open and finished: a range of both primary keys.
 create function business_api.deliveries_of_event(organization_id text, event_id text, delivery_prefix text)
-returns table (id text, type text, endpoint_id text, state text, created_at timestamptz)
+returns setof business_api.logged_delivery
 language plpgsql stable rows 4
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -98,12 +110,10 @@ as $$
 #variable_conflict use_column
 begin
   return query
-    select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'sending' end, d.created_at
-      from business_api.open_deliveries d
+    select (business_api.log_open(d)).* from business_api.open_deliveries d
      where d.organization_id = $1 and d.id >= $3 and d.id < $3 || '~' and d.event_id = $2
     union all
-    select d.id, d.type, d.endpoint_id, d.state, d.created_at
-      from business_api.finished_deliveries d
+    select (business_api.log_finished(d)).* from business_api.finished_deliveries d
      where d.organization_id = $1 and d.id >= $3 and d.id < $3 || '~' and d.event_id = $2;
 end
 $$;
@@ -111,7 +121,7 @@ select business_api.forbid_plans('deliveries_of_event');
 
 -- Lists the deliveries of events, open and finished: a range of both primary keys for each event, in the days of the events.
 create function business_api.deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])
-returns table (event_id text, id text, type text, endpoint_id text, state text, created_at timestamptz)
+returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_custom_plan
@@ -124,15 +134,13 @@ begin
   select min(event.prefix collate "C"), max(event.prefix collate "C") || '~' into first_id, end_id
     from unnest($3) as event (prefix);
   return query
-    select event.id, delivery.*
+    select delivery.*
       from unnest($2, $3) as event (id, prefix)
       cross join lateral (
-        select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'sending' end, d.created_at
-          from business_api.open_deliveries d
+        select (business_api.log_open(d)).* from business_api.open_deliveries d
          where d.organization_id = $1 and d.id >= event.prefix and d.id < event.prefix || '~' and d.event_id = event.id
         union all
-        select d.id, d.type, d.endpoint_id, d.state, d.created_at
-          from business_api.finished_deliveries d
+        select (business_api.log_finished(d)).* from business_api.finished_deliveries d
          where d.organization_id = $1 and d.id >= event.prefix and d.id < event.prefix || '~' and d.event_id = event.id
            and d.id >= first_id and d.id < end_id
       ) as delivery;
@@ -143,7 +151,7 @@ select business_api.forbid_plans('deliveries_of_events');
 -- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
 -- has some events, and each day of the period costs a descent of its index.
 create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
-returns table (event_id text, id text, type text, endpoint_id text, state text, created_at timestamptz)
+returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -172,7 +180,7 @@ select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');
 -- comparisons of rows leave the planner that index. If row level security hides the days, all are read as one.
 create function business_api.list_finished_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean
-) returns setof business_api.finished_deliveries
+) returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -185,6 +193,10 @@ declare
      where f.states is null or final.state = any (f.states)
   );
   is_whole boolean := f."endpointId" is null and f.type is null and cardinality(wanted) = 4;
+  removed text[] := array(
+    select e.id from business_api.webhook_endpoints e
+     where $6 and e.organization_id = $1 and e.state = 'removed'
+  );
   listed integer := 0;
   found_rows integer;
   day record;
@@ -204,13 +216,10 @@ begin
   loop
     if is_whole then
       return query
-        select d.* from business_api.finished_deliveries d
+        select (business_api.log_finished(d)).* from business_api.finished_deliveries d
          where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-           and business_api.is_finished_selected(f, d)
-           and (not $6 or exists (
-             select 1 from business_api.webhook_endpoints e
-              where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
-           ))
+           and business_api.is_selected(f, business_api.log_finished(d))
+           and d.endpoint_id <> all (removed)
          order by d.id desc limit $5 - listed;
     elsif f.type is not null then
       return query
@@ -231,16 +240,13 @@ begin
           from scan where scan.endpoint_id is not null and f."endpointId" is null
         )
         select found.* from scan, lateral (
-          select d.* from business_api.finished_deliveries d
+          select (business_api.log_finished(d)).* from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
              and (d.type, d.endpoint_id, d.id) >= (f.type, scan.endpoint_id, day.begins)
              and (d.type, d.endpoint_id, d.id) < (f.type, scan.endpoint_id, day.ends)
-             and d.state = any (wanted) and d.id >= day.begins and d.id < day.ends
-             and business_api.is_finished_selected(f, d)
-             and (not $6 or exists (
-               select 1 from business_api.webhook_endpoints e
-                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
-             ))
+             and d.id >= day.begins and d.id < day.ends
+             and business_api.is_selected(f, business_api.log_finished(d))
+             and d.endpoint_id <> all (removed)
            order by d.type desc, d.endpoint_id desc, d.id desc limit $5 - listed
         ) as found where scan.endpoint_id is not null;
     else
@@ -264,16 +270,13 @@ begin
           from scan where scan.endpoint_id is not null and f."endpointId" is null
         )
         select found.* from scan, lateral (
-          select d.* from business_api.finished_deliveries d
+          select (business_api.log_finished(d)).* from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('delivered', 'failed', 'skipped', 'cancelled')
              and (d.state, d.endpoint_id, d.id) >= (scan.state, scan.endpoint_id, day.begins)
              and (d.state, d.endpoint_id, d.id) < (scan.state, scan.endpoint_id, day.ends)
              and d.id >= day.begins and d.id < day.ends
-             and business_api.is_finished_selected(f, d)
-             and (not $6 or exists (
-               select 1 from business_api.webhook_endpoints e
-                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
-             ))
+             and business_api.is_selected(f, business_api.log_finished(d))
+             and d.endpoint_id <> all (removed)
            order by d.state desc, d.endpoint_id desc, d.id desc limit $5 - listed
         ) as found where scan.endpoint_id is not null;
     end if;

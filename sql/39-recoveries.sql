@@ -32,8 +32,7 @@ begin
     from (
       select d.id from business_api.finished_deliveries d
        where d.organization_id = $1 and d.id = any ($2)
-         and business_api.is_finished_selected(f, d)
-         and (f.states is null or d.state = any (f.states))
+         and business_api.is_selected(f, business_api.log_finished(d))
          and exists (
            select 1 from business_api.webhook_endpoints e
             where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'

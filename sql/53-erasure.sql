@@ -34,7 +34,7 @@ $$;
 -- the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed rows by
 -- table, and the next `after`.
 create function business_api.forget_business_part(
-  organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb
+  organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_with_business text[]
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -57,10 +57,8 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
-      -- The types that name a business; the first two show it too. Two conditions, because only the second one reads the body.
-      if entry.type in (
-        'business.created', 'client.created', 'lead.created', 'lead.stage_changed', 'marketing.lead_captured'
-      ) then
+      -- Two conditions, because only the second one reads the body.
+      if entry.type = any (types_with_business) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;
         end if;

@@ -222,6 +222,20 @@ create table business_api.leads (
   constraint leads_lead_score_check CHECK (((lead_score >= (0)::numeric) AND (lead_score <= (100)::numeric)))
 );
 
+create type business_api.logged_delivery as (
+  organization_id text collate "C",
+  id text collate "C",
+  event_id text collate "C",
+  type text,
+  endpoint_id text collate "C",
+  state text,
+  reason text,
+  attempts integer,
+  due_at timestamp with time zone,
+  created_at timestamp with time zone,
+  finished_at timestamp with time zone
+);
+
 create table business_api.migrations (
   id integer not null,
   name text not null,
@@ -464,7 +478,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 
 -- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
--- fac407674ff0 business_api.cancel_pending_part(jsonb,integer,jsonb)
+-- 002cbe37b102 business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
 -- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
@@ -476,10 +490,10 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 6571ec77933d business_api.delete_organization_part(text,integer,jsonb)
--- acef333ec587 business_api.deliveries_of_event(text,text,text)
--- 1a105d648ef9 business_api.deliveries_of_events(text,text[],text[])
--- 1de7edde400f business_api.deliveries_of_subject(text,text,text,text)
+-- 22f0df338176 business_api.delete_organization_part(text,integer,jsonb,text[])
+-- 398b58310f6c business_api.deliveries_of_event(text,text,text)
+-- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
+-- 51550bf2cc95 business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
 -- 66ddd20afeda business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
@@ -492,20 +506,18 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- b2b6b700a776 business_api.forget_business_part(text,text,jsonb,integer,jsonb)
+-- e0208b657f1a business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
--- 154de9ff3e81 business_api.import_records(text,jsonb,jsonb)
+-- d984f72ceda4 business_api.import_records(text,jsonb,jsonb)
 -- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
 -- aa2a60919a03 business_api.insert_endpoint(text,jsonb,integer)
 -- ff88ca8d9769 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
--- d7156555a0fe business_api.is_finished_selected(business_api.delivery_filter,business_api.finished_deliveries)
--- 9825bfaafe0e business_api.is_open_selected(business_api.delivery_filter,business_api.open_deliveries)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
--- ec94b55f3c78 business_api.is_selected(business_api.delivery_filter,text,text,text,timestamp with time zone)
+-- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
 -- 6aaac8690739 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- e155f9ba8aa3 business_api.judge_rate(text,jsonb,timestamp with time zone)
@@ -514,14 +526,16 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
 -- 871a5c7b1b8b business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
--- 1f92a6c98517 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
--- d07cc8ed237d business_api.list_open_deliveries(text,jsonb,text,text,integer)
+-- 8df2edac0d14 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
+-- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
+-- 2135338fa6a2 business_api.log_finished(business_api.finished_deliveries)
+-- 0621dc1f0be0 business_api.log_open(business_api.open_deliveries)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
 -- 4f7f3db4c659 business_api.make_days()
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
--- 20afa0ae9bbc business_api.next_number(text,text,text,text)
+-- 85bfa5faa9b9 business_api.next_number(text,text,text,text)
 -- cd7813dbe11b business_api.pick_deliveries(text,text,integer,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
@@ -546,7 +560,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 7d7b54e010fa business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
--- 4bf42139f772 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
+-- 7f34dcaa873e business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)

@@ -239,7 +239,7 @@ async function launchServer(cluster: Cluster, port: number): Promise<ChildProces
 }
 
 function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: string[]): ChildProcess {
-  const { PATH, SystemRoot } = process.env
+  const { PATH, SystemRoot, LANGUAGE } = process.env
   return spawn(join(cluster.binDirectory, program), args, {
     ...cluster.owner,
     // The present directory may be closed to the server's user.
@@ -249,7 +249,12 @@ function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: st
     windowsHide: true,
     stdio: ['ignore', 'ignore', 'pipe'],
     // Without the PG* variables, which are meant for clients; LC_ALL: the log is searched for English words.
-    env: { LC_ALL: 'C', ...(PATH && { PATH }), ...(SystemRoot && { SystemRoot }) },
+    env: {
+      LC_ALL: 'C',
+      ...(PATH && { PATH }),
+      ...(SystemRoot && { SystemRoot }),
+      ...(LANGUAGE && { LANGUAGE }),
+    },
   })
 }
 

@@ -85,15 +85,23 @@ export interface AuditedRequest {
   readonly entry: AuditRecord
 }
 
-/** Selects entries; an absent field selects all. */
-export interface AuditFilter {
-  readonly subjectId?: string
-  readonly action?: AuditAction
-  readonly actor?: string
-  /** Made at this timestamp or later, by the store's clock. */
-  readonly since?: string
-  /** Made before this timestamp, by the store's clock. */
-  readonly until?: string
+/**
+ * Selects entries; an absent field selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a store as
+ * ISO 8601.
+ */
+export interface AuditFilter<Moment = string> {
+  /** The id of a key, an endpoint or a delivery, or the organization's own id for changes of the whole organization. */
+  readonly subjectId?: string | undefined
+  readonly action?: AuditAction | undefined
+  /** The name that the host gave as the `actor`, in full. */
+  readonly actor?: string | undefined
+  /**
+   * Made at this moment or later, by the store's clock. An entry of a process whose clock differs from the store's by more than a day
+   * is not found by `since` and `until`.
+   */
+  readonly since?: Moment | undefined
+  /** Made before this moment: as `since`. */
+  readonly until?: Moment | undefined
 }
 
 /**

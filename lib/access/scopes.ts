@@ -11,3 +11,12 @@ export const SCOPES = [
 
 /** The name of a scope: a member of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
+
+/** The name of a resource with a list, as in its path and its scopes. */
+export type Resource = ReadBy<Scope>
+type ReadBy<Any> = Any extends `${infer Name}:read` ? Name : never
+
+/** Every resource with a list, in the order of the scopes. */
+export const RESOURCES: readonly Resource[] = SCOPES.flatMap((scope) =>
+  scope.endsWith(':read') ? [scope.replace(':read', '') as Resource] : [],
+)

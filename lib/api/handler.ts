@@ -9,6 +9,7 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { createRoutes } from '../resources/records.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
@@ -16,7 +17,6 @@ import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
-import { createRoutes } from './routes.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
 type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>

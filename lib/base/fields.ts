@@ -64,6 +64,15 @@ export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text) && !/\p{Cf}/u.test(text)
 }
 
+/** Adds to the schema of a text what the OpenAPI document says of it. */
+export function described<Schema extends v.GenericSchema<string>>(
+  schema: Schema,
+  description: string,
+  example: string,
+) {
+  return v.pipe(schema, v.description(description), v.examples([example]))
+}
+
 /** The moment of all examples. */
 export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
 

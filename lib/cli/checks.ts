@@ -10,7 +10,7 @@ import {
 } from '../postgres/schema/migrations.ts'
 import { findServerFault } from '../postgres/schema/server-fault.ts'
 import type { Service } from '../service.ts'
-import { COPY_ADVICE, type Installation, MOVED_ADVICE } from '../webhooks/installation.ts'
+import { describeInstallation, holdOf, type Installation, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
@@ -208,29 +208,14 @@ function wholeSeconds(ms: number): string {
 
 /** Checks that the database is the one that this installation's loops deliver from. @param own the name here; undefined: none */
 export function checkInstallation(found: Installation | null, own: string | undefined): Finding {
-  if (found === null) return { level: 'ok', message: 'no delivery loop has started yet' }
-  const { name, isMoved } = found
-  if (name !== null && own !== undefined && name !== own) {
-    return {
-      level: 'fail',
-      message: `the database belongs to '${name}', and this is '${own}': loops wait`,
-      advice: `set BUSINESS_API_INSTALLATION to ${name}; ${COPY_ADVICE}`,
-    }
+  const hold = found && holdOf(found, own ?? null)
+  if (hold !== null) {
+    const level = own === undefined ? 'warn' : 'fail'
+    return { level, message: `${hold.reason}: loops wait`, advice: hold.advice }
   }
-  if (name !== null && own === undefined) {
-    return {
-      level: 'warn',
-      message: `the database belongs to '${name}', and no name is set here: loops without a name wait`,
-      advice: `set BUSINESS_API_INSTALLATION to ${name}; ${COPY_ADVICE}`,
-    }
-  }
-  if (name !== null) return { level: 'ok', message: `the database belongs to '${name}'` }
-  if (!isMoved) return { level: 'ok', message: 'has no name, and is where its loops started' }
-  return {
-    level: own === undefined ? 'warn' : 'fail',
-    message: `has no name, and was restored, copied or upgraded since its loops started${own === undefined ? '' : `: loops of '${own}' wait`}`,
-    advice: MOVED_ADVICE,
-  }
+  const message = `the database ${describeInstallation(found)}`
+  const isHint = found?.name === null && found.isMoved
+  return isHint ? { level: 'warn', message, advice: MOVED_ADVICE } : { level: 'ok', message }
 }
 
 const SERVICE_ADVICE =

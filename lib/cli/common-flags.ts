@@ -27,26 +27,18 @@ export function eventTypeFlag(help: string): Flag<EventType | undefined> {
 }
 
 /** Flags of lists that are shown page by page. */
-export const PAGE_FLAGS: {
-  readonly limit: Flag<number | undefined>
-  readonly before: Flag<string | undefined>
-} = {
+export const PAGE_FLAGS = {
   limit: parsed('N', 'how many rows, 1 to 200; default: 50', parseWhole),
   before: text('ID', 'the next page: the id that the previous page names'),
 }
 
 /** Flags of commands that print a table. */
-export const TABLE_FLAGS: { readonly wide: Flag<boolean> } = {
+export const TABLE_FLAGS = {
   wide: toggle('one line for each row, even if the terminal is narrower'),
 }
 
 /** Flags of commands that judge the destination of webhooks. */
-export const DESTINATION_FLAGS: {
-  readonly allowPrivateNetworks: Flag<boolean>
-  readonly allowHttp: Flag<boolean>
-  readonly localDevelopment: Flag<boolean>
-  readonly refuseAddresses: Flag<readonly string[] | undefined>
-} = {
+export const DESTINATION_FLAGS = {
   allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
   allowHttp: toggle('allow webhooks over http: for development'),
   localDevelopment: toggle('--allow-private-networks and --allow-http together'),
@@ -99,10 +91,7 @@ function parseOverlap(given: string, source: string): number {
 export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'
 
 /** Flags of what an organization decides about an endpoint, the same in `endpoints add` and `endpoints update`. */
-export const CHOICE_FLAGS: {
-  readonly description: Flag<string | undefined>
-  readonly maxPerSecond: Flag<number | null | undefined>
-} = {
+export const CHOICE_FLAGS = {
   description: text('TEXT', 'a name for people'),
   maxPerSecond: parsed(
     'N|off',

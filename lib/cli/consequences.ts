@@ -4,7 +4,7 @@ import type { PurgePreview } from '../postgres/schema/inspector.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { OVERLAP_MS } from '../settings/overlap.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
-import type { Installation } from '../webhooks/installation.ts'
+import { describeInstallation, type Installation } from '../webhooks/installation.ts'
 import { type EndpointOutlook, readOutlook } from '../webhooks/outlook.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { type Consequence, countOf } from './confirmation.ts'
@@ -15,34 +15,25 @@ import { formatDuration } from './durations.ts'
 /** All pending deliveries are cancelled. */
 export function ofCancelling(queue: QueueCounts, found: Installation | null): Consequence {
   const pending = pendingOf(queue)
-  const { name, isMoved } = found ?? { name: null, isMoved: false }
-  const owner = name === null ? 'no installation by name' : `the installation '${name}'`
-  const known = isMoved ? 'was restored, copied or upgraded' : 'is on the server where its loops started'
-  const moved = found === null ? ', and no loop has started on it' : `, and ${known}`
   return {
-    text: `Cancels ${countOf(pending, 'pending delivery', 'pending deliveries')} of all organizations. The database belongs to ${owner}${moved}.`,
-    facts: { pending, installation: name, isMoved },
+    text: `Cancels ${countOf(pending, 'pending delivery', 'pending deliveries')} of all organizations. The database ${describeInstallation(found)}.`,
+    facts: { pending, installation: found?.name ?? null, isMoved: found?.isMoved ?? false },
+  }
+}
+
+/** A database is adopted. */
+export function ofAdopting(name: string | null, found: Installation | null, queue: QueueCounts): Consequence {
+  const pending = pendingOf(queue)
+  const becomes = name === null ? 'be known as it is' : `belong to the installation '${name}'`
+  return {
+    text: `The database ${describeInstallation(found)}. It will ${becomes}. ${countOf(pending, 'delivery is pending and', 'deliveries are pending and')} will be sent: on a copy, cancel first.`,
+    facts: { installation: name, before: found?.name ?? null, pending },
   }
 }
 
 /** Each part is exact to 10,000. */
 function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
   return due + backingOff + paused + sending
-}
-
-/** A database is adopted. */
-export function ofAdopting(name: string | null, found: Installation | null, queue: QueueCounts): Consequence {
-  const pending = pendingOf(queue)
-  const before = found?.name ?? null
-  const from = before === null ? '' : ` instead of to '${before}'`
-  const whose =
-    name === null
-      ? 'Takes the database as it is for the original'
-      : `The database will belong to the installation '${name}'${from}`
-  return {
-    text: `${whose}. ${countOf(pending, 'delivery is pending and', 'deliveries are pending and')} will be sent: on a copy, cancel first.`,
-    facts: { installation: name, before, pending },
-  }
 }
 
 /** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */

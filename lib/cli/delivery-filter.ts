@@ -1,22 +1,12 @@
 import { withoutUndefined } from '../base/host-input.ts'
-import type { EventType } from '../resources/event-catalogue.ts'
 import type { RecoveryFilter } from '../settings/deliveries.ts'
 import { eventTypeFlag } from './common-flags.ts'
 import { parsePast } from './durations.ts'
 import { UsageError } from './failure.ts'
-import { type Flag, parsed, text, type Values } from './flags.ts'
-
-/** An interface would have no index signature, which flags need. */
-type FilterFlags = {
-  readonly endpoint: Flag<string | undefined>
-  readonly subject: Flag<string | undefined>
-  readonly type: Flag<EventType | undefined>
-  readonly since: Flag<Date | undefined>
-  readonly until: Flag<Date | undefined>
-}
+import { parsed, text, type Values } from './flags.ts'
 
 /** Flags that select deliveries. */
-export const FILTER_FLAGS: FilterFlags = {
+export const FILTER_FLAGS = {
   endpoint: text('ID', 'to this endpoint only'),
   subject: text('ID', 'about this record only, such as an invoice'),
   type: eventTypeFlag('of this type of event only'),

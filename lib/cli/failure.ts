@@ -52,7 +52,7 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
   }
   const detail = connectionFault(cause) ?? (cause instanceof Error ? cause.message || codeOf(cause) : '')
   // Messages of migrate() hold the detail.
-  return { text: message.endsWith(detail) ? message : `${message}: ${detail}`, exitCode: 1 }
+  return { text: inFlags(message.endsWith(detail) ? message : `${message}: ${detail}`), exitCode: 1 }
 }
 
 /**
@@ -100,6 +100,7 @@ export function inFlags(message: string): string {
       (field) => FLAG_OF_FIELD[field] ?? dashed(field),
     )
     .replace(/\boption 'secretKeys' is empty\b/, 'BUSINESS_API_SECRET_KEYS is not set')
+    .replace(/set option 'sessions' to false, and (.*)/, '$1; deliver also needs --pooler')
     .replace(/\b(?:the )?'secretKeys'/, 'the keys of BUSINESS_API_SECRET_KEYS')
     .replace(/\boption '(\w+)'|'(allowPlaintextSecrets)'/g, (_, option, alone) => dashed(option ?? alone))
   return inWords + advice

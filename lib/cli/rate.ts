@@ -1,12 +1,9 @@
 import { isRateLimit, RATE_LIMIT_BOUNDS, type RateLimit } from '../access/rate-limit.ts'
 import { UsageError } from './failure.ts'
-import { type Flag, parsed } from './flags.ts'
+import { parsed } from './flags.ts'
 
 /** Flags of commands that set a rate limit. */
-export const RATE_FLAGS: {
-  readonly perSecond: Flag<number | undefined>
-  readonly burst: Flag<number | undefined>
-} = {
+export const RATE_FLAGS = {
   perSecond: parsed('N', 'requests a second in the long run: 10, or 0.5', parseNumber),
   burst: parsed('N', 'requests at once', parseNumber),
 }

@@ -1,9 +1,9 @@
+import { RESOURCES, type Resource } from '../access/scopes.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import type { Client, CreateClientInput } from '../resources/clients.ts'
-import type { Invoice } from '../resources/invoices.ts'
 import type { CreateLeadInput, Lead } from '../resources/leads.ts'
-import type { Project } from '../resources/projects.ts'
-import type { Proposal } from '../resources/proposals.ts'
+import type { ListedReads } from '../resources/record-reads.ts'
+import type { RecordSlices } from '../resources/records.ts'
 import type { AnswerBody } from './attempt.ts'
 import { createCaller } from './call.ts'
 import { type ApiClientOptions, type CallOptions, resolveClientOptions } from './client-options.ts'
@@ -32,18 +32,20 @@ export interface Creatable<Item, Input> extends Listable<Item> {
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
+/** The list of each resource, with the scope of the same name: `invoices:read`. Money is in decimal strings: never add them as floating point. */
+export type Lists = {
+  readonly [Name in Resource]: Listable<Shown<RecordSlices[Name]>>
+}
+
+/** A record of a resource as the API shows it. */
+type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'admitAndList'> ? Item : never
+
 /** The operations of the API (specification, section 4). Every call rejects with `ApiError`, or with the reason of a signal. */
-export interface ApiClient {
+export interface ApiClient extends Lists {
   /** Scopes `clients:read` and `clients:write`. */
   readonly clients: Creatable<Client, CreateClientInput>
   /** Scopes `leads:read` and `leads:write`. */
   readonly leads: Creatable<Lead, CreateLeadInput>
-  /** Scope `invoices:read`. Amounts are decimal strings: never add them as floating point. */
-  readonly invoices: Listable<Invoice>
-  /** Scope `proposals:read`. */
-  readonly proposals: Listable<Proposal>
-  /** Scope `projects:read`. */
-  readonly projects: Listable<Project>
   /** Reads the OpenAPI document. */
   document(options?: CallOptions): Promise<OpenApiDocument>
 }
@@ -92,12 +94,12 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     }
   }
 
+  const lists = Object.fromEntries(RESOURCES.map((resource) => [resource, listable(resource)]))
+
   return {
+    ...(lists as object as Lists),
     clients: creatable('clients', 'client'),
     leads: creatable('leads', 'lead'),
-    invoices: listable('invoices'),
-    proposals: listable('proposals'),
-    projects: listable('projects'),
     async document(given = {}) {
       rejectUnknown(given, CALL_NAMES)
       const { signal } = given

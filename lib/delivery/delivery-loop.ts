@@ -139,7 +139,8 @@ export function createDeliveryLoop(
     health() {
       const { succeededAt, failures } = steps.claims
       const lastClaimAgoMs = succeededAt === null ? null : performance.now() - succeededAt
-      return { state: stateOf(run), lastClaimAgoMs, failedClaims: failures, heldBy: installation.heldBy }
+      const { heldBecause } = installation
+      return { state: stateOf(run), lastClaimAgoMs, failedClaims: failures, heldBecause }
     },
 
     [Symbol.asyncDispose]: () => loop.stop(),

@@ -1,12 +1,12 @@
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import { COPY_ADVICE, type InstallationStore, MOVED_ADVICE } from '../webhooks/installation.ts'
+import { type Hold, holdOf, type InstallationStore, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
 /** Keeps a loop from working on the database of another installation. */
 export interface InstallationGuard {
-  /** The installation that the database belongs to, while the loop waits for that reason; empty: one without a name; otherwise null. */
-  readonly heldBy: string | null
+  /** Why the loop waits; null while it may work. */
+  readonly heldBecause: string | null
   /**
    * Tells whether the loop may work: asks the store every ten seconds.
    *
@@ -34,51 +34,38 @@ export function createInstallationGuard(
   notify: (notices: readonly Notice[]) => void,
 ): InstallationGuard {
   let checkedAt = Number.NEGATIVE_INFINITY
-  let heldBy: string | null = null
+  let hold: Hold | null = null
   let hasHinted = false
 
-  async function mayWork(): Promise<boolean> {
-    if (store === undefined) return true
-    if (performance.now() - checkedAt < CHECK_EVERY_MS) return heldBy === null
+  async function findHold(): Promise<Hold | null> {
+    if (store === undefined || performance.now() - checkedAt < CHECK_EVERY_MS) return hold
     const found = await store.check(name)
     checkedAt = performance.now()
-    const wasHeldBy = heldBy
-    // The store has given a database without a name the loop's, unless the database has moved.
-    heldBy = found.name === name ? null : (found.name ?? UNNAMED)
-    if (heldBy !== null && heldBy !== wasHeldBy) {
+    const before = hold?.reason
+    hold = holdOf(found, name)
+    if (hold !== null && hold.reason !== before) {
       const of = { installation: name, databaseInstallation: found.name }
-      notify([{ kind: 'installation_differs', ...of, advice: adviceFor(heldBy) }])
+      notify([{ kind: 'installation_differs', ...of, advice: hold.advice }])
     }
-    if (heldBy === null && found.name === null && found.isMoved && !hasHinted) {
+    if (hold === null && found.name === null && found.isMoved && !hasHinted) {
       hasHinted = true
       notify([{ kind: 'database_moved', advice: MOVED_ADVICE }])
     }
-    return heldBy === null
+    return hold
   }
 
+  const mayWork = async (): Promise<boolean> => (await findHold()) === null
+
   return {
-    get heldBy() {
-      return heldBy
+    get heldBecause() {
+      return hold?.reason ?? null
     },
     mayWork,
     async demand() {
-      if (await mayWork()) return
-      const its = name === null ? 'this loop has no name' : `this loop is of '${name}'`
-      const whose =
-        heldBy === UNNAMED
-          ? 'has no name, and was restored, copied or upgraded since its loops started'
-          : `belongs to the installation '${heldBy}'`
-      const message = `Cannot deliver because the database ${whose}, and ${its}: ${adviceFor(heldBy ?? UNNAMED)}`
-      throw new BusinessApiError(INVALID_STATE, message)
+      const found = await findHold()
+      if (found === null) return
+      throw new BusinessApiError(INVALID_STATE, `Cannot deliver because ${found.reason}: ${found.advice}`)
     },
     guard: (task) => async () => !(await mayWork()) || task(),
   }
-}
-
-/** No name of an installation. */
-const UNNAMED = ''
-
-function adviceFor(databaseInstallation: string): string {
-  if (databaseInstallation === UNNAMED) return MOVED_ADVICE
-  return `set BUSINESS_API_INSTALLATION or option 'installation' to ${databaseInstallation}; ${COPY_ADVICE}`
 }

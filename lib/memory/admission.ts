@@ -36,17 +36,18 @@ export function admitToPage<T, Representation>(
   request: AdmissionRequest,
   { limit, before, since }: PageRequest,
   recordsOf: (organization: Organization) => SyncedRecords<T>,
-  represent: (record: T) => Representation,
+  represent: (record: T, organization: Organization) => Representation,
 ): AdmittedPage<Representation> {
   const admission = admit(memory, request)
   if (admission.outcome !== 'admitted') return { admission, page: null }
-  const records = recordsOf(memory.organization(admission.caller.organizationId))
+  const organization = memory.organization(admission.caller.organizationId)
+  const records = recordsOf(organization)
   const { ids, next, position } = since
     ? changedIds(memory, records, limit, since)
     : newestIds(records, limit, before)
   const page = ids.flatMap((id) => {
     const record = records.get(id)
-    return record === undefined ? [] : [represent(record)]
+    return record === undefined ? [] : [represent(record, organization)]
   })
   return { admission, page: jsonText(page), next, position }
 }

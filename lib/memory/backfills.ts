@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { BackfillFacts, BackfillType } from '../resources/backfill.ts'
 import { shownFields } from '../resources/columns.ts'
-import { leadTable } from '../resources/leads.ts'
-import { proposalTable } from '../resources/proposals.ts'
+import { RECORD_TABLES, type RecordRow } from '../resources/records.ts'
 import type { BackfillOutcome, BackfillRequest, BackfillStore } from '../webhooks/backfill.ts'
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry } from './audit.ts'
+import { showClient } from './clients.ts'
 import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
@@ -78,25 +78,17 @@ function make(
 }
 
 function recordsOf(organization: Organization, type: BackfillType): BackfillRecord[] {
-  const { businesses, clients, leads, proposals } = organization
-  switch (type) {
-    case 'business.created':
-      return [...businesses.values()].map((business) => {
-        return { id: business.id, businessId: business.id, representation: business }
-      })
-    case 'client.created':
-      return [...clients.values()].map((client) => {
-        return { id: client.id, businessId: client.business.id, representation: client }
-      })
-    case 'lead.created':
-      return [...leads.values()].map((lead) => {
-        return { id: lead.id, businessId: lead.businessId, representation: shownFields(leadTable, lead) }
-      })
-    case 'proposal.created':
-      return [...proposals.values()].map((proposal) => {
-        return { id: proposal.id, businessId: null, representation: shownFields(proposalTable, proposal) }
-      })
-  }
+  const kind = type.split('.')[0] as 'business' | 'client' | 'lead' | 'proposal'
+  const rows: Iterable<{ readonly id: string; readonly businessId?: string }> =
+    organization.records[kind].values()
+  return [...rows].map((row) => ({
+    id: row.id,
+    businessId: row.businessId ?? (kind === 'business' ? row.id : null),
+    representation:
+      kind === 'client'
+        ? showClient(row as RecordRow<'client'>, organization)
+        : shownFields<object, object>(RECORD_TABLES[kind], row),
+  }))
 }
 
 /** Finds the records whose own event the endpoint has got, or is still to get. */

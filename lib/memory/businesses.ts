@@ -1,41 +1,45 @@
-import type { BusinessStore } from '../resources/businesses.ts'
+import type { Business, BusinessStore } from '../resources/businesses.ts'
 import { applyChange } from './change.ts'
+import { clientOf } from './clients.ts'
 import { getRecord, listRecords } from './record-list.ts'
 import { createRecord } from './record-slice.ts'
-import type { Memory } from './state.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of businesses in memory. */
 export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
-    create: async (creation) => createRecord(memory, ({ businesses }) => businesses, creation),
+    create: async (creation) => createRecord(memory, ({ records }) => records.business, creation),
 
     async list(organizationId, _filter, limit, before) {
-      const { businesses } = memory.organization(organizationId)
-      return listRecords(businesses.values(), { limit, before, isWanted: () => true })
+      const { business } = memory.organization(organizationId).records
+      return listRecords(business.values(), { limit, before, isWanted: () => true })
     },
 
     async get(organizationId, id) {
-      return getRecord(memory.organization(organizationId).businesses.get(id))
+      return getRecord(memory.organization(organizationId).records.business.get(id))
     },
 
     async change(change) {
       return applyChange(memory, change, {
-        find: ({ businesses }) => businesses.get(change.recordId),
+        find: ({ records }) => records.business.get(change.recordId),
         stateOf: () => '',
         represent: (business) => business,
-        decide(stored, { businesses, clients, clientsOfBusinesses }) {
+        decide(stored, organization) {
           const business = { ...stored, ...change.set }
-          const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
           return {
             representation: business,
-            write() {
-              businesses.set(business.id, business)
-              if (client) clients.set(client.id, { ...client, business })
-            },
+            write: () => replaceBusiness(organization, business),
             events: change.events,
           }
         },
       })
     },
   }
+}
+
+/** Writes a changed business. Its change is a change of the client that it has become. */
+export function replaceBusiness(organization: Organization, business: Business): void {
+  organization.records.business.set(business.id, business)
+  const client = clientOf(organization, business.id)
+  if (client) organization.records.client.set(client.id, client)
 }

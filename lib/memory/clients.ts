@@ -1,48 +1,50 @@
-import type { Business } from '../resources/businesses.ts'
 import type { Client, ClientFilter, ClientStore } from '../resources/clients.ts'
+import type { RecordRow } from '../resources/records.ts'
 import { commit, draft, judgeCreation, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { changeRecord, readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-const records = ({ clients }: Organization) => clients
+type ClientRow = RecordRow<'client'>
+
+const records = ({ records: { client } }: Organization) => client
 
 /** Creates the slice of clients with their businesses, in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
     ...readSlice(memory, {
       records,
-      shown: (client) => client,
-      stored: (client) => client,
+      shown: showClient,
+      stored: showClient,
       isWanted: ({ status, business }, { statuses, businessId }: ClientFilter) =>
         isOneOf(statuses, status) && isValue(businessId, business.id),
     }),
 
     async create(creation) {
-      const client = draft(memory, creation, ({ id }) => id)
-      const { organization, record } = client
+      const client = draft(memory, creation)
+      const { business, ...row } = client.record
       return (
         judgeCreation(client) ??
         commit(client, () => {
-          storeOnce(organization.businesses, record.business.id, record.business)
-          storeClient(organization, record)
+          const { records } = client.organization
+          storeOnce(records.business, business.id, business)
+          storeOnce(records.client, row.id, { ...row, businessId: business.id })
         })
       )
     },
 
-    change: async (change) => changeRecord(memory, records, ({ status }) => status, change),
+    change: async (change) => changeRecord(memory, records, change, showClient),
   }
 }
 
-/** Gives a business that a record names. */
-export function ofBusiness({ businesses }: Organization, businessId: string): Business {
-  const business = businesses.get(businessId)
-  if (!business) throw new TypeError('Cannot make a client without a business')
-  return business
+/** Gives the client with its business, as the API shows it. */
+export function showClient({ businessId, ...client }: ClientRow, { records }: Organization): Client {
+  const business = records.business.get(businessId)
+  if (!business) throw new TypeError('Cannot show a client without a business')
+  return { ...client, business }
 }
 
-/** Adds a client, unless a client with the same id exists. */
-export function storeClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
-  storeOnce(clients, client.id, client)
-  storeOnce(clientsOfBusinesses, client.business.id, client.id)
+/** Finds the client that a business has become. */
+export function clientOf({ records }: Organization, businessId: string): ClientRow | undefined {
+  return [...records.client.values()].find((client) => client.businessId === businessId)
 }

@@ -20,17 +20,16 @@ export interface KeyHolder {
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
 /** Copies a creation, so that later changes by the caller do not change the stored record. */
-export function draft<NewRecord>(
+export function draft<NewRecord extends { readonly id: string }>(
   memory: Memory,
   creation: Creation<NewRecord>,
-  idOf: (record: NewRecord) => string,
 ): Draft<NewRecord> {
   refuseOddNumbers(creation.record)
   return {
     ...structuredClone(creation),
     memory,
     organization: memory.organization(creation.organizationId),
-    recordId: idOf(creation.record),
+    recordId: creation.record.id,
     now: memory.clock(),
   }
 }

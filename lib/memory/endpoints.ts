@@ -7,6 +7,7 @@ import {
   type EndpointTarget,
   type SealedEndpoint,
   type SealedForms,
+  TARGET_FIELDS,
   type WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -172,10 +173,11 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
 
 /** Gives what an attempt needs of an endpoint. */
 export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
-  const { url, headerNames, sealedHeaders, standardWebhooks, sealedSecret } = structuredClone(endpoint.record)
+  const { record } = endpoint
+  const fields = Object.fromEntries(TARGET_FIELDS.map((field) => [field, structuredClone(record[field])]))
   const previous = previousSecretOf(endpoint, now)
-  const sealedSecrets = previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
-  return { url, headerNames, sealedHeaders, standardWebhooks, sealedSecrets }
+  const sealedSecrets = [record.sealedSecret, ...(previous === null ? [] : [previous.sealed])]
+  return { ...(fields as object as Pick<EndpointTarget, (typeof TARGET_FIELDS)[number]>), sealedSecrets }
 }
 
 /** The names of changes in the order of an entry, with the fields that show a change. */

@@ -1,8 +1,13 @@
-import type { ImportedRecord, ImportRefusal, ImportState, ImportStore } from '../resources/imports.ts'
-import type { PaymentRow } from '../resources/invoices.ts'
+import {
+  type ImportedRecord,
+  type ImportRefusal,
+  type ImportState,
+  type ImportStore,
+  REFERENCES,
+  UNIQUE_FIELDS,
+} from '../resources/imports.ts'
 import { isNegative, subtract, withSignedDecimals } from '../resources/money.ts'
-import { RECORD_KINDS, RECORD_TABLES } from '../resources/record-tables.ts'
-import { ofBusiness, storeClient } from './clients.ts'
+import { RECORD_KINDS, type RecordRow } from '../resources/records.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of imports in memory. */
@@ -22,7 +27,7 @@ export function createImportStore(memory: Memory): ImportStore {
         return reason === null ? [] : [{ index, reason }]
       })
       if (refusals.length > 0) return { outcome: 'refused', refusals }
-      // In the order of the kinds: clients keep their business, and payments take the decimals of their invoice.
+      // In the order of the kinds: payments take the decimals of their invoice.
       for (const kind of RECORD_KINDS) {
         for (const imported of added) if (imported.kind === kind) store(organization, imported)
       }
@@ -31,38 +36,24 @@ export function createImportStore(memory: Memory): ImportStore {
   }
 }
 
-// --- Comparing ---
-
-function stateOf(organization: Organization, imported: ImportedRecord): ImportState {
-  const stored = storedOf(organization, imported)
-  if (stored === null) return 'added'
-  const given = rowOf(organization, imported)
-  const fields = [...Object.keys(RECORD_TABLES[imported.kind].columns), 'businessId']
-  const isSame = fields.every((field) => Reflect.get(stored, field) === Reflect.get(given, field))
+function stateOf({ records }: Organization, imported: ImportedRecord): ImportState {
+  const stored = records[imported.kind].get(imported.record.id)
+  if (stored === undefined) return 'added'
+  const given = rowOf(records, imported)
+  const fields = Object.keys({ ...stored, ...given })
+  const isSame = fields.every(
+    (field) => (Reflect.get(stored, field) ?? null) === (Reflect.get(given, field) ?? null),
+  )
   return isSame ? 'known' : 'different'
 }
 
-/** The stored record of the same id; null if there is none. */
-function storedOf(organization: Organization, { kind, record: { id } }: ImportedRecord): object | null {
-  if (kind !== 'client') return organization[COLLECTIONS[kind]].get(id) ?? null
-  const stored = organization.clients.get(id)
-  return stored ? { ...stored, businessId: stored.business.id } : null
-}
-
-const COLLECTIONS = {
-  business: 'businesses',
-  lead: 'leads',
-  proposal: 'proposals',
-  invoice: 'invoices',
-  payment: 'payments',
-  project: 'projects',
-} as const
+type Records = Organization['records']
 
 /** The record as the organization keeps it: the amount of a payment has the decimals of its invoice. */
-function rowOf({ invoices }: Organization, { kind, record }: ImportedRecord): object {
+function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row
-  const decimals = invoices.get(record.invoiceId)?.minorUnits
+  const decimals = invoice.get(record.invoiceId)?.minorUnits
   const exact = decimals === undefined ? null : withSignedDecimals(record.amount, decimals)
   return { ...row, amount: exact ?? record.amount }
 }
@@ -79,40 +70,34 @@ function isOfDifferentInvoice(
   return states[index] === 'different'
 }
 
-// --- Refusing ---
-
 function refusalOf(
-  organization: Organization,
+  { records }: Organization,
   imported: ImportedRecord,
   added: readonly ImportedRecord[],
 ): ImportRefusal | null {
-  switch (imported.kind) {
-    case 'client':
-    case 'lead': {
-      const { businessId } = imported.record
-      const isGiven = added.some(({ kind, record }) => kind === 'business' && record.id === businessId)
-      if (!isGiven && !organization.businesses.has(businessId)) return 'no_business'
-      const isTaken = imported.kind === 'client' && organization.clientsOfBusinesses.has(businessId)
-      return isTaken ? 'business_taken' : null
-    }
-    case 'proposal':
-      return isNumberTaken(organization.proposals, imported.record.number) ? 'number_taken' : null
-    case 'invoice':
-      return isNumberTaken(organization.invoices, imported.record.number) ? 'number_taken' : null
-    case 'payment':
-      return paymentRefusal(organization, imported.record, added)
-    default:
-      return null
-  }
+  const { kind, record } = imported
+  const fieldOf = (row: object, field: string): string => Reflect.get(row, field)
+  const missing = REFERENCES.find((reference) => {
+    const id = fieldOf(record, reference.field)
+    const isGiven = added.some((other) => other.kind === reference.to && other.record.id === id)
+    return reference.kind === kind && !isGiven && !records[reference.to].has(id)
+  })
+  const taken = UNIQUE_FIELDS.find(({ kind: owner, field }) => {
+    const others: Iterable<object> = records[kind].values()
+    return owner === kind && [...others].some((other) => fieldOf(other, field) === fieldOf(record, field))
+  })
+  const found = missing ?? taken
+  if (found) return found.refusal
+  return kind === 'payment' ? paymentRefusal(records, record, added) : null
 }
 
 function paymentRefusal(
-  { invoices, payments }: Organization,
-  { invoiceId, amount }: PaymentRow,
+  { invoice: invoices, payment: payments }: Records,
+  { invoiceId, amount }: RecordRow<'payment'>,
   added: readonly ImportedRecord[],
 ): ImportRefusal | null {
-  const given = added.find(({ kind, record }) => kind === 'invoice' && record.id === invoiceId)
-  const invoice = invoices.get(invoiceId) ?? (given?.kind === 'invoice' ? given.record : undefined)
+  const given = added.flatMap((imported) => (imported.kind === 'invoice' ? [imported.record] : []))
+  const invoice = invoices.get(invoiceId) ?? given.find(({ id }) => id === invoiceId)
   if (!invoice) return 'no_invoice'
   const decimals = invoice.minorUnits
   if (withSignedDecimals(amount, decimals) === null) return 'too_fine'
@@ -128,21 +113,10 @@ function paymentRefusal(
   return left === null ? 'overpaid' : null
 }
 
-function isNumberTaken(records: ReadonlyMap<string, { readonly number: string }>, wanted: string): boolean {
-  return [...records.values()].some(({ number }) => number === wanted)
-}
-
-// --- Writing ---
-
-function store(organization: Organization, imported: ImportedRecord): void {
-  if (imported.kind === 'client') {
-    const { businessId, ...client } = imported.record
-    storeClient(organization, { ...client, business: ofBusiness(organization, businessId) })
-    return
-  }
-  const records: Map<string, unknown> = organization[COLLECTIONS[imported.kind]]
-  records.set(imported.record.id, rowOf(organization, imported))
+function store({ records, numbers }: Organization, imported: ImportedRecord): void {
+  const collection: Map<string, object> = records[imported.kind]
+  collection.set(imported.record.id, rowOf(records, imported))
   if (!('place' in imported.record) || !imported.record.place) return
   const { series, count } = imported.record.place
-  organization.numbers.set(series, Math.max(organization.numbers.get(series) ?? 0, count))
+  numbers.set(series, Math.max(numbers.get(series) ?? 0, count))
 }

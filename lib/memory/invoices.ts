@@ -33,7 +33,7 @@ import type { Memory, Organization } from './state.ts'
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     ...readSlice(memory, {
-      records: ({ invoices }) => invoices,
+      records: ({ records }) => records.invoice,
       shown,
       stored: shown,
       isWanted: (invoice, filter: InvoiceFilter) =>
@@ -42,21 +42,21 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     }),
 
     async create(creation) {
-      const invoice = draft(memory, creation, ({ id }) => id)
+      const invoice = draft(memory, creation)
       const { organization, record } = invoice
       const judged = judgeKey(invoice)
       if (judged) return judged
       const money = moneyOf(record)
-      const number = numberOf(organization, organization.invoices, record)
+      const number = numberOf(organization, organization.records.invoice, record)
       const row = { ...record, ...money, number }
-      const write = (): void => storeOnce(organization.invoices, row.id, row)
+      const write = (): void => storeOnce(organization.records.invoice, row.id, row)
       return { ...commit(invoice, write, { number }), number }
     },
 
     async change(change) {
       return applyChange<InvoiceRow, Invoice, InvoiceRefusal>(memory, change, {
         ...theInvoice(change.recordId),
-        decide(invoice, { invoices }) {
+        decide(invoice, { records }) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
           if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
           const changed = { ...invoice, ...changes }
@@ -64,7 +64,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
           if (isDated && changed.dueDate < changed.issueDate) return { refused: 'due_before_issue' }
           return {
             representation: shown(changed),
-            write: () => invoices.set(changed.id, changed),
+            write: () => records.invoice.set(changed.id, changed),
             events: change.events,
           }
         },
@@ -73,8 +73,8 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async pay(change) {
       const { payment } = change.set
-      const represent = (invoice: InvoiceRow, { payments }: Organization): PaidInvoice => {
-        const { id, amount, receivedAt } = payments.get(payment.id) ?? payment
+      const represent = (invoice: InvoiceRow, { records }: Organization): PaidInvoice => {
+        const { id, amount, receivedAt } = records.payment.get(payment.id) ?? payment
         return { invoice: shown(invoice), payment: { id, amount, receivedAt } }
       }
       return applyChange<InvoiceRow, PaidInvoice, PaymentRefusal>(memory, change, {
@@ -82,7 +82,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         represent,
         decide(invoice, organization) {
           const { reverses } = change.set
-          const reversed = organization.payments.get(reverses?.paymentId ?? '')
+          const reversed = organization.records.payment.get(reverses?.paymentId ?? '')
           if (reversed?.invoiceId === invoice.id && reversed.reversedBy === payment.id)
             return { representation: represent(invoice, organization), write() {}, events: [] }
           return pay(memory, invoice, organization, change)
@@ -104,9 +104,9 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     },
 
     async listPayments(organizationId, invoiceId, limit, before) {
-      const { invoices, payments } = memory.organization(organizationId)
-      if (!invoices.has(invoiceId)) return null
-      const ofInvoice = [...payments.values()].filter((payment) => payment.invoiceId === invoiceId)
+      const { invoice, payment } = memory.organization(organizationId).records
+      if (!invoice.has(invoiceId)) return null
+      const ofInvoice = [...payment.values()].filter((paid) => paid.invoiceId === invoiceId)
       const plain = ofInvoice.map(({ invoiceId: _, ...payment }): Payment => payment)
       return listRecords(plain, { limit, before, isWanted: () => true })
     },
@@ -131,7 +131,7 @@ function isDue({ status, dueDate }: Invoice, { dueAfter, dueBefore }: InvoiceFil
 
 function theInvoice(id: string) {
   return {
-    find: ({ invoices }: Organization) => invoices.get(id),
+    find: ({ records }: Organization) => records.invoice.get(id),
     stateOf: ({ status }: Invoice) => status,
     represent: shown,
   }
@@ -169,7 +169,7 @@ function pay(
   organization: Organization,
   { set, events }: Change<Settlement>,
 ): Decision<PaidInvoice, PaymentRefusal> {
-  const { invoices, payments } = organization
+  const { invoice: invoices, payment: payments } = organization.records
   const { reverses, unsettledStatus } = set
   const decimals = invoice.minorUnits
   const reversed = payments.get(reverses?.paymentId ?? '')
@@ -212,7 +212,7 @@ function dueBefore(
   organization: Organization,
   asOf: string,
 ): { readonly organization: Organization; readonly invoice: InvoiceRow }[] {
-  return [...organization.invoices.values()]
+  return [...organization.records.invoice.values()]
     .filter(({ status, dueDate, amountDue }) => {
       return ['issued', 'partially_paid'].includes(status) && !isZero(amountDue) && dueDate < asOf
     })
@@ -231,7 +231,7 @@ function markOverdue(
   { event }: OverdueRequest,
 ): Invoice {
   const marked = { ...invoice, status: 'overdue' }
-  organization.invoices.set(marked.id, marked)
+  organization.records.invoice.set(marked.id, marked)
   const eventId = memory.ids('evt')
   const body = render(event.body, marked, { eventId })
   storeEvent(memory, organization, { ...event, id: eventId, subjectId: marked.id, body })

@@ -1,4 +1,3 @@
-import type { Client } from '../resources/clients.ts'
 import { shownFields } from '../resources/columns.ts'
 import {
   type Conversion,
@@ -9,9 +8,10 @@ import {
   type LeadStore,
   leadTable,
 } from '../resources/leads.ts'
+import type { RecordRow } from '../resources/records.ts'
 import type { Change } from '../writes/change.ts'
 import { applyChange, type Decision } from './change.ts'
-import { ofBusiness, storeClient } from './clients.ts'
+import { clientOf, showClient } from './clients.ts'
 import { commit, draft, judgeCreation, refuseOddNumbers, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
@@ -21,7 +21,7 @@ import type { Memory, Organization } from './state.ts'
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     ...readSlice(memory, {
-      records: ({ leads }) => leads,
+      records: ({ records }) => records.lead,
       shown,
       stored: (lead) => lead,
       isWanted: (lead, { stages, businessId }: LeadFilter) =>
@@ -29,25 +29,25 @@ export function createLeadStore(memory: Memory): LeadStore {
     }),
 
     async create(creation) {
-      const lead = draft(memory, creation, ({ id }) => id)
+      const lead = draft(memory, creation)
       const { organization, record } = lead
       const judged = judgeCreation(lead)
       if (judged) return judged
-      if (!organization.businesses.has(record.businessId)) return { outcome: 'no_business' }
-      return commit(lead, () => storeOnce(organization.leads, record.id, record))
+      if (!organization.records.business.has(record.businessId)) return { outcome: 'no_business' }
+      return commit(lead, () => storeOnce(organization.records.lead, record.id, record))
     },
 
     async change(change) {
       refuseOddNumbers(change.set)
       return applyChange(memory, change, {
-        find: ({ leads }) => leads.get(change.recordId),
+        find: ({ records }) => records.lead.get(change.recordId),
         stateOf: ({ stage }) => stage,
         represent: shown,
-        decide(stored, { leads }) {
+        decide(stored, { records }) {
           const lead = { ...stored, ...change.set }
           return {
             representation: shown(lead),
-            write: () => leads.set(lead.id, lead),
+            write: () => records.lead.set(lead.id, lead),
             events: lead.stage === stored.stage ? [] : change.events,
             facts: { businessId: stored.businessId, previousStage: stored.stage },
           }
@@ -57,12 +57,11 @@ export function createLeadStore(memory: Memory): LeadStore {
 
     async convert(change) {
       return applyChange<LeadRow, ConvertedLead>(memory, change, {
-        find: ({ leads }) => leads.get(change.recordId),
+        find: ({ records }) => records.lead.get(change.recordId),
         stateOf: ({ stage }) => stage,
         represent: (lead, organization) => ({
           lead: shown(lead),
-          client:
-            clientOf(organization, lead.businessId) ?? newClient(organization, lead.businessId, change.set),
+          client: showClient(clientFor(lead, organization, change.set), organization),
         }),
         decide: (stored, organization) => convert(stored, organization, change),
       })
@@ -81,22 +80,23 @@ function convert(
   const { businessId } = stored
   const lead = { ...stored, stage: set.stage }
   const known = clientOf(organization, businessId)
-  const client = known ?? newClient(organization, businessId, set)
+  const client = clientFor(stored, organization, set)
   return {
-    representation: { lead: shown(lead), client },
+    representation: { lead: shown(lead), client: showClient(client, organization) },
     write() {
-      organization.leads.set(lead.id, lead)
-      storeClient(organization, client)
+      organization.records.lead.set(lead.id, lead)
+      storeOnce(organization.records.client, client.id, client)
     },
     events: [...(lead.stage === stored.stage ? [] : events), ...(known ? [] : set.clientEvents)],
     facts: { businessId, previousStage: stored.stage },
   }
 }
 
-function clientOf({ clients, clientsOfBusinesses }: Organization, businessId: string): Client | undefined {
-  return clients.get(clientsOfBusinesses.get(businessId) ?? '')
-}
-
-function newClient(organization: Organization, businessId: string, { client }: Conversion): Client {
-  return { ...client, business: ofBusiness(organization, businessId) }
+/** The client of a lead's business; a new one if the business is none yet. */
+function clientFor(
+  { businessId }: LeadRow,
+  organization: Organization,
+  { client }: Conversion,
+): RecordRow<'client'> {
+  return clientOf(organization, businessId) ?? { ...client, businessId }
 }

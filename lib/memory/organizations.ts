@@ -1,7 +1,9 @@
 import type { OrganizationStore } from '../access/organizations.ts'
 import { type Business, forgottenBusiness } from '../resources/businesses.ts'
 import { forgotten } from '../resources/columns.ts'
+import { TYPES_WITH_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
+import { replaceBusiness } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of organizations in memory: one part does everything. */
@@ -9,7 +11,8 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
   return {
     async deletePart({ organizationId }) {
       const organization = memory.organization(organizationId)
-      const counts = Object.entries(organization).flatMap(([name, collection]): [string, number][] => {
+      const collections = { ...organization, ...organization.records }
+      const counts = Object.entries(collections).flatMap(([name, collection]): [string, number][] => {
         return collection instanceof Map && collection.size > 0 ? [[name, collection.size]] : []
       })
       for (const delivery of organization.deliveries.values()) {
@@ -22,7 +25,7 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
 
     async forgetPart({ organizationId, businessId, proposalIds }) {
       const organization = memory.organization(organizationId)
-      const business = organization.businesses.get(businessId)
+      const business = organization.records.business.get(businessId)
       if (!business) return null
       const counts = {
         businesses: forgetRecord(organization, business),
@@ -35,16 +38,14 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
   }
 }
 
-function forgetRecord({ businesses, clients, clientsOfBusinesses }: Organization, before: Business): number {
+function forgetRecord(organization: Organization, before: Business): number {
   const business = forgottenBusiness(before)
   if (JSON.stringify({ ...before, ...business }) === JSON.stringify(before)) return 0
-  businesses.set(business.id, business)
-  const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
-  if (client) clients.set(client.id, { ...client, business })
+  replaceBusiness(organization, business)
   return 1
 }
 
-function forgetProposals({ proposals }: Organization, ids: readonly string[]): number {
+function forgetProposals({ records: { proposal: proposals } }: Organization, ids: readonly string[]): number {
   const personal = [...new Set(ids)].flatMap((id) => {
     const proposal = proposals.get(id)
     return proposal && proposal.signedBy !== null ? [proposal] : []
@@ -53,15 +54,6 @@ function forgetProposals({ proposals }: Organization, ids: readonly string[]): n
   for (const proposal of changed) proposals.set(proposal.id, { ...proposal, ...forgotten(proposalTable) })
   return changed.length
 }
-
-/** The types whose events name a business; the first two show it too. */
-const TYPES_WITH_BUSINESS: readonly string[] = [
-  'business.created',
-  'client.created',
-  'lead.created',
-  'lead.stage_changed',
-  'marketing.lead_captured',
-]
 
 function forgetEvents(
   { events }: Organization,

@@ -21,7 +21,7 @@ import type { Memory } from './state.ts'
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     ...readSlice(memory, {
-      records: ({ proposals }) => proposals,
+      records: ({ records }) => records.proposal,
       shown,
       stored,
       isWanted: (proposal, { statuses, number }: ProposalFilter) =>
@@ -29,29 +29,29 @@ export function createProposalStore(memory: Memory): ProposalStore {
     }),
 
     async create(creation) {
-      const proposal = draft(memory, creation, ({ id }) => id)
+      const proposal = draft(memory, creation)
       const { organization, record } = proposal
       const judged = judgeKey(proposal)
       if (judged) return judged
-      const number = numberOf(organization, organization.proposals, record)
+      const number = numberOf(organization, organization.records.proposal, record)
       const decimals = record.minorUnits ?? minorUnits(record.currency)
       const row = { ...record, number, minorUnits: decimals, signedBy: null, signedAt: null }
-      const write = (): void => storeOnce(organization.proposals, row.id, row)
+      const write = (): void => storeOnce(organization.records.proposal, row.id, row)
       return { ...commit(proposal, write, { number }), number }
     },
 
     async change(change) {
       refuseOddNumbers(change.set)
       return applyChange<ProposalRow, Proposal, 'too_fine'>(memory, change, {
-        find: ({ proposals }) => proposals.get(change.recordId),
+        find: ({ records }) => records.proposal.get(change.recordId),
         stateOf: ({ status }) => status,
         represent: shown,
-        decide(proposal, { proposals }) {
+        decide(proposal, { records }) {
           const next = changed(proposal, change.set)
           if (!isFineEnough(next)) return { refused: 'too_fine' }
           return {
             representation: shown(next),
-            write: () => proposals.set(next.id, next),
+            write: () => records.proposal.set(next.id, next),
             events: change.events,
           }
         },

@@ -12,9 +12,9 @@ import type { SyncedRecords } from './synced-records.ts'
 export interface ReadSlice<Row, Shown, Stored, Filter> {
   records(organization: Organization): SyncedRecords<Row>
   /** Gives a record as the API shows it. */
-  shown(row: Row): Shown
+  shown(row: Row, organization: Organization): Shown
   /** Gives a record as the host reads it, without the time of the latest change. */
-  stored(row: Row): Stored
+  stored(row: Row, organization: Organization): Stored
   isWanted(record: Stored, filter: Filter): boolean
   /** Sorts records, the greatest key first. Default by id. */
   keyOf?(filter: Filter): ((record: Stored) => string) | undefined
@@ -31,10 +31,11 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
     },
 
     async list(organizationId, filter, limit, before) {
-      const rows = records(memory.organization(organizationId))
+      const organization = memory.organization(organizationId)
+      const rows = records(organization)
       const key = keyOf(filter)
       const withTime = withUpdatedAt(rows)
-      const all = [...rows.values()].map((row): Stored & Updated => withTime(stored(row)))
+      const all = [...rows.values()].map((row): Stored & Updated => withTime(stored(row, organization)))
       return listRecords<Stored & Updated>(all, {
         limit,
         before,
@@ -44,9 +45,10 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
     },
 
     async get(organizationId, id) {
-      const rows = records(memory.organization(organizationId))
+      const organization = memory.organization(organizationId)
+      const rows = records(organization)
       const row = rows.get(id)
-      return getRecord(row && withUpdatedAt(rows)(stored(row)))
+      return getRecord(row && withUpdatedAt(rows)(stored(row, organization)))
     },
   }
 }
@@ -57,27 +59,30 @@ export function createRecord<Row extends Identified>(
   records: (organization: Organization) => Map<string, Row>,
   creation: Creation<Row>,
 ): CreationOutcome {
-  const given = draft(memory, creation, ({ id }) => id)
+  const given = draft(memory, creation)
   const { organization, record } = given
   return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
-/** Sets fields of a record of a collection, as given; the record is shown as stored. */
-export function changeRecord<Row extends Identified>(
+/** Sets fields of a record of a collection, as given. @param shown gives the record as the API shows it. Default as stored */
+export function changeRecord<
+  Row extends Identified & { readonly status: string },
+  Shown extends object = Row,
+>(
   memory: Memory,
   records: (organization: Organization) => Map<string, Row>,
-  stateOf: (row: Row) => string,
   change: Change<Partial<NoInfer<Row>>>,
-): ChangeOutcome<Row> {
+  shown: (row: Row, organization: Organization) => Shown = (row) => row as object as Shown,
+): ChangeOutcome<Shown> {
   refuseOddNumbers(change.set)
   return applyChange(memory, change, {
     find: (organization) => records(organization).get(change.recordId),
-    stateOf,
-    represent: (row) => row,
+    stateOf: ({ status }) => status,
+    represent: shown,
     decide(row, organization) {
       const changed = { ...row, ...change.set }
       const write = (): void => void records(organization).set(changed.id, changed)
-      return { representation: changed, write, events: change.events }
+      return { representation: shown(changed, organization), write, events: change.events }
     },
   })
 }

@@ -3,12 +3,7 @@ import type { ApiKeyRecord } from '../access/api-keys.ts'
 import type { AuditEntry } from '../access/audit.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
-import type { Business } from '../resources/businesses.ts'
-import type { Client } from '../resources/clients.ts'
-import type { InvoiceRow, PaymentRow } from '../resources/invoices.ts'
-import type { LeadRow } from '../resources/leads.ts'
-import type { Project } from '../resources/projects.ts'
-import type { ProposalRow } from '../resources/proposals.ts'
+import { RECORD_KINDS, type RecordKind, type RecordRow } from '../resources/records.ts'
 import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EndpointRate } from '../webhooks/endpoint-rate.ts'
@@ -96,23 +91,18 @@ export interface DeliveryProgress {
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** All records of an organization, by id, without a reference to any other organization. */
+/** The records of each kind, by id. */
+type Records = { readonly [Kind in RecordKind]: SyncedRecords<RecordRow<Kind>> }
+
+/** Everything that belongs to an organization, by id, without a reference to any other organization. */
 export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, StoredApiKey>
-  readonly businesses: Map<string, Business>
-  readonly clients: SyncedRecords<Client>
-  readonly leads: SyncedRecords<LeadRow>
-  readonly invoices: SyncedRecords<InvoiceRow>
-  readonly proposals: SyncedRecords<ProposalRow>
-  readonly payments: Map<string, PaymentRow>
-  /** The client of each business that became a client. */
-  readonly clientsOfBusinesses: Map<string, string>
+  readonly records: Records
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
   /** The ids of each record's changes, for calls that are repeated after a lost answer. */
   readonly changes: Map<string, Set<string>>
-  readonly projects: SyncedRecords<Project>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
   /** Entries in the order of recording. */
@@ -185,16 +175,11 @@ function createOrganization(id: string, changes: ChangeCount, clock: Clock): Org
   return {
     id,
     apiKeys: new Map(),
-    businesses: new Map(),
-    clients: createSyncedRecords(changes, clock),
-    leads: createSyncedRecords(changes, clock),
-    invoices: createSyncedRecords(changes, clock),
-    proposals: createSyncedRecords(changes, clock),
-    payments: new Map(),
-    clientsOfBusinesses: new Map(),
+    records: Object.fromEntries(
+      RECORD_KINDS.map((kind) => [kind, createSyncedRecords(changes, clock)]),
+    ) as object as Records,
     numbers: new Map(),
     changes: new Map(),
-    projects: createSyncedRecords(changes, clock),
     idempotency: new Map(),
     events: new Map(),
     endpoints: new Map(),

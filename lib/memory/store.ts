@@ -17,8 +17,7 @@ import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
-import { createOverviewStore } from './overview.ts'
-import { createProjectStore } from './projects.ts'
+import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createMemory } from './state.ts'
 
@@ -51,20 +50,19 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   const memory = createMemory(clock, maxEventBytes)
   return {
     service: defineService(options.service),
+    ...createPlainStores(memory),
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),
     clients: createClientStore(memory),
     leads: createLeadStore(memory),
     invoices: createInvoiceStore(memory),
     proposals: createProposalStore(memory),
-    projects: createProjectStore(memory),
     events: createEventStore(memory),
     imports: createImportStore(memory),
     endpoints: createEndpointStore(memory),
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
-    overview: createOverviewStore(memory),
     organizations: createOrganizationStore(memory),
     backfills: createBackfillStore(memory),
     eventLog: createEventLogStore(memory),

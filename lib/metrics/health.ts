@@ -51,10 +51,9 @@ function checkLoop(health: LoopHealth | null, maxClaimAgeMs: number): HealthChec
     message: `The delivery loop ${message}`,
   })
   if (health === null) return judge(false, 'cannot be asked')
-  const { state, lastClaimAgoMs, failedClaims, heldBy = null } = health
+  const { state, lastClaimAgoMs, failedClaims, heldBecause = null } = health
   if (state === 'stopped' || state === 'stopping') return judge(false, `is ${state}`)
-  if (heldBy === '') return judge(false, 'waits, because the database has no name and was restored or copied')
-  if (heldBy !== null) return judge(false, `waits, because the database belongs to '${heldBy}'`)
+  if (heldBecause !== null) return judge(false, `waits, because ${heldBecause}`)
   const failed = failedClaims === 0 ? '' : `; ${failedClaims} claims have failed since`
   if (lastClaimAgoMs === null) return judge(false, `has not claimed yet${failed}`)
   const seconds = (lastClaimAgoMs / 1000).toFixed(1)

@@ -112,7 +112,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
     unit: '1',
     kind: 'gauge',
     labels: NO_LABELS,
-    of: ({ loop }) => (loop ? Number((loop.heldBy ?? null) !== null) : undefined),
+    of: ({ loop }) => (loop ? Number((loop.heldBecause ?? null) !== null) : undefined),
   },
   {
     name: 'business_api.last_claim.timestamp',

@@ -1,6 +1,6 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
-import type { CreateRoute, Route } from '../resources/route.ts'
+import { type CreateRoute, capital, type ListRoute, type Route } from '../resources/route.ts'
 import type { Service } from '../service.ts'
 import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import type { Schemas } from './schemas.ts'
@@ -12,7 +12,7 @@ export interface ApiInfo {
   readonly version?: string | undefined
   /** Where integrators get help. Default `{ name: 'Platform support' }`. */
   readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string } | undefined
-  /** The terms of use of the API. Default `{ name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }`. */
+  /** The terms of use of the API. Default `LicenseRef-Proprietary`, a name that pip takes: generators write it into packages. */
   readonly license?:
     | { readonly name: string; readonly url?: string; readonly identifier?: string }
     | undefined
@@ -33,17 +33,19 @@ export interface InfoOptions extends Service {
 /** `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
   const { version = '1.0.0', contact, license, termsOfService } = options.info
+  const listed = options.routes.filter(isList).map(({ tag }) => tag.toLowerCase())
+  const last = listed.pop()
   return {
     title: options.name ?? 'Business API',
     version,
-    summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
+    summary: `${capital(listed.join(', '))} and ${last} of one organization, and signed webhooks.`,
     description:
       'A caller sees and creates only the data of the organization that its API key belongs to. Authentication, paging, sync, errors, ' +
       `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
     // Linters ask for a contact, but only the host knows the platform's address: a name alone.
     contact: contact ?? { name: 'Platform support' },
-    // The terms of the platform's API, which are not the licence of this library.
-    license: license ?? { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+    // The terms of the platform's API, which are not the licence of this library. Pip accepts only SPDX expressions as names.
+    license: license ?? { name: 'LicenseRef-Proprietary', identifier: 'LicenseRef-Proprietary' },
     ...(termsOfService === undefined ? {} : { termsOfService }),
   }
 }
@@ -57,17 +59,17 @@ export function buildTags(
   schemas: Schemas,
 ): readonly { readonly name: string; readonly description: string }[] {
   return [
-    { name: 'Clients', description: 'Businesses that the organization works for.' },
+    ...options.routes.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
     { name: GUIDE_TAG, description: describeService(options, schemas) },
-    { name: 'Invoices', description: 'What clients owe; money in decimal strings.' },
-    { name: 'Leads', description: 'Businesses that may become clients.' },
-    { name: 'Projects', description: 'What the organization does.' },
-    { name: 'Proposals', description: 'What the organization offers to do.' },
     {
       name: WEBHOOK_TAG,
       description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
     },
-  ]
+  ].sort((one, other) => (one.name < other.name ? -1 : 1))
+}
+
+function isList(route: Route): route is ListRoute {
+  return route.method === 'GET'
 }
 
 /** `components.securitySchemes.bearer` (specification, section 5). */

@@ -1,5 +1,5 @@
 import { IdSchema } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import {
   type Business,
@@ -10,7 +10,7 @@ import {
   UpdateBusinessInputSchema,
 } from '../resources/businesses.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
-import { createReads } from './reads.ts'
+import { createReads, type Reads } from './reads.ts'
 
 /** A business to be created. */
 export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> {
@@ -26,17 +26,9 @@ export interface BusinessUpdate extends CallOptions, Optional<BusinessChanges> {
 }
 
 /** The host's calls about businesses. */
-export interface BusinessCalls {
+export interface BusinessCalls extends Reads<Business, PageQuery> {
   /** Creates a business that is no client yet and can have leads. Publishes `business.created`. */
   create(organizationId: string, business: NewBusiness): Promise<Business>
-  /** Lists businesses, those of clients included, newest first. */
-  list(organizationId: string, query?: PageQuery): Promise<Page<Business>>
-  /**
-   * Gives a business.
-   *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business of that id
-   */
-  get(organizationId: string, businessId: string): Promise<Business>
   /**
    * Changes fields of a business. The client that the business has become is shown with the new fields at once, and counts as
    * changed for clients that sync. Publishes nothing.

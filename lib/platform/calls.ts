@@ -10,7 +10,7 @@ import { type Call, type CallRules, defineCall, type Fields, found } from '../ba
 import type { Clock, Ids } from '../base/ids.ts'
 import type { NewNumber } from '../resources/document-numbers.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome, NumberedOutcome } from '../writes/creation.ts'
+import type { Creation, CreationOutcome, NumberedOutcome, PreparedCreation } from '../writes/creation.ts'
 import {
   fingerprint,
   IDEMPOTENCY_KEY_MAX,
@@ -111,15 +111,10 @@ export function numberedRepresentation<
   }
 }
 
-/** A prepared record. */
-interface Prepared<NewRecord, Representation> extends Pick<Creation<NewRecord>, 'record' | 'events'> {
-  readonly representation: Representation
-}
-
 /** Writes a new record, and returns the record, of this call or of the first call with the same idempotency key. */
 export async function created<NewRecord, Representation extends object>(
   { action, organizationId, reservation }: WriteCall<unknown>,
-  { record, events, representation }: Prepared<NewRecord, Representation>,
+  { record, events, representation }: PreparedCreation<NewRecord, Representation>,
   create: (creation: Creation<NewRecord>) => Promise<CreationOutcome | NumberedOutcome>,
 ): Promise<Representation> {
   const idempotency = reservation && { ...reservation, reply: JSON.stringify(representation) }

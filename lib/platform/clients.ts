@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { IdSchema, oneOf } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import {
   type Client,
@@ -12,7 +12,7 @@ import {
 import type { NewBusiness } from './businesses.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { SignedAmountSchema } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -33,7 +33,7 @@ export interface ClientRevenue extends CallOptions {
 export interface ClientQuery extends PageQuery, ClientFilter {}
 
 /** The host's calls about clients. Every call with a client's id throws `not_found` for an id that the organization does not have. */
-export interface ClientCalls {
+export interface ClientCalls extends Reads<StoredClient, ClientQuery> {
   /** Creates a client and the client's business, as the API does. Publishes `business.created`, then `client.created`. */
   create(organizationId: string, client: NewBusiness): Promise<Client>
   /** Active ⇄ inactive; the present status changes nothing. Publishes nothing. */
@@ -43,10 +43,6 @@ export interface ClientCalls {
   ): Promise<Client>
   /** Sets a revenue or both. Publishes nothing. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
-  /** Lists clients, newest first. */
-  list(organizationId: string, query?: ClientQuery): Promise<Page<StoredClient>>
-  /** Gives a client. */
-  get(organizationId: string, clientId: string): Promise<StoredClient>
 }
 
 // --- Inputs ---

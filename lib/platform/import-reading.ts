@@ -9,19 +9,9 @@ import type { ImportedRecord, SeriesPlace } from '../resources/imports.ts'
 import type { Payment } from '../resources/invoices.ts'
 import { scoreBand } from '../resources/leads.ts'
 import { isAsFineAs, isZero, subtract, withDecimals } from '../resources/money.ts'
-import { RECORD_KINDS, type RecordKind } from '../resources/record-tables.ts'
+import { RECORD_KINDS, type RecordKind } from '../resources/records.ts'
 import type { CallTools } from './calls.ts'
-import {
-  BusinessFields,
-  ClientFields,
-  InvoiceFields,
-  LeadFields,
-  PartFields,
-  PaymentFields,
-  ProjectFields,
-  ProposalFields,
-  SignatureFields,
-} from './import-records.ts'
+import { IMPORT_FIELDS, PartFields, SignatureFields } from './import-records.ts'
 
 // Reads given records.
 
@@ -70,7 +60,8 @@ export function readGivenRecord(
     if (unknown.length > 0) throw fault(`it has unknown fields: ${quoted(unknown)}`, unknown)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
   }
-  const rows = READERS[kind](record, { readFields, fault, minorUnits })
+  const reading = { readFields, fault, minorUnits }
+  const rows = READERS[kind]?.(record, reading) ?? [readPlain(kind, record, reading)]
   return { name, kind, id: String(record.id), rows }
 }
 
@@ -102,11 +93,17 @@ interface Reading {
 
 type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
 
-const READERS: Readonly<Record<RecordKind, Reader>> = {
-  business: (record, { readFields }) => [{ kind: 'business', record: readFields(BusinessFields, record) }],
+/** Reads a record whose fields are those of the store. */
+function readPlain(kind: RecordKind, record: object, { readFields }: Reading): ImportedRecord {
+  const schema: v.ObjectSchema<v.ObjectEntries, undefined> = IMPORT_FIELDS[kind]
+  return { kind, record: readFields(schema, record) } as object as ImportedRecord
+}
+
+/** How records are read that the store keeps in another form. */
+const READERS: Readonly<Partial<Record<RecordKind, Reader>>> = {
   client: readClient,
   lead(record, { readFields }) {
-    const { stage, leadScore, businessId, ...rest } = readFields(LeadFields, record)
+    const { stage, leadScore, businessId, ...rest } = readFields(IMPORT_FIELDS.lead, record)
     const { id, expectedValue, createdAt } = rest
     const band = scoreBand(leadScore)
     const lead = { id, stage, leadScore, scoreBand: band, expectedValue, createdAt, businessId }
@@ -114,17 +111,15 @@ const READERS: Readonly<Record<RecordKind, Reader>> = {
   },
   proposal: readProposal,
   invoice: readInvoice,
-  payment: (record, { readFields }) => [{ kind: 'payment', record: readFields(PaymentFields, record) }],
-  project: (record, { readFields }) => [{ kind: 'project', record: readFields(ProjectFields, record) }],
 }
 
 function readClient(given: object, { readFields, fault }: Reading): readonly ImportedRecord[] {
-  const { business, businessId, ...client } = readFields(ClientFields, given)
+  const { business, businessId, ...client } = readFields(IMPORT_FIELDS.client, given)
   if (business === undefined) {
     if (businessId !== undefined) return [{ kind: 'client', record: { ...client, businessId } }]
     throw fault('it must have the business, or the businessId', ['business', 'businessId'])
   }
-  const own: Business = readFields(BusinessFields, business, ', its business,')
+  const own: Business = readFields(IMPORT_FIELDS.business, business, ', its business,')
   if (businessId !== undefined && businessId !== own.id) {
     throw fault('its businessId must be the id of its business', ['businessId'])
   }
@@ -137,7 +132,7 @@ function readClient(given: object, { readFields, fault }: Reading): readonly Imp
 const UNSIGNED = { signedBy: null, signedAt: null }
 
 function readProposal(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {
-  const { signature: signed, ...proposal } = readFields(ProposalFields, given)
+  const { signature: signed, ...proposal } = readFields(IMPORT_FIELDS.proposal, given)
   const decimals = proposal.minorUnits ?? minorUnits(proposal.currency)
   if (!isAsFineAs(proposal.total, decimals) || !isAsFineAs(proposal.monthlyTotal, decimals)) {
     throw fault('its price must be no finer than its currency', ['total', 'monthlyTotal'])
@@ -151,7 +146,7 @@ function readProposal(given: object, { readFields, fault, minorUnits }: Reading)
 }
 
 function readInvoice(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {
-  const { payments: list, amountPaid: paidText, ...invoice } = readFields(InvoiceFields, given)
+  const { payments: list, amountPaid: paidText, ...invoice } = readFields(IMPORT_FIELDS.invoice, given)
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const money = (text: string, name: string): string => {
     const exact = withDecimals(text, decimals)

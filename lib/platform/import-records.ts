@@ -3,7 +3,7 @@ import * as field from '../base/fields.ts'
 import { MomentSchema, oneOf, whole } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { CreateBusinessInputSchema } from '../resources/businesses.ts'
-import type { RecordKind } from '../resources/record-tables.ts'
+import type { RecordKind } from '../resources/records.ts'
 import { STATUSES } from './clients.ts'
 import {
   AmountSchema,
@@ -20,13 +20,6 @@ import { STAGES } from './leads.ts'
 import { BILLING_TYPES } from './projects.ts'
 
 // The records that a host imports, each with the host's own id: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores.
-
-/** The statuses of an imported proposal. */
-export const PROPOSAL_STATUSES = ['draft', 'sent', 'accepted', 'rejected'] as const
-/** The statuses of an imported invoice. */
-export const INVOICE_STATUSES = ['draft', 'issued', 'partially_paid', 'paid', 'overdue', 'void'] as const
-/** The statuses of an imported project. */
-export const PROJECT_STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
 
 // --- Inputs ---
 
@@ -56,79 +49,88 @@ function orNull<Schema extends v.GenericSchema>(schema: Schema) {
 
 const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
 
-/** The fields of an imported business: those of a new business, with a name of one letter or more. */
-export const BusinessFields = v.object({
+/** An object that is read by itself, so that messages name its own fields. */
+function part<Schema extends v.GenericSchema>() {
+  return v.custom<Given<Schema>>((given) => typeof given === 'object' && given !== null, 'must be an object')
+}
+
+const BusinessFields = v.object({
   id: ownId('biz'),
   name: field.text(1, 150),
   ...nullable(optionalFields),
 })
-/** The fields of an imported record. */
-export const ClientFields = v.object({
-  id: ownId('cli'),
-  status: oneOf(STATUSES),
-  totalRevenue: v.optional(SignedAmountSchema, 0),
-  monthlyRevenue: v.optional(SignedAmountSchema, 0),
-  convertedAt: MomentSchema,
-  business: v.exactOptional(v.record(v.string(), v.unknown())),
-  businessId: v.exactOptional(ownId('biz')),
-})
-/** The fields of an imported record. */
-export const LeadFields = v.object({
-  id: ownId('lead'),
-  stage: oneOf(STAGES),
-  leadScore: orNull(amount(0, 100)),
-  expectedValue: orNull(AmountSchema),
-  createdAt: MomentSchema,
-  businessId: ownId('biz'),
-})
-/** The fields of an imported record. */
+
+/** The fields of the signature of an imported proposal. */
 export const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
-const MinorUnitsSchema = v.exactOptional(whole(0, 4))
-/** The fields of an imported record. */
-export const ProposalFields = v.object({
-  id: ownId('prop'),
-  number: NumberSchema,
-  title: TitleSchema,
-  status: oneOf(PROPOSAL_STATUSES),
-  version: v.optional(whole(1, 2_147_483_647), 1),
-  total: AmountSchema,
-  monthlyTotal: v.optional(AmountSchema, 0),
-  currency: CurrencySchema,
-  minorUnits: MinorUnitsSchema,
-  signature: orNull(v.record(v.string(), v.unknown())),
-})
-/** The fields of an imported record. */
+
+/** The fields of a payment in an imported invoice. */
 export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
-/** The fields of an imported record. */
-export const PaymentFields = v.object({
-  ...PartFields.entries,
-  amount: SignedMoneySchema,
-  invoiceId: ownId('inv'),
-  reversedBy: v.exactOptional(ownId('pay')),
-})
-/** The fields of an imported record. */
-export const InvoiceFields = v.object({
-  id: ownId('inv'),
-  number: NumberSchema,
-  status: oneOf(INVOICE_STATUSES),
-  currency: CurrencySchema,
-  issueDate: MomentSchema,
-  dueDate: MomentSchema,
-  total: MoneyOrZeroSchema,
-  amountPaid: v.exactOptional(MoneyOrZeroSchema),
-  minorUnits: MinorUnitsSchema,
-  payments: v.exactOptional(
-    v.pipe(v.array(v.unknown(), 'must be an array'), v.maxLength(1000, 'must be at most 1000 payments')),
-  ),
-})
-/** The fields of an imported record. */
-export const ProjectFields = v.object({
-  id: ownId('proj'),
-  name: TitleSchema,
-  status: oneOf(PROJECT_STATUSES),
-  billingType: oneOf(BILLING_TYPES),
-  value: AmountSchema,
-})
+
+const MinorUnitsSchema = v.exactOptional(whole(0, 4))
+
+/** The fields of an imported record of each kind. A business is as a new one, with a name of one letter or more. */
+export const IMPORT_FIELDS = {
+  business: BusinessFields,
+  client: v.object({
+    id: ownId('cli'),
+    status: oneOf(STATUSES),
+    totalRevenue: v.optional(SignedAmountSchema, 0),
+    monthlyRevenue: v.optional(SignedAmountSchema, 0),
+    convertedAt: MomentSchema,
+    business: v.exactOptional(part<typeof BusinessFields>()),
+    businessId: v.exactOptional(ownId('biz')),
+  }),
+  lead: v.object({
+    id: ownId('lead'),
+    stage: oneOf(STAGES),
+    leadScore: orNull(amount(0, 100)),
+    expectedValue: orNull(AmountSchema),
+    createdAt: MomentSchema,
+    businessId: ownId('biz'),
+  }),
+  proposal: v.object({
+    id: ownId('prop'),
+    number: NumberSchema,
+    title: TitleSchema,
+    status: oneOf(['draft', 'sent', 'accepted', 'rejected']),
+    version: v.optional(whole(1, 2_147_483_647), 1),
+    total: AmountSchema,
+    monthlyTotal: v.optional(AmountSchema, 0),
+    currency: CurrencySchema,
+    minorUnits: MinorUnitsSchema,
+    signature: orNull(part<typeof SignatureFields>()),
+  }),
+  invoice: v.object({
+    id: ownId('inv'),
+    number: NumberSchema,
+    status: oneOf(['draft', 'issued', 'partially_paid', 'paid', 'overdue', 'void']),
+    currency: CurrencySchema,
+    issueDate: MomentSchema,
+    dueDate: MomentSchema,
+    total: MoneyOrZeroSchema,
+    amountPaid: v.exactOptional(MoneyOrZeroSchema),
+    minorUnits: MinorUnitsSchema,
+    payments: v.exactOptional(
+      v.pipe(
+        v.array(part<typeof PartFields>(), 'must be an array'),
+        v.maxLength(1000, 'must be at most 1000 payments'),
+      ),
+    ),
+  }),
+  payment: v.object({
+    ...PartFields.entries,
+    amount: SignedMoneySchema,
+    invoiceId: ownId('inv'),
+    reversedBy: v.exactOptional(ownId('pay')),
+  }),
+  project: v.object({
+    id: ownId('proj'),
+    name: TitleSchema,
+    status: oneOf(['active', 'on_hold', 'completed', 'cancelled']),
+    billingType: oneOf(BILLING_TYPES),
+    value: AmountSchema,
+  }),
+}
 
 // --- Types ---
 
@@ -139,44 +141,24 @@ type Given<Schema extends v.GenericSchema> = {
     | (object extends Pick<v.InferInput<Schema>, Field> ? undefined : never)
 }
 
-/** A business. */
-export type ImportedBusiness = Given<typeof BusinessFields>
-/** A client, and either the business or the id of a business that is imported before. Revenues are 0 by default. */
-export interface ImportedClient extends Omit<Given<typeof ClientFields>, 'business'> {
-  readonly business?: ImportedBusiness | undefined
-}
-/** A lead. The band follows from the score. */
-export type ImportedLead = Given<typeof LeadFields>
-/** A proposal with the host's own number. The version is 1 by default, the monthly total 0, `minorUnits` that of the currency. */
-export interface ImportedProposal extends Omit<Given<typeof ProposalFields>, 'signature'> {
-  /** Of an accepted proposal only. Default null. */
-  readonly signature?: Given<typeof SignatureFields> | null | undefined
-}
 /**
- * An invoice with the host's own number. Money is in decimal strings. The status fits the money: `paid` with nothing due,
- * `partially_paid` and `overdue` with something due, the others with nothing paid.
+ * The fields of a record to be imported.
+ *
+ * - A `client` has either its business or the `businessId` of a business that is imported before. Revenues are 0 by default.
+ * - A `proposal` and an `invoice` have the host's own number, and by default the `minorUnits` of the currency. The version of a
+ *   proposal is 1 by default, the monthly total 0. Only an accepted proposal has a signature.
+ * - Money of an `invoice` is in decimal strings, and fits the status: `paid` with nothing due, `partially_paid` and `overdue` with
+ *   something due, the others with nothing paid. The sum of `payments` is `amountPaid`. Without them the payments are unknown, or
+ *   are records of their own.
+ * - A `payment` is of an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice. A reversed
+ *   payment names its reversal, a payment of the amount with a minus.
  */
-export interface ImportedInvoice extends Omit<Given<typeof InvoiceFields>, 'payments'> {
-  /** Their sum is `amountPaid`. Default: the payments are unknown, or are records of their own. */
-  readonly payments?: readonly Given<typeof PartFields>[] | undefined
-}
-/**
- * A payment of an invoice that is imported before. A payment is part of the `amountPaid` of the invoice, and changes no invoice. A reversed
- * payment names its reversal, a payment of the amount with a minus.
- */
-export type ImportedPayment = Given<typeof PaymentFields>
-/** A project. */
-export type ImportedProject = Given<typeof ProjectFields>
+export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 
 /** A record to be imported. The fields that follow from others, `scoreBand` and `amountDue`, are ignored. */
-export type ImportRecord =
-  | { readonly kind: 'business'; readonly record: ImportedBusiness }
-  | { readonly kind: 'client'; readonly record: ImportedClient }
-  | { readonly kind: 'lead'; readonly record: ImportedLead }
-  | { readonly kind: 'proposal'; readonly record: ImportedProposal }
-  | { readonly kind: 'invoice'; readonly record: ImportedInvoice }
-  | { readonly kind: 'payment'; readonly record: ImportedPayment }
-  | { readonly kind: 'project'; readonly record: ImportedProject }
+export type ImportRecord = {
+  [Kind in RecordKind]: { readonly kind: Kind; readonly record: Imported<Kind> }
+}[RecordKind]
 
 /** The result of an import. */
 export interface ImportReport {

@@ -2,7 +2,12 @@ import * as v from 'valibot'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../base/errors.ts'
 import { defineCall } from '../base/host-input.ts'
 import type { RecordStore } from '../business-store.ts'
-import type { ImportedRecord, ImportRefusal, ImportState } from '../resources/imports.ts'
+import {
+  type ImportedRecord,
+  type ImportRefusal,
+  type ImportState,
+  UNIQUE_FIELDS,
+} from '../resources/imports.ts'
 import type { CallTools, Refusal } from './calls.ts'
 import { type GivenRecord, readGivenRecord } from './import-reading.ts'
 import { IMPORT_MAX, IMPORTED_ROWS_MAX, type ImportCall, type ImportReport } from './import-records.ts'
@@ -90,16 +95,9 @@ function refuseContradictions(rows: readonly NamedRow[]): void {
 
 /** The values that only one record of an organization can have, with their names. */
 function claimsOf({ kind, record }: ImportedRecord): readonly (readonly [key: string, noun: string])[] {
-  switch (kind) {
-    case 'client':
-      return [[`client ${record.businessId}`, 'business']]
-    case 'proposal':
-      return [[`proposal ${record.number}`, 'number']]
-    case 'invoice':
-      return [[`invoice ${record.number}`, 'number']]
-    default:
-      return []
-  }
+  return UNIQUE_FIELDS.filter((unique) => unique.kind === kind).map(
+    ({ field, noun }) => [`${kind} ${Reflect.get(record, field)}`, noun] as const,
+  )
 }
 
 const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {

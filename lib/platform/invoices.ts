@@ -21,15 +21,13 @@ import {
   invoiceEvents,
   type PaidInvoice,
   type Payment,
-  type PaymentFacts,
   type PaymentRefusal,
   type StoredInvoice,
 } from '../resources/invoices.ts'
 import { isZero, withDecimals } from '../resources/money.ts'
 import { overdueRequest } from '../resources/overdue.ts'
-import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { placeholder } from '../writes/placeholders.ts'
-import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
+import { buildEventTemplate } from '../writes/event-envelope.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
@@ -253,8 +251,8 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const isSettled = draft !== null && isZero(draft.amountDue)
       const set = { status: isSettled ? PAY.settled : ISSUE.to, ...dates }
       // In the order of the events: later events get later ids.
-      const issued = invoiceIssued(invoiceId, call.context)
-      const events = isSettled ? [issued, invoicePaid(invoiceId, call.context)] : [issued]
+      const types = ['invoice.issued', ...(isSettled ? ['invoice.paid' as const] : [])] as const
+      const events = types.map((type) => buildEventTemplate(invoiceEvents, type, { invoiceId }, call.context))
       const change = { recordId: invoiceId, from: ISSUE.from, set, events }
       return changed(call, change, (given) => store.invoices.change(given), REFUSALS)
     }),
@@ -263,8 +261,15 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { invoiceId, amount, receivedAt = toTimestamp(call.context.now) } = call.input
       const payment = { id: call.context.ids('pay'), amount, receivedAt }
       // In the order of the events: later events get later ids.
-      const events = [paymentReceived(payment.id, invoiceId, call.context)]
-      const settledEvents = [invoicePaid(invoiceId, call.context)]
+      const events = [
+        buildEventTemplate(
+          invoiceEvents,
+          'payment.received',
+          { paymentId: payment.id, invoiceId },
+          call.context,
+        ),
+      ]
+      const settledEvents = [buildEventTemplate(invoiceEvents, 'invoice.paid', { invoiceId }, call.context)]
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
       const change = { recordId: invoiceId, from: PAY.from, set, events }
       return changed(call, change, (given) => store.invoices.pay(given), PAYMENT_REFUSALS)
@@ -360,39 +365,4 @@ function newInvoice(
     amountDue: total,
     minorUnits: decimals,
   }
-}
-
-// --- Events ---
-
-function invoiceIssued(invoiceId: string, context: WriteContext): EventRecord {
-  const data = {
-    invoiceId,
-    number: placeholder<Invoice>('number'),
-    currency: placeholder<Invoice>('currency'),
-    total: placeholder<Invoice>('total'),
-    dueDate: placeholder<Invoice>('dueDate'),
-  }
-  return buildEventTemplate(invoiceEvents, 'invoice.issued', data, context)
-}
-
-function paymentReceived(paymentId: string, invoiceId: string, context: WriteContext): EventRecord {
-  const data = {
-    paymentId,
-    invoiceId,
-    number: placeholder<Invoice>('number'),
-    currency: placeholder<Invoice>('currency'),
-    amount: placeholder<PaymentFacts>('amount'),
-    amountPaid: placeholder<Invoice>('amountPaid'),
-    amountDue: placeholder<Invoice>('amountDue'),
-  }
-  return buildEventTemplate(invoiceEvents, 'payment.received', data, context)
-}
-
-function invoicePaid(invoiceId: string, context: WriteContext): EventRecord {
-  return buildEventTemplate(
-    invoiceEvents,
-    'invoice.paid',
-    { invoiceId, number: placeholder<Invoice>('number') },
-    context,
-  )
 }

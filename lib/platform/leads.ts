@@ -1,15 +1,14 @@
 import * as v from 'valibot'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
 import { IdSchema, oneOf } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Client, clientEvents } from '../resources/clients.ts'
+import { clientEvents, convertedClient } from '../resources/clients.ts'
 import {
   type Conversion,
   type ConvertedLead,
   CreateLeadInputSchema,
   type Lead,
-  type LeadFacts,
   type LeadFilter,
   leadEvents,
   newLead,
@@ -17,8 +16,6 @@ import {
   scoreBand,
 } from '../resources/leads.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { placeholder } from '../writes/placeholders.ts'
-import { toTimestamp } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
@@ -28,7 +25,7 @@ import {
   type WriteCall,
 } from './calls.ts'
 import { AmountSchema, amount } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -54,7 +51,7 @@ export interface NewLead extends CallOptions {
 export interface LeadQuery extends PageQuery, LeadFilter {}
 
 /** The host's calls about leads. Every call with a lead's id throws `not_found` for an id that the organization does not have. */
-export interface LeadCalls {
+export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
    *
@@ -84,10 +81,6 @@ export interface LeadCalls {
    * @throws `BusinessApiError` with code `invalid_state` when the lead is lost
    */
   convert(organizationId: string, lead: { readonly leadId: string } & CallOptions): Promise<ConvertedLead>
-  /** Lists leads with their businesses' ids, newest first. */
-  list(organizationId: string, query?: LeadQuery): Promise<Page<StoredLead>>
-  /** Gives a lead with the business's id. */
-  get(organizationId: string, leadId: string): Promise<StoredLead>
 }
 
 // --- Inputs ---
@@ -104,7 +97,6 @@ const SET_STAGE_FIELDS = {
   stage: oneOf(STAGES),
 }
 const SET_SCORE_FIELDS = { leadId: IdSchema, leadScore: ScoreSchema }
-const CONVERT_FIELDS = { leadId: IdSchema }
 const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
@@ -137,7 +129,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       return changed(call, { recordId: leadId, set }, (change) => store.leads.change(change), {})
     }),
 
-    convert: build('leads.convert', 'Cannot convert the lead', CONVERT_FIELDS, async (call) => {
+    convert: build('leads.convert', 'Cannot convert the lead', { leadId: IdSchema }, async (call) => {
       const { leadId } = call.input
       const events = [stageChanged(call, leadId, 'won')]
       const change = { recordId: leadId, from: [...OPEN_STAGES, 'won'], set: conversion(call), events }
@@ -147,31 +139,14 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
 }
 
 function stageChanged({ context }: WriteCall<unknown>, leadId: string, stage: LeadStage): EventRecord {
-  const data = {
-    leadId,
-    businessId: placeholder<LeadFacts>('businessId'),
-    stage,
-    previousStage: placeholder<LeadFacts>('previousStage'),
-  }
-  return buildEventTemplate(leadEvents, 'lead.stage_changed', data, context)
+  return buildEventTemplate(leadEvents, 'lead.stage_changed', { leadId, stage }, context)
 }
 
 function conversion({ context }: WriteCall<unknown>): Conversion {
-  const client: Omit<Client, 'business'> = {
-    id: context.ids('cli'),
-    status: 'active',
-    totalRevenue: 0,
-    monthlyRevenue: 0,
-    convertedAt: toTimestamp(context.now),
-  }
-  const data = {
-    clientId: client.id,
-    businessId: placeholder<LeadFacts>('businessId'),
-    client: placeholder<LeadFacts>('client'),
-  }
+  const client = convertedClient(context)
   return {
     stage: 'won',
     client,
-    clientEvents: [buildEventTemplate(clientEvents, 'client.created', data, context)],
+    clientEvents: [buildEventTemplate(clientEvents, 'client.created', { clientId: client.id }, context)],
   }
 }

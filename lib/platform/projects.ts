@@ -1,14 +1,13 @@
 import * as v from 'valibot'
 import { IdSchema, oneOf } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Project, type ProjectFilter, projectEvents, type StoredProject } from '../resources/projects.ts'
-import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { placeholder } from '../writes/placeholders.ts'
-import type { WriteContext } from '../writes/write-context.ts'
+import { type Project, projectEvents, type StoredProject } from '../resources/projects.ts'
+import type { StatusFilter } from '../resources/record-reads.ts'
+import { buildEventTemplate } from '../writes/event-envelope.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -33,13 +32,13 @@ export interface ProjectRef extends CallOptions {
 }
 
 /** Selects the projects to list; an absent field selects all. */
-export interface ProjectQuery extends PageQuery, ProjectFilter {}
+export interface ProjectQuery extends PageQuery, StatusFilter {}
 
 /**
  * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
  */
-export interface ProjectCalls {
+export interface ProjectCalls extends Reads<StoredProject, ProjectQuery> {
   /** Creates an active project. Publishes nothing. */
   create(organizationId: string, project: NewProject): Promise<Project>
   /** Active → on hold. Publishes nothing. */
@@ -50,37 +49,16 @@ export interface ProjectCalls {
   complete(organizationId: string, project: ProjectRef): Promise<Project>
   /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Lists projects, newest first. */
-  list(organizationId: string, query?: ProjectQuery): Promise<Page<StoredProject>>
-  /** Gives a project. */
-  get(organizationId: string, projectId: string): Promise<StoredProject>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
 
-interface Transition {
-  readonly from: readonly string[]
-  readonly to: string
-  events(projectId: string, context: WriteContext): readonly EventRecord[]
-}
-
 const TRANSITIONS = {
-  hold: { from: ['active'], to: 'on_hold', events: () => [] },
-  resume: { from: ['on_hold'], to: 'active', events: () => [] },
-  complete: {
-    from: ['active', 'on_hold'],
-    to: 'completed',
-    events: (projectId, context) => [
-      buildEventTemplate(
-        projectEvents,
-        'project.completed',
-        { projectId, name: placeholder<Project>('name') },
-        context,
-      ),
-    ],
-  },
-  cancel: { from: ['active', 'on_hold'], to: 'cancelled', events: () => [] },
-} satisfies Record<string, Transition>
+  hold: { from: ['active'], to: 'on_hold', event: null },
+  resume: { from: ['on_hold'], to: 'active', event: null },
+  complete: { from: ['active', 'on_hold'], to: 'completed', event: 'project.completed' },
+  cancel: { from: ['active', 'on_hold'], to: 'cancelled', event: null },
+} as const
 
 // --- Inputs ---
 
@@ -99,11 +77,12 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
   const build = createBuildWrite(tools)
 
   function transition(name: keyof typeof TRANSITIONS): ProjectCalls['hold'] {
-    const { from, to, events }: Transition = TRANSITIONS[name]
+    const { from, to, event } = TRANSITIONS[name]
     return build(`projects.${name}`, `Cannot ${name} the project`, REF_FIELDS, async (call) => {
       const { projectId } = call.input
-      const published = events(projectId, call.context)
-      const change = { recordId: projectId, from, set: { status: to }, events: published }
+      const events =
+        event === null ? [] : [buildEventTemplate(projectEvents, event, { projectId }, call.context)]
+      const change = { recordId: projectId, from, set: { status: to }, events }
       return changed(call, change, (given) => store.projects.change(given), {})
     })
   }

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { INVALID_INPUT } from '../base/errors.ts'
 import { IdSchema, MomentSchema } from '../base/host-input.ts'
-import type { Page, PageQuery } from '../base/page.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
 import { isAsFineAs } from '../resources/money.ts'
@@ -14,7 +14,7 @@ import {
   type StoredProposal,
 } from '../resources/proposals.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
-import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
+import { WHOLE_RECORD } from '../writes/placeholders.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
   type CallOptions,
@@ -28,7 +28,7 @@ import {
   type WriteCall,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -74,7 +74,7 @@ export interface ProposalQuery extends PageQuery, ProposalFilter {}
  * The host's calls about proposals. Every call with a proposal's id throws `not_found` for an id that the organization does
  * not have, `invalid_state` when the status does not allow the call, and `invalid_input` for a price finer than the currency.
  */
-export interface ProposalCalls {
+export interface ProposalCalls extends Reads<StoredProposal, ProposalQuery> {
   /**
    * Creates a draft, version 1. Publishes `proposal.created`.
    *
@@ -89,10 +89,6 @@ export interface ProposalCalls {
   accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
-  /** Lists proposals with their signatures, newest first. */
-  list(organizationId: string, query?: ProposalQuery): Promise<Page<StoredProposal>>
-  /** Gives a proposal with the signature: the signatory and the time. */
-  get(organizationId: string, proposalId: string): Promise<StoredProposal>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -207,12 +203,5 @@ function proposalEvent(
   proposalId: string,
   context: WriteContext,
 ): EventRecord {
-  const data = {
-    proposalId,
-    number: placeholder<Proposal>('number'),
-    version: placeholder<Proposal>('version'),
-    status: placeholder<Proposal>('status'),
-    proposal: WHOLE_RECORD,
-  }
-  return buildEventTemplate(proposalEvents, type, data, context)
+  return buildEventTemplate(proposalEvents, type, { proposalId, proposal: WHOLE_RECORD }, context)
 }

@@ -7,8 +7,14 @@ import type { RecordReads } from '../resources/record-reads.ts'
 // Every read has the same steps: check the input, ask one verb of the store, and make a page or a typed error.
 
 /** The two reads of a resource. */
-export interface Reads<Stored> {
-  list(organizationId: string, query?: object): Promise<Page<Stored>>
+export interface Reads<Stored, Query = object> {
+  /** Lists the records, newest first. */
+  list(organizationId: string, query?: Query): Promise<Page<Stored>>
+  /**
+   * Gives a record.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no record of that id
+   */
   get(organizationId: string, id: string): Promise<Stored>
 }
 

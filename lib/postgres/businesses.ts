@@ -1,8 +1,8 @@
 import { type BusinessStore, businessTable } from '../resources/businesses.ts'
 import { columnsOf } from '../resources/columns.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineChange, setOf, writeChange } from './statements/change.ts'
-import { represent, valuesOf } from './statements/columns.ts'
+import { changeVerb, defineChange } from './statements/change.ts'
+import { represent } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { getRecord, listRecords, type RecordRows } from './statements/read.ts'
 
@@ -23,14 +23,12 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
   return {
     create: createVerb(database, {
       statements: CREATE,
-      idOf: ({ id }) => id,
-      valuesOf: (record) => valuesOf(COLUMNS, record),
     }),
 
     list: (organizationId, _filter, limit, before) =>
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),
 
     get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
+    change: changeVerb(database, CHANGE),
   }
 }

@@ -3,7 +3,7 @@ import { type ClientStore, clientTable } from '../resources/clients.ts'
 import { columnsOf, snakeCase } from '../resources/columns.ts'
 import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { defineChange, setOf, writeChange } from './statements/change.ts'
+import { changeVerb, defineChange } from './statements/change.ts'
 import { represent, valuesOf } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
@@ -40,12 +40,11 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     })),
     create: createVerb(database, {
       statements: CREATE,
-      idOf: ({ id }) => id,
       // Spreads are slow for so many fields.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),
     }),
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
+    change: changeVerb(database, CHANGE),
   }
 }
 

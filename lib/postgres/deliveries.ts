@@ -1,12 +1,12 @@
 import type { ClaimedDelivery, ResultReport } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
-import { listAttempts } from './attempt-log.ts'
 import type { Database } from './connection/database.ts'
 import {
   cancelDelivery,
   countDeliveries,
   getDelivery,
+  listAttempts,
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'

@@ -1,4 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type {
   CancellationRequest,
   Delivery,
@@ -9,7 +10,7 @@ import type {
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
-import { deliveryOfId, selectRanges, selectRows } from './statements/delivery-selection.ts'
+import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
@@ -55,7 +56,7 @@ export async function countDeliveries(
       filter,
       sql`
       select count(*)::text, ${answerTag} from (
-        select 1 from (${selectRanges(sql, selection)}) as selected limit ${max}::int
+        select 1 from ${selectRows(sql, selection)} as selected limit ${max}::int
       ) as found`,
     ),
   )
@@ -79,22 +80,10 @@ export async function getDelivery(
           select pg_catalog.row_to_json(item)::text from (
             select
               ${columns(sql)}, event.body,
-              coalesce(
-                (
-                  select pg_catalog.json_agg(entry) from (
-                    select
-                      attempt.number, ${isoTimestamp(sql, 'attempt.started_at')} as "startedAt",
-                      attempt.duration_ms as "durationMs", attempt.dns_ms as "dnsMs",
-                      attempt.connect_ms as "connectMs", attempt.tls_ms as "tlsMs",
-                      attempt.first_byte_ms as "firstByteMs", attempt.status, attempt.error,
-                      attempt.body_excerpt as "bodyExcerpt", attempt.location
-                    from business_api.delivery_attempts attempt
-                    where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
-                    order by attempt.number
-                  ) as entry
-                ),
-                '[]'
-              ) as "attemptLog"
+              coalesce((
+                select ${attemptLog(sql)} from business_api.delivery_attempts attempt
+                where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
+              ), '[]') as "attemptLog"
             from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
             -- In the day of the delivery, which the first characters of the id decide.
             cross join lateral (
@@ -110,6 +99,40 @@ export async function getDelivery(
         ${answerTag}`,
   )
   return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
+}
+
+/** Reads the attempts of deliveries, by delivery id: a range of the primary key for each delivery. */
+export async function listAttempts(
+  database: Database,
+  organizationId: string,
+  deliveryIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly DeliveryAttempt[]>> {
+  const [logs] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
+      select coalesce(pg_catalog.json_object_agg(delivery_id, log), '{}')::text, ${answerTag} from (
+        select attempt.delivery_id, ${attemptLog(sql)} as log
+        from pg_catalog.unnest(${textArray(sql, deliveryIds)}) as wanted (id)
+        -- One by one: a search for all ids together would descend the index of each day for each id.
+        cross join lateral (
+          select * from business_api.delivery_attempts attempt
+          where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = wanted.id
+          offset 0
+        ) as attempt
+        group by attempt.delivery_id
+      ) as item`,
+  )
+  return new Map(Object.entries(JSON.parse(logs ?? '{}') as Record<string, DeliveryAttempt[]>))
+}
+
+/** Builds the JSON of the attempts of a delivery, from rows `attempt`. */
+function attemptLog(sql: Sql): Fragment {
+  return sql`pg_catalog.json_agg(pg_catalog.json_build_object(
+    'number', attempt.number, 'startedAt', ${isoTimestamp(sql, 'attempt.started_at')}, 'durationMs', attempt.duration_ms,
+    'dnsMs', attempt.dns_ms, 'connectMs', attempt.connect_ms, 'tlsMs', attempt.tls_ms,
+    'firstByteMs', attempt.first_byte_ms, 'status', attempt.status, 'error', attempt.error,
+    'bodyExcerpt', attempt.body_excerpt, 'location', attempt.location
+  ) order by attempt.number)`
 }
 
 /** Starts a new round for deliveries in a final state: see `DeliveryStore.recover` and sql/39-recoveries.sql. */

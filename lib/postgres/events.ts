@@ -1,6 +1,5 @@
 import type { EventStore } from '../resources/publishing.ts'
 import type { BuildStatement, RecordDatabase } from './connection/database.ts'
-import { meaningOf } from './statements/write.ts'
 
 /** Creates the slice of events that the host publishes without a record of this library, in PostgreSQL. */
 export function createEventStore(database: RecordDatabase): EventStore {
@@ -10,9 +9,7 @@ export function createEventStore(database: RecordDatabase): EventStore {
         select
           business_api.insert_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text as due,
           ${answerTag}`
-      const [pending] = await database.rowFor(organizationId, build).catch((error) => {
-        throw meaningOf(error)
-      })
+      const [pending] = await database.rowFor(organizationId, build)
       if (pending !== '0') database.wakeUp.signal()
     },
   }

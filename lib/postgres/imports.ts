@@ -1,48 +1,54 @@
 import { columnsOf, idOf } from '../resources/columns.ts'
-import type {
-  ImportedRecord,
-  ImportOutcome,
-  ImportRefusal,
-  ImportState,
-  ImportStore,
+import {
+  type ImportedRecord,
+  type ImportOutcome,
+  type ImportRefusal,
+  type ImportState,
+  type ImportStore,
+  REFERENCES,
+  UNIQUE_FIELDS,
 } from '../resources/imports.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/record-tables.ts'
+import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/records.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
-import { meaningOf } from './statements/write.ts'
 
-// The work of an import is a function of the schema: see sql/18-imports.sql. The statements that differ by the columns of a kind are
-// built here. In them $1 is the organization, $2 the given records by kind, and $3 the known rows.
+// The order of the steps of an import is a function of the schema: see sql/18-imports.sql. The steps follow from the columns of the
+// kinds. In them $1 is the organization, $2 the given records by kind, and $3 the known rows.
 
 /** Creates the slice of imports in PostgreSQL. */
 export function createImportStore(database: RecordDatabase): ImportStore {
   return {
     async write(organizationId, records) {
       const batch = JSON.stringify(toRows(records))
-      const [answer] = await database
-        .rowFor(
-          organizationId,
-          (sql, answerTag) => sql`
+      const [answer] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
             select
               business_api.import_records(
                 ${organizationId}::text, ${batch}::text::jsonb, ${STEPS}::text::jsonb
               )::text,
               ${answerTag}`,
-        )
-        .catch((error) => {
-          throw meaningOf(error)
-        })
+      )
       return readOutcome(JSON.parse(answer ?? '{}'), records.length)
     },
   }
 }
 
-/** The given records of a kind, as rows `g` with a column for each field. */
-function givenRows(kind: RecordKind): string {
+/** The given records of a kind, as rows with a column for each field. */
+function givenRows(kind: RecordKind, name = 'g'): string {
   const fields = columnsOf(RECORD_TABLES[kind]).map(({ field, type }) => `"${field}" ${type}`)
   const owner = kind === 'client' ? ['"businessId" text'] : []
-  return `pg_catalog.jsonb_to_recordset($2 -> '${kind}') as g ("row" integer, ${[...fields, ...owner].join(', ')})`
+  return `pg_catalog.jsonb_to_recordset($2 -> '${kind}') as ${name} ("row" integer, ${[...fields, ...owner].join(', ')})`
+}
+
+/** The stored record in which a column of a kind has the value of a field, if there is one. */
+function storedRow(kind: RecordKind, columns: string, column: string, field: string): string {
+  return `lateral (
+    select ${columns} from business_api.${RECORD_TABLES[kind].table} record
+    where record.organization_id = $1 and record.${column} = g."${field}"
+    limit 1
+  ) as stored`
 }
 
 /** Gives the known rows, each with true if the stored record has the same values. Exports show times in milliseconds. */
@@ -54,18 +60,81 @@ function compare(kind: RecordKind): string {
     return `${stored} is not distinct from g."${field}"`
   })
   const owner = kind === 'client' ? ['record.id = g."businessId"'] : []
+  const same = `${[...isSame, ...owner].join(' and ')} as is_same`
   return `
-    select pg_catalog.jsonb_object_agg(g."row", stored.is_same)
-    from ${givenRows(kind)}
-    cross join lateral (
-      select ${[...isSame, ...owner].join(' and ')} as is_same
-      from business_api.${RECORD_TABLES[kind].table} record
-      where record.organization_id = $1 and record.${idOf(RECORD_TABLES[kind])} = g.id
-      limit 1
-    ) as stored`
+    select pg_catalog.jsonb_object_agg(g."row", stored.is_same) from ${givenRows(kind)}
+    cross join ${storedRow(kind, same, idOf(RECORD_TABLES[kind]), 'id')}`
 }
 
 const IS_NEW = 'not $3 ? g."row"::text'
+
+/** Marks a new payment of an invoice that differs as different: it is left out with the invoice. */
+const COMPARE_INVOICES = `
+  select pg_catalog.jsonb_object_agg(g."row", false)
+  from ${givenRows('payment')} join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
+  where ${IS_NEW} and $3 ->> own."row"::text = 'false'`
+
+/** Gives rows with the reason for refusing them. */
+function refuse(reason: string, from: string): string {
+  return `select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('row', g."row", 'reason', ${reason})) from ${from}`
+}
+
+/** Refuses records that name a record which neither the organization nor the batch has. */
+function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]): string {
+  return refuse(
+    `'${refusal}'`,
+    `${givenRows(kind)} left join ${storedRow(to, '1 as one', 'id', field)} on true
+    where ${IS_NEW} and stored.one is null
+      and not exists (select 1 from ${givenRows(to, 'own')} where own.id = g."${field}")`,
+  )
+}
+
+/**
+ * Refuses records with a value that another record has. Another transaction may have written the same record since the comparison, so
+ * the record of the same id is left out.
+ */
+function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): string {
+  const id = `record.${idOf(RECORD_TABLES[kind])} as id`
+  return refuse(
+    `'${refusal}'`,
+    `${givenRows(kind)} cross join ${storedRow(kind, id, kind === 'client' ? 'id' : field, field)}
+    where ${IS_NEW} and stored.id <> g.id`,
+  )
+}
+
+/** Refuses payments that are finer than the currency of the invoice, and those of an invoice with payments of more than its `amountPaid`. */
+const REFUSE_PAYMENTS = `
+  with payment as (select * from ${givenRows('payment')}),
+  invoice as (
+    select
+      g."invoiceId" as id, coalesce(stored.minor_units, own."minorUnits") as minor_units,
+      coalesce(stored.amount_paid, own."amountPaid") as amount_paid, coalesce(stored.paid, 0) as paid
+    from (select distinct "invoiceId" from payment) as g
+    left join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
+    left join ${storedRow(
+      'invoice',
+      `record.minor_units, record.amount_paid, (
+        select sum(other.amount) from business_api.payments other
+        where other.organization_id = $1 and other.invoice_id = record.id
+          and not other.id = any (array(select payment.id from payment))
+          and other.amount > 0 and other.reversed_by is null
+      ) as paid`,
+      'id',
+      'invoiceId',
+    )} on true
+  ),
+  judged as (
+    select
+      payment."row", payment.amount <> pg_catalog.round(payment.amount, invoice.minor_units) as is_too_fine,
+      invoice.paid + sum(payment.amount) filter (
+        where coalesce(($3 ->> payment."row"::text)::boolean, true) and payment.amount > 0 and payment."reversedBy" is null
+      ) over (partition by invoice.id) > invoice.amount_paid as is_overpaid
+    from payment join invoice on invoice.id = payment."invoiceId"
+  )
+  ${refuse(
+    "case when g.is_too_fine then 'too_fine' else 'overpaid' end",
+    `judged as g where ${IS_NEW} and (g.is_too_fine or g.is_overpaid)`,
+  )}`
 
 function insert(kind: RecordKind): string {
   const { table } = RECORD_TABLES[kind]
@@ -92,10 +161,33 @@ const WRITE_CLIENTS = `
     from ${givenRows('client')}
    where ${IS_NEW} and record.organization_id = $1 and record.id = g."businessId" and record.client_id is null`
 
-/** The statements that compare the given records of each kind with the stored records, and those that write new records. */
+/** The series of the given numbers, each with its greatest new number. */
+const SERIES = `(
+  select g.series, max(g.count) filter (where ${IS_NEW}) as count
+  from pg_catalog.jsonb_to_recordset(($2 -> 'invoice') || ($2 -> 'proposal')) as g ("row" integer, series text, count bigint)
+  where g.series is not null
+  group by g.series
+)`
+
+/** The statements of an import, by step. */
 const STEPS = JSON.stringify({
-  compare: RECORD_KINDS.map(compare),
+  lock: [
+    // In the order of the names, before anything is read: a number that another transaction is giving out is then visible.
+    `insert into business_api.number_series as s (organization_id, series, last)
+     select $1, g.series, 0 from ${SERIES} as g order by g.series
+     on conflict (organization_id, series) do update set last = s.last`,
+    // For the same reason: the payments of an invoice are added up.
+    `select 1 from business_api.invoices i
+      where i.organization_id = $1 and i.id = any (array(select g."invoiceId" from ${givenRows('payment')}))
+      order by i.id for update`,
+  ],
+  compare: [...RECORD_KINDS.map(compare), COMPARE_INVOICES],
+  refuse: [...REFERENCES.map(refuseMissing), ...UNIQUE_FIELDS.map(refuseTaken), REFUSE_PAYMENTS],
   write: RECORD_KINDS.map((kind) => (kind === 'client' ? WRITE_CLIENTS : insert(kind))),
+  count: [
+    `update business_api.number_series s set last = greatest(s.last, g.count) from ${SERIES} as g
+      where s.organization_id = $1 and s.series = g.series`,
+  ],
 })
 
 /** The answer of the function, by rows. */
@@ -106,7 +198,8 @@ interface ImportResult {
 
 function readOutcome({ refused, known = {} }: ImportResult, count: number): ImportOutcome {
   if (refused) {
-    return { outcome: 'refused', refusals: refused.map(({ row, reason }) => ({ index: row, reason })) }
+    const refusals = refused.map(({ row, reason }) => ({ index: row, reason }))
+    return { outcome: 'refused', refusals: refusals.sort((one, other) => one.index - other.index) }
   }
   const states = Array.from({ length: count }, (_, row): ImportState => {
     const isSame = known[row]

@@ -1,8 +1,30 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { AuditRecord } from '../access/audit.ts'
 import type { Installation, InstallationStore } from '../webhooks/installation.ts'
 import type { Database } from './connection/database.ts'
 
+/** A part of the cancellation of pending deliveries. */
+export interface CancelledPart {
+  readonly cancelled: number
+  /** Deliveries that were left because they are being sent. */
+  readonly sending: number
+}
+
+/** The slice of the installation in PostgreSQL, with what an operator does with a copy. */
+export interface PostgresInstallation extends InstallationStore {
+  /** Makes the database that of an installation. @param name null: without a name */
+  adopt(name: string | null): Promise<Installation>
+  /**
+   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so that
+   * others can work meanwhile.
+   *
+   * @param entry the same for every part. Each organization gets one entry, with `cancelled`, the number of its deliveries
+   */
+  cancelPending(entry: Omit<AuditRecord, 'subjectId' | 'details'>): AsyncIterable<CancelledPart>
+}
+
 /** Creates the slice of the installation in PostgreSQL. The work is done by functions of the schema: see sql/46-installation.sql. */
-export function createInstallationStore(database: Database): InstallationStore {
+export function createInstallationStore(database: Database): PostgresInstallation {
   async function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
     const [answer] = await database.row(
       (sql, answerTag) => sql`
@@ -14,17 +36,22 @@ export function createInstallationStore(database: Database): InstallationStore {
   return {
     check: (name) => check(name, 'false'),
     adopt: (name) => check(name, 'true'),
-    async cancelPending({ limit, after, entry }) {
-      const [answer] = await database.row(
-        (sql, answerTag) => sql`
-          select
-            business_api.cancel_pending_part(
-              ${after}::text::jsonb, ${limit}::int, ${JSON.stringify(entry)}::text::jsonb
-            )::text,
-            ${answerTag}`,
-      )
-      const { cancelled, sending, next } = JSON.parse(answer ?? 'null')
-      return { cancelled, sending, next: next && JSON.stringify(next) }
+    async *cancelPending(entry) {
+      let block: number | null = 0
+      while (block !== null) {
+        const begunAt = performance.now()
+        const from = String(block)
+        const [answer] = await database.row(
+          (sql, answerTag) => sql`
+            select
+              business_api.cancel_pending_part(${from}::text::bigint, ${JSON.stringify(entry)}::text::jsonb)::text,
+              ${answerTag}`,
+        )
+        const { next, ...part } = JSON.parse(answer ?? 'null')
+        block = next
+        yield part as CancelledPart
+        if (block !== null) await sleep(performance.now() - begunAt)
+      }
     },
   }
 }

@@ -1,12 +1,11 @@
 import { columnsOf } from '../resources/columns.ts'
-import { minorUnits } from '../resources/currencies.ts'
 import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import { afterChange, valuesOf } from './statements/columns.ts'
+import { afterChange } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { defineReads, getRecord } from './statements/read.ts'
 
@@ -47,11 +46,7 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, READS.list, asked),
 
-    create(creation) {
-      const { record } = creation
-      const values = { ...record, minorUnits: record.minorUnits ?? minorUnits(record.currency) }
-      return createNumbered(database, creation, CREATE, valuesOf(COLUMNS, values))
-    },
+    create: (creation) => createNumbered(database, creation, CREATE),
 
     change(given) {
       const { status, issueDate, dueDate, isOnlyIfUnpaid = false } = given.set

@@ -5,7 +5,14 @@ import { type LeadStore, leadTable } from '../resources/leads.ts'
 import type { Admissions } from './admission/admission.ts'
 import { representClient } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { afterIfAllowed, CHANGED_NOW, defineChange, setOf, writeChange } from './statements/change.ts'
+import {
+  afterIfAllowed,
+  CHANGED_NOW,
+  changeVerb,
+  defineChange,
+  setOf,
+  writeChange,
+} from './statements/change.ts'
 import { type ColumnValues, given, namesOf, represent, valuesOf } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { eventsOf } from './statements/key-reservation.ts'
@@ -86,12 +93,10 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     })),
     create: createVerb(database, {
       statements: CREATE,
-      idOf: ({ id }) => id,
-      valuesOf: (record) => valuesOf(COLUMNS, record),
       refused: ({ hasBusiness }) =>
         hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),
-    change: (given) => writeChange(database, given, CHANGE, { set: setOf(given.set) }),
+    change: changeVerb(database, CHANGE),
 
     convert(given) {
       const { stage, client, clientEvents } = given.set

@@ -3,13 +3,20 @@ import type { OrganizationStore, PartResult } from '../access/organizations.ts'
 import { BusinessApiError, MISSING_PRIVILEGE } from '../base/errors.ts'
 import { businessTable } from '../resources/businesses.ts'
 import { columnsOf, forgotten, type RecordTable } from '../resources/columns.ts'
+import { TYPES_WITH_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
+import { RECORD_KINDS, RECORD_TABLES } from '../resources/records.ts'
 import type { BuildStatement, Database, TextRow } from './connection/database.ts'
-import { missingGrants } from './schema/grants.ts'
+import { grantFor } from './schema/grants.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { textArray } from './statements/fragments.ts'
 
 // The work that does not depend on columns is a function of the schema: see sql/52-organizations.sql and sql/53-erasure.sql.
+
+/** The tables of records: each before the tables that it refers to. */
+export const DELETED_TABLES: readonly string[] = [
+  ...new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table).reverse()),
+]
 
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {
@@ -22,12 +29,9 @@ export function createOrganizationStore(database: Database): OrganizationStore {
       return await database.rowFor(organizationId, build)
     } catch (error) {
       if (!(error instanceof BusinessApiError) || error.code !== MISSING_PRIVILEGE) throw error
-      const [grants] = await database.row((sql, answerTag) => {
-        return sql`select (${missingGrants(sql, 'eraser')}), ${answerTag}`
-      })
-      // Without a missing grant on a table: of the schema or a function.
       const denied = error.cause instanceof Error ? error.cause.message : error.message
-      const message = `Cannot ${verb} because the role of the connection lacks a privilege: ${grants ?? denied}; 'business-api-kit grants --eraser ROLE' has all`
+      const remedy = grantFor('eraser', denied) ?? "see 'business-api-kit grants --eraser ROLE'"
+      const message = `Cannot ${verb} because of ${denied}: ${remedy}`
       throw new BusinessApiError(MISSING_PRIVILEGE, message, { cause: error.cause })
     }
   }
@@ -40,7 +44,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
         (sql, answerTag) => sql`
           select
             business_api.delete_organization_part(
-              ${organizationId}::text, ${limit}::int, ${after}::text::jsonb
+              ${organizationId}::text, ${limit}::int, ${after}::text::jsonb, ${textArray(sql, DELETED_TABLES)}
             )::text,
             ${answerTag}`,
       )
@@ -55,7 +59,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
               select
                 business_api.forget_business_part(
                   ${organizationId}::text, ${businessId}::text, ${FORGOTTEN_BUSINESS}::text::jsonb,
-                  ${limit}::int, ${after}::text::jsonb
+                  ${limit}::int, ${after}::text::jsonb, ${textArray(sql, TYPES_WITH_BUSINESS)}
                 )::text,
                 ${answerTag}`,
       )

@@ -9,7 +9,7 @@ import {
 import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
-import { afterChange, assign, valuesOf } from './statements/columns.ts'
+import { afterChange, assign } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 import { defineReads, readSlice } from './statements/read.ts'
@@ -56,11 +56,7 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
       unique: { column: 'number', value: number },
     })),
 
-    create(creation) {
-      const { record } = creation
-      const values = { ...record, minorUnits: record.minorUnits ?? minorUnits(record.currency) }
-      return createNumbered(database, creation, CREATE, valuesOf(COLUMNS, values))
-    },
+    create: (creation) => createNumbered(database, creation, CREATE),
 
     change(given) {
       const { isRevision = false, signature, minorUnits: _, ...set } = given.set

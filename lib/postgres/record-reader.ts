@@ -1,6 +1,6 @@
 import { businessTable } from '../resources/businesses.ts'
 import { columnsOf, type NamedColumn } from '../resources/columns.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/record-tables.ts'
+import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/records.ts'
 import { CLIENT_ROWS } from './clients.ts'
 import type { Database } from './connection/database.ts'
 import { represent } from './statements/columns.ts'

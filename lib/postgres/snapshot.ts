@@ -1,4 +1,4 @@
-import type { RecordKind } from '../resources/record-tables.ts'
+import type { RecordKind } from '../resources/records.ts'
 import { openPlainPool } from './connection/plain-pool.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
 import { type RecordPage, readRecords } from './record-reader.ts'

@@ -2,7 +2,6 @@ import type { Sql } from 'postgres'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
-import type { InstallationStore } from '../webhooks/installation.ts'
 import { type Admissions, createAdmissions } from './admission/admission.ts'
 import { askEachAlone, createBatches } from './admission/batches.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -25,13 +24,12 @@ import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createImportStore } from './imports.ts'
-import { createInstallationStore } from './installation.ts'
+import { createInstallationStore, type PostgresInstallation } from './installation.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
-import { createOverviewStore } from './overview.ts'
-import { createProjectStore } from './projects.ts'
+import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
@@ -45,7 +43,7 @@ const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
-  readonly installation: InstallationStore
+  readonly installation: PostgresInstallation
   /**
    * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
@@ -111,7 +109,6 @@ export function createStoreOn(database: Database, service: Service = defineServi
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
-    overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
@@ -135,7 +132,7 @@ function createRecordStores(database: RecordDatabase, admissions: Admissions): R
     leads: createLeadStore(database, admissions),
     invoices: createInvoiceStore(database, admissions),
     proposals: createProposalStore(database, admissions),
-    projects: createProjectStore(database, admissions),
+    ...createPlainStores(database, admissions),
     events: createEventStore(database),
     imports: createImportStore(database),
   }

@@ -1,8 +1,7 @@
-import { placeholder, type Template, WHOLE_RECORD } from '../writes/placeholders.ts'
+import { templateData } from '../writes/event-envelope.ts'
+import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
 import type { Client } from './clients.ts'
-import type { EventData } from './event-catalogue.ts'
-import type { Lead } from './leads.ts'
-import type { Proposal } from './proposals.ts'
+import { eventSchemas } from './event-catalogue.ts'
 
 /** The types with an event for each existing record, in the order of a backfill: a business before its client and its leads. */
 export const BACKFILL_TYPES = [
@@ -25,30 +24,19 @@ export interface BackfillFacts {
   readonly businessId: string | null
 }
 
-const businessId = placeholder<BackfillFacts>('businessId')
-
-const data: { readonly [Type in BackfillType]: Template<EventData<Type>> } = {
-  'business.created': { businessId, business: WHOLE_RECORD },
-  'client.created': { clientId: placeholder<Client>('id'), businessId, client: WHOLE_RECORD },
-  'lead.created': { leadId: placeholder<Lead>('id'), businessId, lead: WHOLE_RECORD },
-  'proposal.created': {
-    proposalId: placeholder<Proposal>('id'),
-    number: placeholder<Proposal>('number'),
-    version: placeholder<Proposal>('version'),
-    status: placeholder<Proposal>('status'),
-    proposal: WHOLE_RECORD,
-  },
-}
-
 /**
  * Builds the template of the events that a backfill makes of the present records: the envelope of a real event, rendered with a
  * record's representation and with {@link BackfillFacts}.
  */
 export function backfillTemplate(type: BackfillType): string {
+  const [kind = ''] = type.split('.')
+  const whole = { [kind]: WHOLE_RECORD }
+  // Of the record's own id: `businessId` is a fact of every backfill.
+  const known = kind === 'business' ? whole : { [`${kind}Id`]: placeholder<Client>('id'), ...whole }
   return JSON.stringify({
     id: placeholder<BackfillFacts>('eventId'),
     type,
     createdAt: placeholder<BackfillFacts>('eventCreatedAt'),
-    data: data[type],
+    data: templateData(eventSchemas[type], known),
   })
 }

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
-import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
+import { buildEvent, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
@@ -16,11 +16,10 @@ export const BusinessSchema = v.object({
   category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
   city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
   email: v.nullable(
-    v.pipe(
-      v.string(),
-      v.maxLength(254),
-      v.description('The email address of the business.'),
-      v.examples(['hello@atlas.example']),
+    field.described(
+      v.pipe(v.string(), v.maxLength(254)),
+      'The email address of the business.',
+      'hello@atlas.example',
     ),
   ),
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
@@ -28,30 +27,16 @@ export const BusinessSchema = v.object({
 
 /** The schema of the input that creates a business, alone or with a client (specification, section 2, CreateClientInput). */
 export const CreateBusinessInputSchema = v.object({
-  name: v.pipe(
-    field.text(2, 150),
-    v.description('The name of the business.'),
-    v.examples(['Atlas Ceramics']),
-  ),
+  name: field.described(field.text(2, 150), 'The name of the business.', 'Atlas Ceramics'),
   category: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('The trade of the business.'), v.examples(['Manufacturing'])),
+    field.described(field.text(0, 80), 'The trade of the business.', 'Manufacturing'),
   ),
-  city: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('The city of the business.'), v.examples(['Tunis'])),
-  ),
+  city: v.exactOptional(field.described(field.text(0, 80), 'The city of the business.', 'Tunis')),
   email: v.exactOptional(
-    v.pipe(
-      field.email(),
-      v.description('The email address of the business.'),
-      v.examples(['hello@atlas.example']),
-    ),
+    field.described(field.email(), 'The email address of the business.', 'hello@atlas.example'),
   ),
   phone: v.exactOptional(
-    v.pipe(
-      field.text(0, 30),
-      v.description('The phone number of the business, as given.'),
-      v.examples(['+216 71 000 000']),
-    ),
+    field.described(field.text(0, 30), 'The phone number of the business, as given.', '+216 71 000 000'),
   ),
 })
 
@@ -78,6 +63,7 @@ export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema
 /** The columns of businesses. */
 export const businessTable: RecordTable<Business> = {
   kind: 'business',
+  idKind: 'biz',
   table: 'businesses',
   columns: {
     id: {},
@@ -132,7 +118,7 @@ const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
-): { record: Business; representation: Business; events: readonly EventRecord[] } {
+): PreparedCreation<Business, Business> {
   const given: Partial<Business> = { ...input, id: context.ids('biz') }
   const business = Object.fromEntries(FIELDS.map((field) => [field, given[field] ?? null])) as Business
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)

@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
-import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
+import { buildEvent, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -40,6 +40,7 @@ export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'mo
 /** The columns of clients, in the row of the business. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
+  idKind: 'cli',
   table: 'businesses',
   columns: {
     id: { name: 'client_id' },
@@ -68,9 +69,7 @@ export const clientEvents = {
 // --- Store ---
 
 /** Selects clients; an absent property selects all. */
-export interface ClientFilter {
-  /** Any of these: `['active']`. */
-  readonly statuses?: readonly string[] | undefined
+export interface ClientFilter extends StatusFilter {
   /** The business that became a client: at most one client. */
   readonly businessId?: string | undefined
 }
@@ -90,14 +89,14 @@ export interface ClientStore extends ListedReads<Client, StoredClient, ClientFil
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({
-      one: 'client',
+      table: clientTable,
       many: 'clients',
+      about: 'Businesses that the organization works for.',
       representation: ClientSchema,
-      idKind: 'cli',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
     createRoute({
-      one: 'client',
+      table: clientTable,
       many: 'clients',
       summary: 'Create a client',
       description:
@@ -111,19 +110,9 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
 }
 
 /** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */
-export function newClient(
-  input: CreateClientInput,
-  context: WriteContext,
-): { record: Client; representation: Client; events: readonly EventRecord[] } {
+export function newClient(input: CreateClientInput, context: WriteContext): PreparedCreation<Client, Client> {
   const { record: business, events } = newBusiness(input, context)
-  const client: Client = {
-    id: context.ids('cli'),
-    status: 'active',
-    totalRevenue: 0,
-    monthlyRevenue: 0,
-    convertedAt: toTimestamp(context.now),
-    business,
-  }
+  const client: Client = { ...convertedClient(context), business }
   return {
     record: client,
     representation: client,
@@ -137,4 +126,10 @@ export function newClient(
       ),
     ],
   }
+}
+
+/** Builds the client that a business becomes. */
+export function convertedClient({ ids, now }: WriteContext): Omit<Client, 'business'> {
+  const convertedAt = toTimestamp(now)
+  return { id: ids('cli'), status: 'active', totalRevenue: 0, monthlyRevenue: 0, convertedAt }
 }

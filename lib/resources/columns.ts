@@ -1,7 +1,11 @@
+import type { IdKind } from '../base/ids.ts'
+
 /** The columns of a kind of records, by field: from these lists follow the statements of a store, imports, exports, erasure and privileges. */
 export interface RecordTable<Fields extends object = object> {
   /** Names the function of the representation: `client_representation`. */
   readonly kind: string
+  /** The prefix of the ids. */
+  readonly idKind: IdKind
   /** The name of the table in the schema `business_api`. */
   readonly table: string
   readonly columns: Columns<Fields>

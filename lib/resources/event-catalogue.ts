@@ -31,3 +31,8 @@ export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
 
 /** A received event: in `switch (event.type)` the compiler knows the data of each type. */
 export type Event = { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
+
+/** The types whose data name a business: erasure reads their events. */
+export const TYPES_WITH_BUSINESS: readonly string[] = EVENT_TYPES.filter(
+  (type) => 'businessId' in eventSchemas[type].entries,
+)

@@ -1,9 +1,4 @@
-import type { Business } from './businesses.ts'
-import type { Client } from './clients.ts'
-import type { InvoiceRow, PaymentRow } from './invoices.ts'
-import type { LeadRow } from './leads.ts'
-import type { Project } from './projects.ts'
-import type { ProposalRow } from './proposals.ts'
+import type { RecordKind, RecordRow } from './records.ts'
 
 /** A number of a series, `{ series: 'INV-2026', count: 42 }`, for the counter of the series. */
 export interface SeriesPlace {
@@ -18,17 +13,12 @@ interface Numbered {
 }
 
 /** An imported record, checked, with the fields that the store keeps. */
-export type ImportedRecord =
-  | { readonly kind: 'business'; readonly record: Business }
-  | {
-      readonly kind: 'client'
-      readonly record: Omit<Client, 'business'> & { readonly businessId: string }
-    }
-  | { readonly kind: 'lead'; readonly record: LeadRow }
-  | { readonly kind: 'proposal'; readonly record: ProposalRow & Numbered }
-  | { readonly kind: 'invoice'; readonly record: InvoiceRow & Numbered }
-  | { readonly kind: 'payment'; readonly record: PaymentRow }
-  | { readonly kind: 'project'; readonly record: Project }
+export type ImportedRecord = {
+  [Kind in RecordKind]: {
+    readonly kind: Kind
+    readonly record: RecordRow<Kind> & (Kind extends 'proposal' | 'invoice' ? Numbered : unknown)
+  }
+}[RecordKind]
 
 /**
  * The state of a record after an import.
@@ -56,6 +46,20 @@ export type ImportRefusal =
   | 'no_invoice'
   | 'too_fine'
   | 'overpaid'
+
+/** The fields by which records name records of another kind. */
+export const REFERENCES = [
+  { kind: 'client', field: 'businessId', to: 'business', refusal: 'no_business' },
+  { kind: 'lead', field: 'businessId', to: 'business', refusal: 'no_business' },
+  { kind: 'payment', field: 'invoiceId', to: 'invoice', refusal: 'no_invoice' },
+] as const
+
+/** The fields whose value only one record of an organization has. */
+export const UNIQUE_FIELDS = [
+  { kind: 'client', field: 'businessId', noun: 'business', refusal: 'business_taken' },
+  { kind: 'proposal', field: 'number', noun: 'number', refusal: 'number_taken' },
+  { kind: 'invoice', field: 'number', noun: 'number', refusal: 'number_taken' },
+] as const
 
 /** The outcome of an import; after `refused` nothing was written. */
 export type ImportOutcome =

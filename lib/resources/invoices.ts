@@ -6,7 +6,7 @@ import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -140,6 +140,7 @@ export interface InvoiceRow extends Invoice {
 /** The columns of invoices. `amountDue` follows from the total and the amount paid. */
 export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
   kind: 'invoice',
+  idKind: 'inv',
   table: 'invoices',
   columns: {
     id: {},
@@ -157,6 +158,7 @@ export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
 /** The columns of payments. */
 export const paymentTable: RecordTable<PaymentRow> = {
   kind: 'payment',
+  idKind: 'pay',
   table: 'payments',
   columns: {
     id: {},
@@ -222,9 +224,7 @@ export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
  * Selects invoices; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
  * store as ISO 8601.
  */
-export interface InvoiceFilter<Moment = string> {
-  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
-  readonly statuses?: readonly string[] | undefined
+export interface InvoiceFilter<Moment = string> extends StatusFilter {
   /** The number of the invoice: at most one invoice. */
   readonly number?: string | undefined
   /** Due at this moment or later, and still to be paid: see {@link DUE_STATUSES}. */
@@ -294,12 +294,12 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({
-      one: 'invoice',
+      table: invoiceTable,
       many: 'invoices',
-      representation: InvoiceSchema,
+      about: 'What clients owe; money in decimal strings.',
       note: 'Money is in decimal strings.',
-      idKind: 'inv',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      representation: InvoiceSchema,
+      store,
     }),
   ]
 }

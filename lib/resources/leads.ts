@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import type { Creation, CreationOutcome, PreparedCreation } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
@@ -92,6 +92,7 @@ export type LeadRow = Omit<StoredLead, 'updatedAt'>
 /** The columns of leads. */
 export const leadTable: RecordTable<LeadRow> = {
   kind: 'lead',
+  idKind: 'lead',
   table: 'leads',
   columns: {
     id: {},
@@ -164,14 +165,14 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({
-      one: 'lead',
+      table: leadTable,
       many: 'leads',
+      about: 'Businesses that may become clients.',
       representation: LeadSchema,
-      idKind: 'lead',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
     createRoute({
-      one: 'lead',
+      table: leadTable,
       many: 'leads',
       summary: 'Create a lead from an existing business',
       description:
@@ -188,7 +189,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
-): { record: LeadRow; representation: Lead; events: readonly EventRecord[] } {
+): PreparedCreation<LeadRow, Lead> {
   const lead: Lead = {
     id: context.ids('lead'),
     stage: 'new',

@@ -1,10 +1,8 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
-import type { Change, ChangeOutcome } from '../writes/change.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { PlainStore, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -24,14 +22,13 @@ export const ProjectSchema = v.object({
 export type Project = v.InferOutput<typeof ProjectSchema>
 /** A project as the host reads it. */
 export interface StoredProject extends Project, Updated {}
-/** The fields of a project that a change can set. */
-export type ProjectChanges = Pick<Project, 'status'>
 
 // --- Columns ---
 
 /** The columns of projects. */
 export const projectTable: RecordTable<Project> = {
   kind: 'project',
+  idKind: 'proj',
   table: 'projects',
   columns: {
     id: {},
@@ -54,20 +51,8 @@ export const projectEvents = {
 
 // --- Store ---
 
-/** Selects projects; an absent property selects all. */
-export interface ProjectFilter {
-  /** Any of these: `['active', 'on_hold']`. */
-  readonly statuses?: readonly string[] | undefined
-}
-
 /** The slice of a store for projects. */
-export interface ProjectStore extends ListedReads<Project, StoredProject, ProjectFilter> {
-  /** Writes the project, the events and the idempotency entry at once or not at all. */
-  create(creation: Creation<Project>): Promise<CreationOutcome>
-
-  /** Changes a project's status. */
-  change(change: Change<ProjectChanges>): Promise<ChangeOutcome<Project>>
-}
+export type ProjectStore = PlainStore<Project>
 
 // --- Routes (specification, section 4) ---
 
@@ -75,11 +60,11 @@ export interface ProjectStore extends ListedReads<Project, StoredProject, Projec
 export function projectRoutes(store: ProjectStore): readonly Route[] {
   return [
     listRoute({
-      one: 'project',
+      table: projectTable,
       many: 'projects',
+      about: 'What the organization does.',
       representation: ProjectSchema,
-      idKind: 'proj',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
   ]
 }

@@ -5,7 +5,7 @@ import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import { FORGOTTEN_NAME, type RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { ListedReads, Updated } from './record-reads.ts'
+import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -69,6 +69,7 @@ export interface ProposalRow extends Proposal {
 /** The columns of proposals. */
 export const proposalTable: RecordTable<ProposalRow> = {
   kind: 'proposal',
+  idKind: 'prop',
   table: 'proposals',
   columns: {
     id: {},
@@ -125,9 +126,7 @@ export const proposalEvents = {
 // --- Store ---
 
 /** Selects proposals; an absent property selects all. */
-export interface ProposalFilter {
-  /** Any of these: `['sent', 'accepted']`. */
-  readonly statuses?: readonly string[] | undefined
+export interface ProposalFilter extends StatusFilter {
   /** The number of the proposal: at most one proposal. */
   readonly number?: string | undefined
 }
@@ -152,11 +151,11 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({
-      one: 'proposal',
+      table: proposalTable,
       many: 'proposals',
+      about: 'What the organization offers to do.',
       representation: ProposalSchema,
-      idKind: 'prop',
-      admitAndList: (request, asked) => store.admitAndList(request, asked),
+      store,
     }),
   ]
 }

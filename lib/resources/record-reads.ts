@@ -1,4 +1,6 @@
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
 
 /** The time that the host's reads show beside the API's fields. */
 export interface Updated {
@@ -36,4 +38,25 @@ export interface ListedReads<Shown, Stored, Filter> extends RecordReads<Stored, 
    * empty, not null, where there are no records.
    */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
+}
+
+/** Selects records by their status; an absent property selects all. */
+export interface StatusFilter {
+  /** Any of these: `['active', 'on_hold']`. */
+  readonly statuses?: readonly string[] | undefined
+}
+
+/** A record that is shown as it is stored, and has a status. */
+export interface PlainRecord {
+  readonly id: string
+  readonly status: string
+}
+
+/** The slice of a store for plain records. */
+export interface PlainStore<Row extends PlainRecord> extends ListedReads<Row, Row & Updated, StatusFilter> {
+  /** Writes the record, the events and the idempotency entry at once or not at all. */
+  create(creation: Creation<Row>): Promise<CreationOutcome>
+
+  /** Changes the status of a record. */
+  change(change: Change<Pick<Row, 'status'>>): Promise<ChangeOutcome<Row>>
 }

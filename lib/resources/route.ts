@@ -1,10 +1,10 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
-import type { Scope } from '../access/scopes.ts'
+import type { Resource, Scope } from '../access/scopes.ts'
 import type { IdKind } from '../base/ids.ts'
-import type { ApiCreationOutcome, Creation } from '../writes/creation.ts'
-import type { EventRecord } from '../writes/event-envelope.ts'
+import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/creation.ts'
 import type { WriteContext } from '../writes/write-context.ts'
+import type { RecordTable } from './columns.ts'
 
 /** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
 interface Declaration {
@@ -24,6 +24,8 @@ interface Declaration {
 /** `GET`: a page of the records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
+  /** What the records are: the description of the tag. */
+  readonly about: string
   /** The kind of the records' ids, for `before`. */
   readonly idKind: IdKind
   /** Reads the page for the key that `request` names. */
@@ -41,51 +43,41 @@ export interface CreateRoute extends Declaration {
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
 }
 
-/** A prepared creation. Only the organization and the idempotency key of the request are missing. */
-export interface PreparedCreation extends Pick<Creation<unknown>, 'record' | 'events'> {
-  /** The `data` of the answer. */
-  readonly representation: unknown
-}
-
 /** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
-/** A resource with a list, as in its path and its scopes. */
-type Listed = ReadBy<Scope>
-type ReadBy<Any> = Any extends `${infer Many}:read` ? Many : never
-
-/** The names of a resource: `client`, `clients`. */
-interface Named {
-  readonly one: string
-  readonly many: Listed
+interface Own extends Pick<Declaration, 'representation'> {
+  readonly table: Pick<RecordTable, 'kind' | 'idKind'>
+  /** Several records: `clients`. */
+  readonly many: Resource
 }
 
-type Own = Pick<Declaration, 'representation'> & Named
-
 /** What follows from the names of a resource. */
-function named({ one, many, representation }: Own) {
+function named({ table, many, representation }: Own) {
   return {
     path: `/api/v1/${many}`,
     tag: capital(many),
     representation,
-    representationName: capital(one),
+    representationName: capital(table.kind),
   }
 }
 
-function capital(name: string): string {
+/** Returns a name with a capital: `Clients`. */
+export function capital(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1)
 }
 
 /** Declares the list of a resource: `GET /api/v1/clients`, with the scope `clients:read`. */
 export function listRoute({
   note,
-  idKind,
-  admitAndList,
+  about,
+  store,
   ...own
 }: Own &
-  Pick<ListRoute, 'idKind' | 'admitAndList'> & {
+  Pick<ListRoute, 'about'> & {
     /** A further sentence of the description. */
     readonly note?: string
+    readonly store: Pick<ListRoute, 'admitAndList'>
   }): ListRoute {
   const description = `The newest ${own.many} of the organization, newest first.`
   return {
@@ -95,8 +87,9 @@ export function listRoute({
     scope: `${own.many}:read`,
     summary: `List ${own.many}`,
     description: note === undefined ? description : `${description} ${note}`,
-    idKind,
-    admitAndList,
+    about,
+    idKind: own.table.idKind,
+    admitAndList: (request, asked) => store.admitAndList(request, asked),
   }
 }
 
@@ -116,26 +109,20 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   readonly input: Input
   readonly summary: string
   readonly description: string
-  build(input: v.InferOutput<Input>, context: WriteContext): NewCreation<NewRecord>
+  build(input: v.InferOutput<Input>, context: WriteContext): PreparedCreation<NewRecord>
   create(creation: Creation<NewRecord>): Promise<ApiCreationOutcome>
 }): CreateRoute {
   return {
     method: 'POST',
     ...named(own),
-    operationId: `create${capital(own.one)}`,
+    operationId: `create${capital(own.table.kind)}`,
     scope: `${own.many}:write`,
     summary,
     description,
     input,
-    inputName: `Create${capital(own.one)}Input`,
+    inputName: `Create${capital(own.table.kind)}Input`,
     prepare: (given, context) => build(given as v.InferOutput<Input>, context),
     // The records that come here are those of `build`.
     create: (creation) => create(creation as Creation<NewRecord>),
   }
-}
-
-interface NewCreation<NewRecord> {
-  readonly record: NewRecord
-  readonly representation: unknown
-  readonly events: readonly EventRecord[]
 }

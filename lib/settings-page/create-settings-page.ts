@@ -147,7 +147,9 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     const { request, requestId, path } = exchange
     const screen = showFailure(error, frameOf(exchange), { requestId, method: request.method })
     const status = screen.status ?? 500
-    if (status >= 500 && !(error instanceof Refusal))
+    // A value that the database rejects may be a bug of the library: see rejection() in postgres/.
+    const isRejected = error instanceof Error && error.cause !== undefined
+    if ((status >= 500 || isRejected) && !(error instanceof Refusal))
       report(error, { requestId, method: request.method, path, status })
     try {
       return reply(screen, exchange)

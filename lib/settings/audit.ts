@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../access/audit.ts'
+import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
 import { defineCall, IdSchema, MomentSchema, oneOf } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
@@ -8,24 +8,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 // --- Types ---
 
 /** Selects the entries to show. */
-export interface AuditQuery extends PageQuery {
-  /**
-   * The id of a key, an endpoint or a delivery, or the organization's own id for changes of the whole organization.
-   * Default: all entries.
-   */
-  readonly subjectId?: string | undefined
-  /** One of `AUDIT_ACTIONS`. Default: all. */
-  readonly action?: AuditAction | undefined
-  /** The name that the host gave as the `actor`, in full. Default: everybody's. */
-  readonly actor?: string | undefined
-  /**
-   * Made at this moment or later, by the store's clock: a `Date`, or ISO 8601 with a time zone. An entry of a process whose
-   * clock differs from the store's by more than a day is not found by `since` and `until`.
-   */
-  readonly since?: Date | string | undefined
-  /** Made before this moment: as `since`. */
-  readonly until?: Date | string | undefined
-}
+export interface AuditQuery extends AuditFilter<Date | string>, PageQuery {}
 
 /** A page of the audit. */
 export type AuditPage = Page<AuditEntry>

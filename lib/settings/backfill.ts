@@ -18,17 +18,9 @@ export interface BackfillSelection {
   readonly types?: readonly BackfillType[]
 }
 
-/** Options of `endpoints.backfillPart`. */
-export interface BackfillPartOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 500. Default 250. */
-  readonly limit?: number
-  /** The `next` of the previous part. Default null: from the first type and the oldest record. */
-  readonly after?: string | null
-}
-
 /** Options of `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 100,000,000. Default: all. */
+  /** Records to read at most, 1 to 100,000,000, for callers that must answer soon. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
   readonly after?: string | null
@@ -70,13 +62,6 @@ export interface BackfillCalls {
    */
   backfill(organizationId: string, endpointId: string, options?: BackfillOptions): Promise<BackfillPart>
 
-  /** Does one part as `backfill` does, for callers that must answer soon. Each part leaves an audit entry. */
-  backfillPart(
-    organizationId: string,
-    endpointId: string,
-    options?: BackfillPartOptions,
-  ): Promise<BackfillPart>
-
   /**
    * Counts the records that a backfill would read, each type to at most 10,000. Records with an event for the endpoint count too.
    *
@@ -100,39 +85,29 @@ export interface BackfillPreview {
 
 /** Records of a part. */
 const PART_SIZE = 250
-const PART_MAX = 500
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
 
 const afterRequirement = 'must be null, or the next of a part before'
 
+const AfterSchema = v.pipe(
+  v.string(afterRequirement),
+  v.check((after) => readPosition(after) !== null, afterRequirement),
+)
 const SELECTION = {
   endpointId: IdSchema,
   types: v.exactOptional(someOf(BACKFILL_TYPES), [...BACKFILL_TYPES]),
 }
-const AFTER = {
-  after: v.exactOptional(
-    v.nullable(
-      v.pipe(
-        v.string(afterRequirement),
-        v.check((after) => readPosition(after) !== null, afterRequirement),
-      ),
-    ),
-    null,
-  ),
-}
-
 const ACTION = 'Cannot backfill a webhook endpoint'
 const MANY = { judgesUndefined: true }
 const readPreview = defineCall(ACTION, SELECTION, MANY)
-const readPart = defineAuditedCall(
+const readBackfill = defineAuditedCall(
   ACTION,
-  { ...SELECTION, ...AFTER, limit: v.exactOptional(whole(1, PART_MAX), PART_SIZE) },
-  MANY,
-)
-const readWhole = defineAuditedCall(
-  ACTION,
-  { ...SELECTION, ...AFTER, limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX) },
+  {
+    ...SELECTION,
+    after: v.exactOptional(v.nullable(AfterSchema), null),
+    limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
+  },
   MANY,
 )
 
@@ -170,12 +145,9 @@ export function createBackfillCalls(
     return { endpoint, types }
   }
 
-  type Part = ReturnType<typeof readPart>
-
   async function run(
-    call: Part,
-    partSize: number,
-    { onProgress = () => {}, signal }: Pick<BackfillOptions, 'onProgress' | 'signal'> = {},
+    call: ReturnType<typeof readBackfill>,
+    { onProgress = () => {}, signal }: Pick<BackfillOptions, 'onProgress' | 'signal'>,
   ): Promise<BackfillPart> {
     const { organizationId, input, action } = call
     const { types } = await readEndpoint(call)
@@ -186,7 +158,7 @@ export function createBackfillCalls(
     while (place !== null && sum.examined < limit && !signal?.aborted) {
       const begunAt = performance.now()
       const { type, recordId } = place
-      const size = Math.min(partSize, limit - sum.examined)
+      const size = Math.min(PART_SIZE, limit - sum.examined)
       const template = backfillTemplate(type)
       const after = recordId === '' ? null : recordId
       const request = { organizationId, endpointId, type, template, after, limit: size, entry }
@@ -206,11 +178,7 @@ export function createBackfillCalls(
 
   return {
     async backfill(organizationId, endpointId, { onProgress, signal, ...options } = {}) {
-      return run(readWhole(organizationId, { ...options, endpointId }), PART_SIZE, { onProgress, signal })
-    },
-
-    async backfillPart(organizationId, endpointId, options) {
-      return run(readPart(organizationId, { ...options, endpointId }), PART_MAX)
+      return run(readBackfill(organizationId, { ...options, endpointId }), { onProgress, signal })
     },
 
     async previewBackfill(organizationId, endpointId, selection) {

@@ -1,5 +1,4 @@
 import * as v from 'valibot'
-import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
@@ -11,6 +10,7 @@ import type {
   DeliveryFilter,
   DeliveryState,
   DeliveryStore,
+  RecoveryRequest,
   ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
@@ -40,22 +40,18 @@ export interface RecoverableCounts {
 
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions extends RecoveryFilter, Acting {
+  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must answer soon: 5000 take some seconds. Default: all. */
+  readonly limit?: number
+  /** The `next` of an earlier call. Default null: from the newest. */
+  readonly before?: string | null
   /** Receives the number of recovered deliveries so far, after each part of the work. */
   readonly onProgress?: ((recovered: number) => void) | undefined
 }
 
-/** Selects a part of a recovery. */
-export interface RecoveryPartOptions extends RecoveryFilter, Acting {
-  /** Deliveries at most, 1 to 5000. Default 5000. */
-  readonly limit?: number
-  /** The `next` of the previous part. Default null: from the newest. */
-  readonly before?: string | null
-}
-
-/** A part of a recovery. */
-export interface RecoveryPart {
+/** A recovery, or a part of it. */
+export interface Recovery {
   readonly recovered: number
-  /** The `before` of the next part; null when no delivery is left. */
+  /** The `before` of a call that goes on; null when no delivery is left. */
   readonly next: string | null
 }
 
@@ -85,14 +81,9 @@ export interface DeliverySettings {
   /**
    * Sends all failed and skipped deliveries until now again, newest first, each once. Deliveries of removed endpoints are
    * passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first. After a failure halfway
-   * the recovered deliveries stay recovered, and another call recovers the rest. A whole recovery leaves a single audit entry.
-   *
-   * @returns the number of recovered deliveries
+   * the recovered deliveries stay recovered, and another call recovers the rest. Each call leaves a single audit entry.
    */
-  recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
-
-  /** Recovers a part as `recover` does, for callers that must answer soon. Each part leaves an audit entry. */
-  recoverPart(organizationId: string, options?: RecoveryPartOptions): Promise<RecoveryPart>
+  recover(organizationId: string, options?: RecoveryOptions): Promise<Recovery>
 
   /**
    * Counts the deliveries that the query lets through.
@@ -120,8 +111,7 @@ export interface DeliverySettings {
 
 // --- Inputs ---
 
-/** Deliveries that a part of a recovery inspects, at most: some seconds of work. */
-const PART_MAX = 5000
+const LIMIT_MAX = 100_000_000
 
 /** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
@@ -158,10 +148,9 @@ const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
-const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER, MANY)
-const readRecoverPart = defineAuditedCall(
+const readRecover = defineAuditedCall(
   'Cannot recover deliveries',
-  { ...FILTER, ...pageEntries('dlv'), limit: v.exactOptional(whole(1, PART_MAX), PART_MAX) },
+  { ...FILTER, ...pageEntries('dlv'), limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX) },
   MANY,
 )
 
@@ -200,23 +189,16 @@ export function createDeliverySettings(
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
       const call = readRecover(organizationId, options)
-      const { organizationId: owner, input: filter } = call
-      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
-        filter,
-      })
-      const part = { filter: { ...filter, states: RECOVERABLE }, entry, onProgress }
-      return { recovered: (await recover(store.deliveries, owner, part)).recovered }
-    },
-
-    async recoverPart(organizationId, options) {
-      const call = readRecoverPart(organizationId, options)
       const { organizationId: owner } = call
       const { limit, before, ...filter } = call.input
-      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
-        filter,
-      })
-      const part = { filter: { ...filter, states: RECOVERABLE }, entry, limit, before }
-      return recover(store.deliveries, owner, part)
+      const subject = filter.endpointId ?? owner
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', subject, { filter })
+      const wanted = { ...filter, states: RECOVERABLE }
+      return recover(
+        store.deliveries,
+        { organizationId: owner, filter: wanted, entry, limit, before },
+        onProgress,
+      )
     },
 
     async count(organizationId, query) {
@@ -294,9 +276,15 @@ function obstacleOf({ state }: Delivery): string {
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
-  organizationId: string,
-  { filter, entry, limit = Number.POSITIVE_INFINITY, before = null, onProgress = () => {} }: Recovery,
-): Promise<RecoveryPart> {
+  {
+    organizationId,
+    filter,
+    entry,
+    limit,
+    before,
+  }: Omit<RecoveryRequest, 'ids'> & { readonly before: string | null },
+  onProgress: (recovered: number) => void,
+): Promise<Recovery> {
   let recovered = 0
   let inspected = 0
   let next: string | null = before
@@ -314,13 +302,4 @@ async function recover(
     next = page.length === size ? (ids.at(-1) ?? null) : null
   } while (next !== null && inspected < limit)
   return { recovered, next }
-}
-
-/** A recovery, or a part of it. */
-interface Recovery {
-  readonly filter: DeliveryFilter
-  readonly entry: AuditRecord
-  readonly limit?: number
-  readonly before?: string | null
-  readonly onProgress?: (recovered: number) => void
 }

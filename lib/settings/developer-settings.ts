@@ -105,15 +105,7 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings(
   store: Pick<
     BusinessApiStore,
-    | 'service'
-    | 'apiKeys'
-    | 'endpoints'
-    | 'deliveries'
-    | 'audit'
-    | 'overview'
-    | 'backfills'
-    | 'eventLog'
-    | 'organizations'
+    'service' | 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
@@ -143,7 +135,7 @@ export function createDeveloperSettings(
     events: createEventSettings(store),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
-    overview: createOverviewSettings(store),
+    overview: createOverviewSettings(store, clock),
     organizations: createOrganizationSettings(store),
     service,
     capabilities: {

@@ -4,22 +4,14 @@ import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
-import type { LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
+import type { EventFilter, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
 
-/** Selects the events to show; an absent field selects all. */
-export interface EventQuery extends PageQuery {
-  readonly type?: EventType | undefined
-  /** Only events about this record, such as an invoice. */
-  readonly subjectId?: string | undefined
-  /** Published at this moment or later, by the store's clock: a `Date`, or ISO 8601 with a time zone. */
-  readonly since?: Date | string | undefined
-  /** Published before this moment: as `since`. */
-  readonly until?: Date | string | undefined
-}
+/** Selects the events to show. */
+export interface EventQuery extends EventFilter<Date | string, EventType>, PageQuery {}
 
 /** A page of the event log. */
 export type EventPage = Page<LoggedEvent>

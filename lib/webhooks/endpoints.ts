@@ -87,9 +87,11 @@ export interface EndpointRecord
   readonly sealedSecret: string
 }
 
+/** The fields of an endpoint that an attempt needs as they are. */
+export const TARGET_FIELDS = ['url', 'headerNames', 'sealedHeaders', 'standardWebhooks'] as const
+
 /** What an attempt needs of an endpoint. */
-export interface EndpointTarget
-  extends Pick<EndpointRecord, 'url' | 'headerNames' | 'sealedHeaders' | 'standardWebhooks'> {
+export interface EndpointTarget extends Pick<EndpointRecord, (typeof TARGET_FIELDS)[number]> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
 }

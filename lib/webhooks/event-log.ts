@@ -19,15 +19,18 @@ export interface LoggedEventBody extends LoggedEvent {
   readonly body: string
 }
 
-/** Selects events; an absent property selects all. */
-export interface EventFilter {
-  readonly type?: string
-  /** Only events about this record: see `EventRecord.subjectId`. */
-  readonly subjectId?: string
-  /** Published at this moment or later, ISO 8601. */
-  readonly since?: string
-  /** Published before this moment, ISO 8601. */
-  readonly until?: string
+/**
+ * Selects events; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a store
+ * as ISO 8601.
+ */
+export interface EventFilter<Moment = string, Type extends string = string> {
+  readonly type?: Type | undefined
+  /** Only events about this record, such as an invoice: see `EventRecord.subjectId`. */
+  readonly subjectId?: string | undefined
+  /** Published at this moment or later, by the store's clock. */
+  readonly since?: Moment | undefined
+  /** Published before this moment: as `since`. */
+  readonly until?: Moment | undefined
 }
 
 /** A page of the event log. */

@@ -1,5 +1,3 @@
-import type { AuditRecord } from '../access/audit.ts'
-
 // A restored backup or a staging copy has the pending deliveries of production. The host names its installation, the name is in the
 // database, and a delivery loop with another name waits.
 
@@ -15,37 +13,40 @@ export interface Installation {
 }
 
 /** How to go on with a copy. */
-export const COPY_ADVICE =
+const COPY_ADVICE =
   'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
 /** How to go on with a database without a name that has moved. */
 export const MOVED_ADVICE: string = `${COPY_ADVICE}; after a restore or an upgrade of production: business-api-kit adopt`
 
-/** Asks for a part of the cancellation of pending deliveries. */
-export interface PendingCancellation {
-  /** Maximum number of deliveries. */
-  readonly limit: number
-  /** The `next` of the previous part; null: from the first. */
-  readonly after: string | null
-  /** The same for every part. Each organization gets one entry, with `cancelled`, the number of its deliveries. */
-  readonly entry: Omit<AuditRecord, 'subjectId' | 'details'>
+/** Describes the installation of a database, to follow "the database". @param found null: no loop has started yet */
+export function describeInstallation(found: Installation | null): string {
+  if (found === null) return 'has no name, and no delivery loop has started on it'
+  const whose = found.name === null ? 'has no name' : `belongs to the installation '${found.name}'`
+  return `${whose}, and ${found.isMoved ? 'was restored, copied or upgraded since its loops started' : 'is where its loops started'}`
 }
 
-/** A part of the cancellation. */
-export interface CancelledPart {
-  readonly cancelled: number
-  /** Deliveries that were left because they are being sent. */
-  readonly sending: number
-  /** The `after` of the next part; null: this was the last. */
-  readonly next: string | null
+/** Why a loop waits on a database, and how to go on. */
+export interface Hold {
+  /** To follow "because". */
+  readonly reason: string
+  readonly advice: string
+}
+
+/** Compares the installation of a database with that of a loop. @returns null if the loop works there */
+export function holdOf(found: Installation, own: string | null): Hold | null {
+  const { name, isMoved } = found
+  if (name === own || (name === null && !isMoved)) return null
+  const its = own === null ? 'the loop has no name' : `the loop is of '${own}'`
+  const set = `set BUSINESS_API_INSTALLATION or option 'installation' to ${name}; `
+  return {
+    reason: `the database ${describeInstallation(found)}; ${its}`,
+    advice: name === null ? MOVED_ADVICE : set + COPY_ADVICE,
+  }
 }
 
 /** The slice of a store for the installation. A store whose data cannot be copied has none. */
 export interface InstallationStore {
   /** Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null: it has none */
   check(name: string | null): Promise<Installation>
-  /** Makes the database that of an installation. @param name null: without a name */
-  adopt(name: string | null): Promise<Installation>
-  /** Cancels a part of the deliveries of all organizations that are not being sent. */
-  cancelPending(request: PendingCancellation): Promise<CancelledPart>
 }

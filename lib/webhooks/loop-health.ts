@@ -9,9 +9,6 @@ export interface LoopHealth {
   readonly lastClaimAgoMs: number | null
   /** Failed claims since then. */
   readonly failedClaims: number
-  /**
-   * The installation that the database belongs to, while the loop waits because its own is another; empty: one without a name, restored or
-   * copied; otherwise null.
-   */
-  readonly heldBy?: string | null
+  /** Why the loop waits, while the database belongs to another installation or may be a copy; otherwise null. */
+  readonly heldBecause?: string | null
 }

@@ -26,6 +26,13 @@ export interface Creation<NewRecord> {
   readonly atMostMs?: number | undefined
 }
 
+/** A prepared creation. Only the organization and the idempotency key are missing. */
+export interface PreparedCreation<NewRecord = unknown, Representation = unknown>
+  extends Pick<Creation<NewRecord>, 'record' | 'events'> {
+  /** The record as the answer shows it. */
+  readonly representation: Representation
+}
+
 /** The reservation of an idempotency key (specification, section 4, rule 4). */
 export interface KeyReservation {
   /** Names the entry together with the organization and the key: `POST /api/v1/clients`. */

@@ -28,7 +28,9 @@ export interface EventRecord {
 }
 
 /** The schemas of `data` that a resource declares, by event type. */
-export type EventSchemas = Readonly<Record<string, v.GenericSchema & { readonly subject: string }>>
+export type EventSchemas = Readonly<
+  Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
+>
 
 /** The texts about an event type in the OpenAPI document. */
 export type EventText = {
@@ -80,14 +82,30 @@ export function buildEvent<Schemas extends EventSchemas, Type extends keyof Sche
   return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent, owner[type]?.subject)
 }
 
-/** Builds an event with placeholders. The store renders the placeholders. */
+/**
+ * Builds an event with placeholders. The store renders the placeholders.
+ *
+ * @param known see {@link templateData}
+ */
 export function buildEventTemplate<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
   owner: Schemas,
   type: Type,
-  data: Template<v.InferOutput<Schemas[Type]>>,
-  context: WriteContext,
+  known: Partial<Template<v.InferOutput<Schemas[Type]>>>,
+  { ids, now, traceparent }: WriteContext,
 ): EventRecord {
-  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent, owner[type]?.subject)
+  const schema = owner[type]
+  return toEventRecord(ids('evt'), type, templateData(schema, known), now, traceparent, schema?.subject)
+}
+
+/**
+ * Builds the data of an event with placeholders.
+ *
+ * @param known the fields with a value, or with a placeholder of another name. Every other field is the value of its name: a field of the
+ *   record after the change, or a value that the verb adds
+ */
+export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
+  const names = Object.keys(schema?.entries ?? {})
+  return { ...Object.fromEntries(names.map((name) => [name, `\0${name}`])), ...known }
 }
 
 /** An id that any store can keep and find: 1 to 64 characters. A placeholder is none, because it begins with NUL. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import postgres from 'postgres'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { storeUnavailable } from '../../lib/store.ts'
 import { assertError, rawHead, rawRequest, recordOf, request, serve } from './_api.ts'
@@ -26,7 +27,7 @@ describe('A store that cannot be reached', () => {
   const unreachable = () =>
     Promise.reject(storeUnavailable('Cannot reach PostgreSQL', new Error('ECONNREFUSED 10.0.0.7')))
 
-  for (const path of ['clients', 'leads', 'invoices', 'proposals', 'projects']) {
+  for (const path of RESOURCES) {
     test(`GET /${path} is 503 with Retry-After`, async () => {
       const { api } = watched(failing(unreachable))
       const answer = await request(api, `/api/v1/${path}`, { key })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { formatAnswers, readAnswers, recordAnswers } from './_answers.ts'
 import { startPlatform } from './_api.ts'
 
@@ -45,7 +46,7 @@ test('the recording has an answer for each operation and each status of the spec
     const operation = name.split(':')[0] ?? ''
     statuses.set(operation, (statuses.get(operation) ?? new Set()).add(statusLine.slice(-3)))
   }
-  for (const list of ['clients', 'leads', 'invoices', 'proposals', 'projects']) {
+  for (const list of RESOURCES) {
     assert.deepEqual([...(statuses.get(`GET /api/v1/${list}`) ?? [])].toSorted(), LIST_STATUSES, list)
   }
   assert.deepEqual([...(statuses.get('POST /api/v1/clients') ?? [])].toSorted(), CREATE_STATUSES)

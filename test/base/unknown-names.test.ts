@@ -101,7 +101,7 @@ describe('an options object', () => {
 describe('a call of the host', () => {
   const UNKNOWN: readonly [name: string, meant: string, (given: never) => Promise<unknown>][] = [
     ['endpointid', 'endpointId', (given) => settings.deliveries.recover(ORG, given)],
-    ['from', '', (given) => settings.deliveries.recoverPart(ORG, given)],
+    ['from', '', (given) => settings.deliveries.countRecoverable(ORG, given)],
     ['state', 'states', (given) => settings.deliveries.list(ORG, given)],
     ['type', 'types', (given) => settings.endpoints.backfill(ORG, 'we_1', given)],
     ['type', 'types', (given) => settings.endpoints.previewBackfill(ORG, 'we_1', given)],
@@ -143,15 +143,13 @@ describe('a call of the host', () => {
     ...['endpointId', 'eventId', 'type', 'since', 'until'].flatMap(
       (name): [string, (given: never) => Promise<unknown>][] => [
         [name, (given) => settings.deliveries.recover(ORG, given)],
-        [name, (given) => settings.deliveries.recoverPart(ORG, given)],
         [name, (given) => settings.deliveries.countRecoverable(ORG, given)],
       ],
     ),
-    ['limit', (given) => settings.deliveries.recoverPart(ORG, given)],
-    ['before', (given) => settings.deliveries.recoverPart(ORG, given)],
+    ['limit', (given) => settings.deliveries.recover(ORG, given)],
+    ['before', (given) => settings.deliveries.recover(ORG, given)],
     ...['types', 'limit', 'after'].flatMap((name): [string, (given: never) => Promise<unknown>][] => [
       [name, (given) => settings.endpoints.backfill(ORG, 'we_1', given)],
-      [name, (given) => settings.endpoints.backfillPart(ORG, 'we_1', given)],
     ]),
     ['types', (given) => settings.endpoints.previewBackfill(ORG, 'we_1', given)],
     ['expiresAt', (given) => settings.apiKeys.create(ORG, { ...KEY, ...Object(given) })],

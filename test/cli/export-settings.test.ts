@@ -6,6 +6,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { readSettingsLines, SETTINGS_KINDS, type SettingsKind } from '../../lib/cli/settings-export.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { RECORD_KINDS, RECORD_TABLES } from '../../lib/resources/records.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from '../settings/_stores.ts'
@@ -235,7 +236,7 @@ describe('on the command line', () => {
 
   test('every table with rows of an organization is exported, or is known to be left out', async () => {
     const exported = [
-      ...['businesses', 'leads', 'proposals', 'invoices', 'payments', 'projects'],
+      ...new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table)),
       ...['api_keys', 'organization_limits', 'webhook_endpoints'],
       ...['events', 'open_deliveries', 'finished_deliveries', 'delivery_attempts', 'audit_entries'],
     ]

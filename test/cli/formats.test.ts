@@ -191,6 +191,14 @@ test('a failure is one line, for every thrown value', () => {
       1,
     ],
     [
+      storeUnavailable(
+        "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false, and leave such parameters out of the connection string",
+        new Error(''),
+      ),
+      'Cannot use PostgreSQL because its pooler refuses session parameters: leave such parameters out of DATABASE_URL; deliver also needs --pooler',
+      1,
+    ],
+    [
       new TypeError("Cannot use option 'maxApiKeys' because it must be …"),
       'Cannot use --max-api-keys because it must be …',
       2,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { createApiClient } from '../../lib/client.ts'
 import { collect, errorOf, json, KEY, refusal, script, URL_OF_API } from './_answers.ts'
 
@@ -65,7 +66,7 @@ describe('createApiClient()', () => {
 
 describe('the operations', () => {
   test('every list reads its own path with the key, and gives the records', async () => {
-    for (const resource of ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const) {
+    for (const resource of RESOURCES) {
       const { api, requests } = script([json({ data: [{ id: '1' }, { id: '2' }] })])
       assert.deepEqual(await collect<object>(api[resource].list({ pageSize: 7 })), [{ id: '1' }, { id: '2' }])
       const [{ url, init } = { url: '', init: undefined }] = requests

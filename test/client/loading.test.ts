@@ -35,7 +35,7 @@ describe('business-api-kit/client', () => {
     const files = Object.keys(inputs)
     assert.ok(files.includes('lib/client/create-api-client.ts'))
     assert.deepEqual(
-      files.filter((file) => !/^lib\/(client|base|webhooks)/.test(file)),
+      files.filter((file) => !/^lib\/(client|base|webhooks|access\/scopes)/.test(file)),
       [],
     )
   })

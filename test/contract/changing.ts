@@ -3,7 +3,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Client, ClientChanges } from '../../lib/resources/clients.ts'
 import type { Invoice, InvoiceChanges, PaidInvoice, Settlement } from '../../lib/resources/invoices.ts'
 import type { Conversion, ConvertedLead, Lead, LeadChanges } from '../../lib/resources/leads.ts'
-import type { Project, ProjectChanges } from '../../lib/resources/projects.ts'
+import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal, ProposalChanges } from '../../lib/resources/proposals.ts'
 import type { Change, ChangeKeyReservation, ChangeOutcome } from '../../lib/writes/change.ts'
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
@@ -235,7 +235,7 @@ export const verbs = {
     }),
     shown: (answer) => (answer as PaidInvoice).invoice,
   }),
-  project: verb<Project, ProjectChanges>({
+  project: verb<Project, Pick<Project, 'status'>>({
     name: 'projects.change()',
     kind: kinds.projects,
     item: projectItem,

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import type { ImportedRecord, ImportOutcome, ImportState } from '../../lib/resources/imports.ts'
+import { PLAIN_TABLES } from '../../lib/resources/records.ts'
 import { businessOf } from '../_business.ts'
 import type { StoreHarness } from './harness.ts'
+import { kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
 type RecordOf<Kind extends ImportedRecord['kind']> = Extract<
@@ -56,12 +59,20 @@ function project(changes: Partial<RecordOf<'project'>> = {}): ImportedRecord {
   return { kind: 'project', record: { ...plain, ...changes } }
 }
 
+/** A record of each plain kind. */
+export function plainRecords(): readonly ImportedRecord[] {
+  return Object.entries(PLAIN_TABLES).map(([resource, { kind, idKind }]) => {
+    const [example] = kinds[resource as keyof typeof PLAIN_TABLES].examples
+    return { kind, record: { ...example, id: ids(idKind) } } as object as ImportedRecord
+  })
+}
+
 /** A record of each kind, in an order in which the store cannot write them. */
 function oneOfEach(): readonly ImportedRecord[] {
   const own = business()
   const billed = invoice()
   const { id } = own.record
-  return [payment(billed.record.id), lead(id), client(id), billed, proposal(), project(), own]
+  return [payment(billed.record.id), lead(id), client(id), billed, proposal(), ...plainRecords(), own]
 }
 
 function find<Kind extends ImportedRecord['kind']>(
@@ -87,14 +98,11 @@ function imported(...states: readonly ImportState[]): ImportOutcome {
 
 /** Everything that the host's reads show of the records, but the time of the writing. */
 async function shown({ id: organizationId, store }: Tenant): Promise<object> {
-  const { businesses, clients, leads, proposals, invoices, projects } = store
-  const slices = { businesses, clients, leads, proposals, invoices, projects }
-  const lists = Object.entries(slices).map(async ([name, slice]) => [
-    name,
-    (await slice.list(organizationId, {}, 200, null)).map((record) => {
-      return Object.fromEntries(Object.entries(record).filter(([field]) => field !== 'updatedAt'))
-    }),
-  ])
+  const lists = (['businesses', ...RESOURCES] as const).map(async (name) => {
+    const records: readonly object[] = await store[name].list(organizationId, {}, 200, null)
+    const fields = records.map((record) => Object.entries(record).filter(([field]) => field !== 'updatedAt'))
+    return [name, fields.map((some) => Object.fromEntries(some))]
+  })
   return Object.fromEntries(await Promise.all(lists))
 }
 
@@ -122,7 +130,12 @@ function testWrites(harness: StoreHarness): void {
       leads: [find(records, 'lead')],
       proposals: [{ ...ownProposal, signature: { signedBy, signedAt } }],
       invoices: [ownInvoice],
-      projects: [find(records, 'project')],
+      ...Object.fromEntries(
+        Object.entries(PLAIN_TABLES).map(([resource, { kind }]) => [
+          resource,
+          [find(records, kind as ImportedRecord['kind'])],
+        ]),
+      ),
     })
     const kept = await tenant.store.invoices.listPayments(tenant.id, ownInvoice.id, 10, null)
     assert.deepEqual(kept, [{ id: find(records, 'payment').id, amount: '100.000', receivedAt: MOMENT }])

@@ -1,5 +1,5 @@
 import type { AdmissionRequest, AdmittedPage, PageRequest, Since } from '../../lib/access/admission.ts'
-import type { Scope } from '../../lib/access/scopes.ts'
+import type { Resource, Scope } from '../../lib/access/scopes.ts'
 import type { IdKind } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Client } from '../../lib/resources/clients.ts'
@@ -12,7 +12,7 @@ import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { businessOf } from '../_business.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-// The five kinds of records behind a common interface, so that the common rules are tested on each kind.
+// The kinds of listed records behind a common interface, so that the common rules are tested on each kind.
 
 /** A resource. */
 export interface Kind {
@@ -59,10 +59,7 @@ interface Slice<Item, NewRecord> {
 }
 
 interface KindOf<Item extends { id: string }, NewRecord> {
-  readonly name: string
-  readonly scope: Scope
   readonly idKind: IdKind
-  slice(store: BusinessApiStore): Slice<Item, NewRecord>
   /** The record of an item. */
   toRecord(item: Item, tenant: Tenant): Promise<NewRecord> | NewRecord
   /**
@@ -72,12 +69,14 @@ interface KindOf<Item extends { id: string }, NewRecord> {
   plain(example: Item, id: string): Item
 }
 
-function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord>): Kind {
+function kind<Item extends { id: string }, NewRecord>(name: Resource, of: KindOf<Item, NewRecord>): Kind {
+  const sliceOf = (store: BusinessApiStore): Slice<Item, NewRecord> =>
+    store[name] as object as Slice<Item, NewRecord>
   return {
-    name: of.name,
-    scope: of.scope,
+    name,
+    scope: `${name}:read`,
     examples: of.examples,
-    admitAndList: (store, request, asked) => of.slice(store).admitAndList(request, asked),
+    admitAndList: (store, request, asked) => sliceOf(store).admitAndList(request, asked),
     async create(tenant, { item, events = [], idempotency, apiKeyId, store = tenant.store } = {}) {
       const created = (item as Item | undefined) ?? of.plain(of.examples[0], ids(of.idKind))
       const creation: Creation<NewRecord> = {
@@ -88,7 +87,7 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
         idempotency: idempotency ?? null,
       }
       const send = async (through: BusinessApiStore): Promise<Outcome> =>
-        withoutNumber(await of.slice(through).create(creation))
+        withoutNumber(await sliceOf(through).create(creation))
       return { id: created.id, outcome: await send(store), again: (other = store) => send(other) }
     },
   }
@@ -193,61 +192,44 @@ const proposalExamples = examplesOf<Proposal>((text, number, _time, index) => ({
   currency: ['TND', 'JPY', 'EUR'][index % 3] ?? 'TND',
 }))
 
-const projectExamples = examplesOf<Project>((text, number) => ({
-  id: ids('proj'),
-  name: text,
-  status: 'active',
-  billingType: 'fixed',
-  value: number,
-}))
-
 // --- The kinds ---
 
 /** The creations of each resource. */
 export const kinds = {
-  clients: kind<Client, Client>({
-    name: 'clients',
-    scope: 'clients:read',
+  clients: kind<Client, Client>('clients', {
     idKind: 'cli',
-    slice: ({ clients }) => clients,
     toRecord: (client) => client,
     examples: clientExamples,
     plain: (client, id) => ({ ...client, id, business: { ...client.business, id: ids('biz') } }),
   }),
-  leads: kind<Lead, LeadRow>({
-    name: 'leads',
-    scope: 'leads:read',
+  leads: kind<Lead, LeadRow>('leads', {
     idKind: 'lead',
-    slice: ({ leads }) => leads,
     toRecord: async (lead, tenant) => ({ ...lead, businessId: await tenant.insertBusiness() }),
     examples: leadExamples,
     plain: (lead, id) => ({ ...lead, id }),
   }),
-  invoices: kind<Invoice, Invoice>({
-    name: 'invoices',
-    scope: 'invoices:read',
+  invoices: kind<Invoice, Invoice>('invoices', {
     idKind: 'inv',
-    slice: ({ invoices }) => invoices,
     toRecord: (invoice) => invoice,
     examples: invoiceExamples,
     plain: (invoice, id) => ({ ...invoice, id, number: id }),
   }),
-  proposals: kind<Proposal, Proposal>({
-    name: 'proposals',
-    scope: 'proposals:read',
+  proposals: kind<Proposal, Proposal>('proposals', {
     idKind: 'prop',
-    slice: ({ proposals }) => proposals,
     toRecord: (proposal) => proposal,
     examples: proposalExamples,
     plain: (proposal, id) => ({ ...proposal, id, number: id }),
   }),
-  projects: kind<Project, Project>({
-    name: 'projects',
-    scope: 'projects:read',
+  projects: kind<Project, Project>('projects', {
     idKind: 'proj',
-    slice: ({ projects }) => projects,
     toRecord: (project) => project,
-    examples: projectExamples,
+    examples: examplesOf<Project>((text, number) => ({
+      id: ids('proj'),
+      name: text,
+      status: 'active',
+      billingType: 'fixed',
+      value: number,
+    })),
     plain: (project, id) => ({ ...project, id }),
   }),
 } as const

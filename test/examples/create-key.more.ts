@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
@@ -12,7 +13,7 @@ test('examples/create-key prints a key that is good for every operation', async 
 
   const api = createBusinessApi(createPostgresStore(database.sql()))
   const key = program.stdout().trim()
-  for (const resource of ['clients', 'leads', 'invoices', 'proposals', 'projects']) {
+  for (const resource of RESOURCES) {
     const url = `http://localhost/api/v1/${resource}`
     const response = await api.fetch(new Request(url, { headers: { Authorization: `Bearer ${key}` } }))
     assert.equal(response.status, 200, resource)

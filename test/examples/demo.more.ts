@@ -10,6 +10,7 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readCommandLine } from '../../examples/demo/command-line.ts'
 import type { Ready } from '../../examples/demo/print.ts'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ROOT } from '../_program.ts'
@@ -18,8 +19,6 @@ import { assertError, call } from './_host.ts'
 import { endProgram, type Program, startProgram, startSource } from './_program.ts'
 
 const DEMO = 'examples/demo/main.ts'
-const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
-
 async function readReady(program: Program): Promise<Ready> {
   const [line] = await program.prints(/^.*\n/)
   return JSON.parse(line) as Ready

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { generateApiKey } from '../../lib/access/api-keys.ts'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import { assertError, call } from './_host.ts'
 import { endProgram, readBaseUrl, startSource } from './_program.ts'
 
@@ -17,7 +18,7 @@ for (const host of ['node-http', 'express']) {
       const url = await readBaseUrl(program)
       const key = generateApiKey('bapi')
 
-      for (const resource of ['clients', 'leads', 'invoices', 'proposals', 'projects']) {
+      for (const resource of RESOURCES) {
         const response = await call(`${url}/api/v1/${resource}`, key)
         assert.equal(response.headers.get('retry-after'), retryAfter)
         assert.equal(await assertError(response, status), error)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import type { Answer, Call, Caller } from './_client.ts'
 
 /** The strength of a storm. */
@@ -30,7 +31,6 @@ export interface Storm {
   unkeyed: Map<string, boolean>
 }
 
-const LISTS = ['clients', 'leads', 'invoices', 'proposals', 'projects']
 const SLOW_MS = 1000
 
 /** Puts mixed load on the API while connections of the database are killed at random, until all kills are done. */
@@ -84,7 +84,7 @@ async function doSomething(storm: Storm, caller: Caller): Promise<void> {
 }
 
 async function list(storm: Storm, caller: Caller): Promise<void> {
-  const path = `/api/v1/${LISTS[randomInt(LISTS.length)]}?limit=10`
+  const path = `/api/v1/${RESOURCES[randomInt(RESOURCES.length)]}?limit=10`
   await send(storm, caller, { method: 'GET', path })
 }
 

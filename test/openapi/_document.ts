@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { readOptions } from '../../lib/api/options.ts'
-import { createRoutes } from '../../lib/api/routes.ts'
 import type { BusinessApiOptions, BusinessApiStore } from '../../lib/index.ts'
 import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
+import { createRoutes } from '../../lib/resources/records.ts'
 import { defineService, type ServiceOptions } from '../../lib/service.ts'
 
 // The document is built from declarations, so no store is ever called and no database is needed.

@@ -1,7 +1,7 @@
 import { readOptions } from '../../lib/api/options.ts'
-import { createRoutes } from '../../lib/api/routes.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
+import { createRoutes } from '../../lib/resources/records.ts'
 import { defineService } from '../../lib/service.ts'
 
 // For `npm run lint:openapi`: the document of a host with default options.

@@ -82,7 +82,7 @@ const GENERATORS: Readonly<Record<string, readonly Step[]>> = {
     ['generator/bin/python', 'page_generator.py'],
   ],
   'OpenAPI Generator, Java': [
-    ...generate('java', 'java-client', 'library=native'),
+    ...generate('java', 'java-client', 'library=okhttp-gson'),
     ['cp', 'Page.java', 'java-client/src/main/java/'],
     [
       ...(['mvn', '-q', '-B', '-f', 'java-client/pom.xml', '-Dmaven.test.skip=true', 'compile'] as const),

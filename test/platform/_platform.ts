@@ -1,7 +1,7 @@
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
-import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
+import { RESOURCES, type Resource, SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
@@ -13,9 +13,6 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations } from '../postgres/_representations.ts'
 
 // The calls of the host's own code, on every store: the results must not depend on the store.
-
-/** The five resources that are listed. */
-export type Resource = 'clients' | 'leads' | 'invoices' | 'proposals' | 'projects'
 
 /** A new organization, and the host's calls. */
 export interface Host<Calls extends Platform = Platform> {
@@ -136,8 +133,6 @@ async function hostOf<Calls extends Platform>(
     },
   }
 }
-
-const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
 
 async function insertKey(store: BusinessApiStore, organizationId: string): Promise<string> {
   const digest = digestApiKey(generateApiKey('bapi'))

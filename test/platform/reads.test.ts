@@ -12,8 +12,10 @@ interface Item {
 }
 
 interface ReadUnderTest {
-  readonly resource: 'businesses' | 'clients' | 'leads' | 'invoices' | 'proposals' | 'projects'
+  readonly resource: string
   readonly one: string
+  /** The fields of the filter. */
+  readonly fields: readonly string[]
   make(host: Host): Promise<Item>
 }
 
@@ -21,13 +23,34 @@ const READS: readonly ReadUnderTest[] = [
   {
     resource: 'businesses',
     one: 'business',
+    fields: [],
     make: ({ organizationId, platform }) => platform.businesses.create(organizationId, { name: 'Atlas' }),
   },
-  { resource: 'clients', one: 'client', make: (host) => clientIn(host, 'active') },
-  { resource: 'leads', one: 'lead', make: async (host) => (await leadIn(host, 'new')).lead },
-  { resource: 'invoices', one: 'invoice', make: (host) => createInvoice(host) },
-  { resource: 'proposals', one: 'proposal', make: (host) => proposalIn(host, 'draft') },
-  { resource: 'projects', one: 'project', make: (host) => projectIn(host, 'active') },
+  {
+    resource: 'clients',
+    one: 'client',
+    fields: ['statuses', 'businessId'],
+    make: (host) => clientIn(host, 'active'),
+  },
+  {
+    resource: 'leads',
+    one: 'lead',
+    fields: ['stages', 'businessId'],
+    make: async (host) => (await leadIn(host, 'new')).lead,
+  },
+  {
+    resource: 'invoices',
+    one: 'invoice',
+    fields: ['statuses', 'number', 'dueAfter', 'dueBefore'],
+    make: (host) => createInvoice(host),
+  },
+  {
+    resource: 'proposals',
+    one: 'proposal',
+    fields: ['statuses', 'number'],
+    make: (host) => proposalIn(host, 'draft'),
+  },
+  { resource: 'projects', one: 'project', fields: ['statuses'], make: (host) => projectIn(host, 'active') },
 ]
 
 describeOnEveryStore((newHost) => {
@@ -108,20 +131,12 @@ function testWrong(newHost: NewHost, read: ReadUnderTest): void {
     dueAfter: ['tomorrow', 17, null],
     dueBefore: ['2026-01-01', null],
   }
-  const known: Readonly<Record<ReadUnderTest['resource'], readonly string[]>> = {
-    businesses: [],
-    clients: ['statuses', 'businessId'],
-    leads: ['stages', 'businessId'],
-    invoices: ['statuses', 'number', 'dueAfter', 'dueBefore'],
-    proposals: ['statuses', 'number'],
-    projects: ['statuses'],
-  }
   test(`${read.resource}.list and get refuse a wrong input, by name`, async () => {
     const host = await newHost()
     const wrong = [
       ...[0, 201, 1.5, '50', null].map((limit) => ['limit', limit] as const),
       ...[17, '', 'x'.repeat(65), 'a\0'].map((before) => ['before', before] as const),
-      ...known[read.resource].flatMap((name) => (filters[name] ?? []).map((value) => [name, value] as const)),
+      ...read.fields.flatMap((name) => (filters[name] ?? []).map((value) => [name, value] as const)),
     ]
     for (const [name, value] of wrong) {
       await assert.rejects(listOf(host, read, { [name]: value }), (error: Error) => {

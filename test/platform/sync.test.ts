@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
-import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
+import { RESOURCES, type Resource, SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { newEntry } from '../_audit.ts'
 import { businessOf } from '../_business.ts'
-import { describeOnEveryStore, type Host, type Resource } from './_platform.ts'
+import { describeOnEveryStore, type Host } from './_platform.ts'
 
 // Every call of the platform that changes what the API shows: the next poll shows the record.
 
@@ -143,8 +143,6 @@ const STEPS: Readonly<Record<string, Step>> = {
     platform.projects.cancel(org, { projectId }),
   ),
 }
-
-const RESOURCES: readonly Resource[] = ['clients', 'leads', 'invoices', 'proposals', 'projects']
 
 describeOnEveryStore((newHost) => {
   test('a poll of changes shows every record after each call of the platform that changes the record', async () => {

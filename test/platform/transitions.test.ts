@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Resource } from '../../lib/access/scopes.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
-import {
-  describeOnEveryStore,
-  type Host,
-  type NewHost,
-  type PublishedEvent,
-  type Resource,
-} from './_platform.ts'
+import { describeOnEveryStore, type Host, type NewHost, type PublishedEvent } from './_platform.ts'
 import {
   type InvoiceState,
   invoiceIn,

@@ -45,12 +45,16 @@ export const SETTINGS: readonly (readonly [name: string, value: string])[] = [
   ['synchronous_commit', 'off'],
 ]
 
-/** Gives a database a setting, as `alter database` does. */
-export async function alter(url: string, name: string, value: string): Promise<void> {
+/** Where a setting is made: `alter database`, or `alter role` for the role in this database. */
+export type Settable = 'database' | 'role'
+
+/** Makes a setting that later sessions begin with. */
+export async function alter(url: string, of: Settable, name: string, value: string): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const whose = of === 'role' ? 'role current_user in database' : 'database'
   await sql.unsafe(`
     create schema if not exists evil;
-    do $$ begin execute format('alter database %I set ${name} = %L', current_database(), '${value}'); end $$`)
+    do $$ begin execute format('alter ${whose} %I set ${name} = %L', current_database(), '${value}'); end $$`)
   await sql.end()
 }
 

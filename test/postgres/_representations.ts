@@ -5,8 +5,8 @@ import { clientTable } from '../../lib/resources/clients.ts'
 import { type ColumnType, columnsOf, type RecordTable } from '../../lib/resources/columns.ts'
 import { invoiceTable } from '../../lib/resources/invoices.ts'
 import { leadTable } from '../../lib/resources/leads.ts'
-import { projectTable } from '../../lib/resources/projects.ts'
 import { proposalTable } from '../../lib/resources/proposals.ts'
+import { PLAIN_TABLES } from '../../lib/resources/records.ts'
 
 // The representations computed anew from the columns, by row_to_json: the measure of the stored representations.
 
@@ -38,7 +38,7 @@ export const STORED_FIELDS: Readonly<Record<string, string>> = {
   leads: fieldsOf(leadTable),
   invoices: `${fieldsOf(invoiceTable)}, round(total - amount_paid, minor_units)::text as "amountDue"`,
   proposals: fieldsOf(proposalTable),
-  projects: fieldsOf(projectTable),
+  ...Object.fromEntries(Object.entries(PLAIN_TABLES).map(([resource, table]) => [resource, fieldsOf(table)])),
 }
 
 /** The rows of a list. */

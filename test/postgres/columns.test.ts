@@ -10,7 +10,7 @@ import { InvoiceSchema } from '../../lib/resources/invoices.ts'
 import { LeadSchema } from '../../lib/resources/leads.ts'
 import { ProjectSchema } from '../../lib/resources/projects.ts'
 import { ProposalSchema } from '../../lib/resources/proposals.ts'
-import { RECORD_KINDS, RECORD_TABLES } from '../../lib/resources/record-tables.ts'
+import { RECORD_KINDS, RECORD_TABLES } from '../../lib/resources/records.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 // The list of columns of each kind, in lib/resources, agrees with the table and with the representation in sql/.

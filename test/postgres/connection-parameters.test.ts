@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import tcp, { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import postgres from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
@@ -11,7 +14,7 @@ import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { openPlainPool } from '../../lib/postgres/connection/plain-pool.ts'
 import { readTarget } from '../../lib/postgres/connection/target.ts'
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
-import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
+import { CERTIFICATE, PRIVATE_KEY, REVOCATION } from '../sender/_receiver-certificate.ts'
 
 // Connection strings as providers print them, and the variables of libpq, on a real server with TLS and a Unix socket.
 
@@ -22,7 +25,11 @@ let server: PostgresServer
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'bapi-'))
   const owner = await serverOwner()
-  for (const [name, content] of Object.entries({ certificate: CERTIFICATE, key: PRIVATE_KEY })) {
+  for (const [name, content] of Object.entries({
+    certificate: CERTIFICATE,
+    key: PRIVATE_KEY,
+    crl: REVOCATION,
+  })) {
     await writeFile(join(folder, name), content, { mode: 0o600 })
     if (owner) await chown(join(folder, name), owner.uid, owner.gid)
   }
@@ -109,6 +116,11 @@ describe('a connection string is used as printed', () => {
     ['sslmode=allow, without falling back', 'sslmode=allow', { tls: true }],
     ['sslmode=verify-ca', 'sslmode=verify-ca&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
     ['sslmode=verify-full', 'sslmode=verify-full&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
+    [
+      'sslcertmode=disable, without reading the certificate',
+      'sslmode=require&sslcertmode=disable&sslcert=FOLDER%2Fmissing',
+      { tls: true },
+    ],
     ['Neon', 'sslmode=require&channel_binding=require&sslrootcert=FOLDER%2Fcertificate', { tls: true }],
     ['a protocol', 'sslmode=require&ssl_max_protocol_version=TLSv1.2', { version: 'TLSv1.2' }],
     ['a direct negotiation', 'sslnegotiation=direct', { tls: true }],
@@ -166,6 +178,9 @@ describe('TLS is never weaker than the connection string says', () => {
     ['sslmode=require&sslrootcert=system', /self-signed/],
     ['ssl=true', /self-signed/],
     ['sslmode=require&sslaccept=strict', /self-signed/],
+    ['sslmode=require&sslrootcert=FOLDER%2Fcertificate&sslcrl=FOLDER%2Fcrl', /its certificate was revoked/],
+    ['sslmode=require&sslcrl=FOLDER%2Fcrl', /its certificate was revoked/],
+    ['sslmode=require&sslcert=FOLDER%2Fmissing', /the file of sslcert cannot be read: ENOENT/],
     ['sslmode=verify-full&sslrootcert=FOLDER%2Fmissing', /the file of sslrootcert cannot be read: ENOENT/],
   ] as const)
     test(`${parameters} is not served by a certificate of nobody`, async () => {
@@ -197,14 +212,26 @@ describe('a parameter that would change what the connection is', () => {
     ],
     ['ssl=no-verify', /use sslmode=require/],
     ['sslmode=REQUIRE', /sslmode must be one of disable, allow, prefer, require, verify-ca, verify-full/],
-    ['gssencmode=require', /gssencmode cannot be honoured: use sslmode=verify-full/],
-    ['service=app', /service cannot be honoured/],
-    ['sslcrl=%2Fcrl', /sslcrl cannot be honoured/],
-    ['sslcertmode=require', /sslcertmode cannot be honoured/],
-    ['require_auth=scram-sha-256', /require_auth cannot be honoured/],
-    ['hostaddr=10.0.0.1', /hostaddr cannot be honoured: use the address as the host/],
-    ['load_balance_hosts=random', /load_balance_hosts cannot be honoured/],
-    ['client_encoding=latin1', /client_encoding cannot be honoured/],
+    ['gssencmode=require', /gssencmode is not available in Node: use sslmode=verify-full/],
+    ['hostaddr=10.0.0.1', /hostaddr is not available in Node: use the address as the host/],
+    ['connect_timeout=soon', /connect_timeout must be a whole number of seconds/],
+    ...[
+      ['client_encoding', 'latin1'],
+      ['load_balance_hosts', 'random'],
+      ['min_protocol_version', '3.2'],
+      ['oauth_issuer', 'https://a.example'],
+      ['passfile', '/p'],
+      ['replication', 'database'],
+      ['require_auth', 'scram-sha-256'],
+      ['requirepeer', 'postgres'],
+      ['requiressl', '1'],
+      ['scram_client_key', 'k'],
+      ['service', 'app'],
+      ['sslcertmode', 'require'],
+      ['sslcrldir', '/crl'],
+    ].map(
+      ([name, value]) => [`${name}=${value}`, new RegExp(`${name} is not available in Node: use `)] as const,
+    ),
     ['channel_binding=always', /channel_binding must be one of disable, prefer, require/],
     ['port=99999', /a port must be a whole number/],
   ] as const)
@@ -245,13 +272,24 @@ describe('the variables of libpq', () => {
   test('that cannot be honoured end a connection by name', async (t) => {
     for (const [name, value, about] of [
       ['PGSSLMODE', 'no-verify', /PGSSLMODE=no-verify is not of libpq/],
-      ['PGSERVICE', 'app', /PGSERVICE cannot be honoured/],
-      ['PGGSSENCMODE', 'require', /PGGSSENCMODE cannot be honoured/],
+      ['PGSERVICE', 'app', /PGSERVICE is not available in Node/],
+      ['PGGSSENCMODE', 'require', /PGGSSENCMODE is not available in Node/],
+      ['PGSSLCERTMODE', 'require', /PGSSLCERTMODE is not available in Node/],
+      ['PGCONNECT_TIMEOUT', 'soon', /PGCONNECT_TIMEOUT must be a whole number of seconds/],
     ] as const)
       await t.test(name, async (inner) => {
         setVariables(inner, { [name]: value })
         await assert.rejects(connect(server.url), { code: 'store_unavailable', message: about })
       })
+  })
+
+  test('PGPASSFILE ends a connection without a password, and says nothing beside one', async (t) => {
+    setVariables(t, { PGPASSFILE: '/p' })
+    assert.equal((await connect(server.url)).tls, false)
+    const url = server.url.replace(/:[^:@]+@/, '@')
+    await assert.rejects(connect(url), { message: /PGPASSFILE is not available in Node: use PGPASSWORD/ })
+    setVariables(t, { PGPASSWORD: decodeURIComponent(new URL(server.url).password) })
+    assert.equal((await connect(url)).tls, false)
   })
 
   test('do not change a pool that the host made', async (t) => {
@@ -260,5 +298,43 @@ describe('the variables of libpq', () => {
     const store = createPostgresStore(pool)
     t.after(() => Promise.all([store.close(), pool.end()]))
     await assert.rejects(store.apiKeys.list('org_a'), { message: /Cannot use|does not exist|schema/ })
+  })
+})
+
+describe('connect_timeout', () => {
+  /** Starts a server that accepts at once, and leads on to PostgreSQL after a time. */
+  async function startSlow(t: TestContext, ms: number): Promise<string> {
+    const { port, hostname } = new URL(server.url)
+    const sockets = new Set<Socket>()
+    const slow = createServer(async (near) => {
+      sockets.add(near.on('error', () => {}))
+      await sleep(ms, undefined, { ref: false })
+      const far = tcp.connect(Number(port), hostname)
+      sockets.add(far.on('error', () => {}))
+      near.pipe(far).pipe(near)
+    }).listen(0, '127.0.0.1')
+    await once(slow, 'listening')
+    t.after(() => {
+      for (const socket of sockets) socket.destroy()
+      slow.close()
+    })
+    return server.url.replace(`:${port}`, `:${(slow.address() as AddressInfo).port}`)
+  }
+  const patient = { statementTimeoutMs: 60_000 }
+
+  test('is the time for opening a connection, longer than the store would wait', async (t) => {
+    const url = await startSlow(t, 5500)
+    assert.equal((await connect(`${url}?connect_timeout=30`, patient)).tls, false)
+  })
+
+  test('or shorter, also of PGCONNECT_TIMEOUT, and for migrate', async (t) => {
+    const url = await startSlow(t, 60_000)
+    setVariables(t, { PGCONNECT_TIMEOUT: '1' })
+    const begunAt = performance.now()
+    await assert.rejects(connect(url, patient), { message: /no answer came in time/ })
+    const sql = await openPlainPool(url)
+    await assert.rejects(sql`select 1`, { code: 'CONNECT_TIMEOUT' })
+    await sql.end()
+    assert.ok(performance.now() - begunAt < 4500, 'each less than the 5 s of the store')
   })
 })

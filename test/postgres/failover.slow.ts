@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { createBusinessApi } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { type ReplicatedServer, startPrimary, startReplica } from './_replica.ts'
 
 // A primary and a streaming replica change places behind an address, while callers call all the time.
@@ -103,6 +108,61 @@ describe('failover to a streaming replica', () => {
     await promote(first)
     await calls.untilServed()
     calls.report(t, 'changed places', [200, 503])
+  })
+})
+
+describe('failover of an installation with a name, behind PgBouncer', WITH_PGBOUNCER, () => {
+  test('its loop goes on with the promoted replica, and a loop of another name still waits', async (t) => {
+    const first = await startPrimary()
+    t.after(() => first.remove())
+    await migrate(first.url)
+    const address = await startForwarder(first.port)
+    t.after(() => address.close())
+    const pooler = await startPgBouncer({ url: first.url.replace(`:${first.port}`, `:${address.port}`) }, 8)
+    t.after(() => pooler.close())
+    let received = 0
+    const subscriber = createHttpServer((incoming, response) => {
+      received++
+      incoming.resume().on('end', () => response.writeHead(204).end())
+    }).listen(0, '127.0.0.1')
+    await once(subscriber, 'listening')
+    t.after(() => subscriber.close())
+
+    await using store = createPostgresStore(pooler.url, { sessions: false, prepare: false })
+    const { port } = subscriber.address() as AddressInfo
+    const lenient = { allowPlaintextSecrets: true, allowHttp: true, allowPrivateNetworks: true }
+    await createDeveloperSettings(store, lenient).endpoints.register('org_a', {
+      url: `http://127.0.0.1:${port}/`,
+    })
+    await using sender = createWebhookSender({ localDevelopment: true })
+    const loopOf = (installation: string) =>
+      createDeliveryLoop(store, sender, { installation, allowPlaintextSecrets: true, logger: false })
+    await using loop = loopOf('production')
+    loop.start()
+    const publish = () => createPlatform(store).businesses.create('org_a', { name: 'Atlas' })
+    await publish()
+    await until('the loop delivers', () => received === 1, 10_000)
+
+    const second = await startReplica(first)
+    t.after(() => second.remove())
+    await publish()
+    await until('the loop delivers', () => received === 2, 10_000)
+    await first.stopServer()
+    await promote(second)
+    address.leadTo(second.port)
+    address.reset()
+    const isPublished = () =>
+      publish().then(
+        () => true,
+        () => false,
+      )
+    await until('the promoted replica is written to', isPublished, 30_000)
+    // A delivery whose result was lost with the first server is sent again.
+    await until('the loop delivers', () => received >= 3, 30_000)
+    assert.equal(loop.health().heldBecause, null)
+    await assert.rejects(loopOf('staging').runOnce(), { code: 'invalid_state', message: /'production'/ })
+    const found = await store.installation.check('production')
+    assert.deepEqual(found, { name: 'production', isMoved: false })
   })
 })
 

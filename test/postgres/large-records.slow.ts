@@ -7,7 +7,7 @@ import { createClientStore } from '../../lib/postgres/clients.ts'
 import type { RecordDatabase } from '../../lib/postgres/connection/database.ts'
 import { createInvoiceStore } from '../../lib/postgres/invoices.ts'
 import { createLeadStore } from '../../lib/postgres/leads.ts'
-import { createProjectStore } from '../../lib/postgres/projects.ts'
+import { createPlainStores } from '../../lib/postgres/plain-records.ts'
 import { createProposalStore } from '../../lib/postgres/proposals.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
@@ -102,7 +102,7 @@ function storeOf(recordDatabase: RecordDatabase) {
     leads: createLeadStore(recordDatabase, NO_ADMISSIONS),
     invoices: createInvoiceStore(recordDatabase, NO_ADMISSIONS),
     proposals: createProposalStore(recordDatabase, NO_ADMISSIONS),
-    projects: createProjectStore(recordDatabase, NO_ADMISSIONS),
+    ...createPlainStores(recordDatabase, NO_ADMISSIONS),
   }
 }
 

@@ -3,13 +3,16 @@ import { after, before, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import type { PartResult } from '../../lib/access/organizations.ts'
 import { createPlatform } from '../../lib/platform.ts'
+import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
+import { TYPES_WITH_BUSINESS } from '../../lib/resources/event-catalogue.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { businessOf } from '../_business.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
+import { plainRecords } from '../contract/imports.ts'
 
 // The deletion of an organization, and of personal values, seen in the tables.
 
@@ -64,7 +67,7 @@ async function fill(organizationId: string): Promise<void> {
   const { id: invoiceId } = await platform.invoices.create(organizationId, invoice)
   await platform.invoices.issue(organizationId, { invoiceId })
   await platform.invoices.recordPayment(organizationId, { invoiceId, amount: '1' })
-  await platform.projects.create(organizationId, { name: 'Site', billingType: 'fixed', value: 1 })
+  await store.imports.write(organizationId, plainRecords())
   await platform.publish(
     organizationId,
     'project.completed',
@@ -216,7 +219,7 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
     const read = await rowsReadBy(async (tx) => {
       await tx`
         select business_api.forget_business_part(
-          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb
+          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb, ${TYPES_WITH_BUSINESS}
         )`
     })
     assert.deepEqual(read, { [after[0]]: 100 })
@@ -272,7 +275,7 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
     const read = await rowsReadBy(async (tx) => {
       const [row] = await tx`
         select (part -> 'counts')::jsonb as counts, part ->> 'next' as next
-        from business_api.delete_organization_part(${org}, 100, ${after}::text::jsonb) as part`
+        from business_api.delete_organization_part(${org}, 100, ${after}::text::jsonb, ${DELETED_TABLES}) as part`
       Object.assign(deleted, row?.counts)
       after = row?.next
     })
@@ -303,7 +306,7 @@ test('organizations.deletePart() reads no rows that were deleted before to find 
   } while (part.counts.leads === undefined)
   const [plan] = await sql`
     explain (analyze, buffers, format json)
-    select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb)`
+    select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb, ${DELETED_TABLES})`
   const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
   const pages = top['Shared Hit Blocks'] + top['Shared Read Blocks']
   assert.ok(pages < 6000, `${pages} pages`)

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
-import { BusinessApiError } from '../../lib/index.ts'
+import { BusinessApiError, createBusinessApi } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
 import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { type Organization, type Platform, request, startPlatform } from '../api/_api.ts'
+import { EVERYTHING, setUp } from '../settings-page/_page.ts'
 
 // What PostgreSQL rejects at the last moment: a record whose parent is deleted in another connection between the look and the write, and
 // values that break a rule of the database.
@@ -121,9 +122,12 @@ describe('A value that breaks a rule that the host has added to the database', (
         if new.city = 'overflow' then new.host_rank := 70000; end if;
         if new.city = 'cast' then new.host_rank := 'x'::text::smallint; end if;
         if new.city = 'missing' then new.name := null; end if;
+        if new.city = 'fault' then new.host_rank := 1 / (length(new.city) - 5); end if;
         return new;
       end $$;
-      create trigger judge before insert on business_api.businesses for each row execute function public.judge()`)
+      create trigger judge before insert on business_api.businesses for each row execute function public.judge();
+      alter table business_api.webhook_endpoints add constraint no_spam check (description is distinct from 'Spam');
+      alter table business_api.api_keys add constraint no_spam check (name <> 'Spam')`)
   })
 
   const CASES: readonly (readonly [what: string, sqlstate: string, json: Record<string, string>])[] = [
@@ -150,6 +154,49 @@ describe('A value that breaks a rule that the host has added to the database', (
         code: 'invalid_input',
       })
     })
+
+  test('the log has it at the level of errors, with the rule and the SQLSTATE', async () => {
+    const lines: unknown[] = []
+    const error = (details: object, message: string) => lines.push({ message, ...details })
+    const logger = { debug() {}, info() {}, warn() {}, error }
+    const api = createBusinessApi(hostStore, { logger })
+    const { status } = await request(api, '/api/v1/clients', { key: org.key, json: { name: 'Spam' } })
+    assert.equal(status, 422)
+    const [line] = lines as { message: string; error: Record<string, string> }[]
+    assert.equal(line?.message, 'Request failed')
+    assert.equal(line?.error.causeCode, '23514')
+    assert.equal(line?.error.message, 'Cannot write the record because it breaks no_spam')
+  })
+
+  test('a fault of a statement, and not of a value (22012), stays a fault: 500', async () => {
+    const json = { name: 'Atlas', city: 'fault' }
+    const { status } = await request(platform.api, '/api/v1/clients', { key: org.key, json })
+    assert.equal(status, 500)
+    await assert.rejects(host.clients.create(org.id, json), { name: 'PostgresError', code: '22012' })
+  })
+
+  test('the calls of settings are invalid_input too, and the settings page reports it', async () => {
+    const settings = createDeveloperSettings(hostStore, {
+      allowPlaintextSecrets: true,
+      allowHttp: true,
+      allowPrivateNetworks: true,
+    })
+    const under = setUp({ store: hostStore, wrap: () => settings })
+    const expected = { code: 'invalid_input', message: 'Cannot write the record because it breaks no_spam' }
+    const endpoint = { url: 'http://127.0.0.1:9999/', description: 'Spam' }
+    await assert.rejects(settings.endpoints.register(org.id, endpoint), expected)
+    await assert.rejects(
+      settings.apiKeys.create(org.id, { name: 'Spam', scopes: ['clients:read'] }),
+      expected,
+    )
+    under.access = { ...EVERYTHING, organizationId: org.id }
+    const { status } = await under.submit('/endpoints/new', { ...endpoint, wants: 'all' })
+    assert.equal(status, 400)
+    assert.deepEqual(
+      under.errors.map((error) => Reflect.get(Object(error), 'message')),
+      [expected.message],
+    )
+  })
 })
 
 test('GET /clients answers no token or time with 500, however great its numbers', async () => {
@@ -177,23 +224,20 @@ test('GET /clients answers no token or time with 500, however great its numbers'
   }
 })
 
-test('organizations.delete() by a role without the privileges names the missing grants', async (context) => {
+test('organizations.delete() by a role without the privileges names the missing grant', async (context) => {
   const role = `half_eraser_${Math.random().toString(36).slice(2)}`
   context.after(() => sql.unsafe(`drop owned by ${role}; drop role ${role}`))
   await sql.unsafe(`create role ${role}`)
   const grants = writeGrants([{ part: 'eraser', role }])
   for (const grant of grants) await sql.unsafe(grant)
-  await sql.unsafe(
-    `revoke delete on business_api.payments from ${role}; revoke select on business_api.api_keys from ${role}`,
-  )
+  await sql.unsafe(`revoke select on business_api.api_keys from ${role}`)
   const pool = postgres(platform.databaseUrl, { max: 1, connection: { role } })
   await using store = createPostgresStore(pool)
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true })
-  await assert.rejects(settings.organizations.delete(org.id), (error: Error) => {
-    assert.equal(Reflect.get(error, 'code'), 'missing_privilege')
-    assert.match(error.message, new RegExp(`grant delete on business_api.payments to ${role}`))
-    assert.match(error.message, new RegExp(`grant select on business_api.api_keys to ${role}`))
-    return true
+  await assert.rejects(settings.organizations.delete(org.id), {
+    code: 'missing_privilege',
+    message:
+      /^Cannot delete because of permission denied for table api_keys: grant select.*, delete on business_api.api_keys to "ROLE"$/,
   })
   // Where no privilege on a table is missing, the message of PostgreSQL says what is.
   for (const grant of grants) await sql.unsafe(grant)
@@ -209,7 +253,7 @@ test('organizations.delete() by a role without the privileges names the missing 
     {
       code: 'missing_privilege',
       message:
-        "Cannot forget because the role of the connection lacks a privilege: permission denied for schema business_api; 'business-api-kit grants --eraser ROLE' has all",
+        "Cannot forget because of permission denied for schema business_api: see 'business-api-kit grants --eraser ROLE'",
     },
   )
   await pool.end()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Options, Sql } from 'postgres'
 import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
-import { SCOPES } from '../../lib/access/scopes.ts'
+import { RESOURCES, SCOPES } from '../../lib/access/scopes.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
@@ -13,8 +13,6 @@ import { assertRepresentations, computePage, rowsOf, STORED_FIELDS } from './_re
 // setting of a session; test/store and test/platform compare what all the verbs of the store leave behind.
 
 const ids = createIds()
-const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
-
 const TEXTS = [
   'Atlas',
   '',

@@ -1,31 +1,51 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import postgres from 'postgres'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 import { createEmptyDatabase } from '../_database.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { alter, live, SETTINGS } from './_life.ts'
 
 // A whole life in databases whose settings are otherwise: as `alter database` or `alter role` may have left them, in sessions of the
-// store's own and behind a pooler in transaction mode, where the store can set nothing.
+// store's own and behind a pooler in transaction mode, where the store can set nothing. versions.slow.ts exchanges the two.
 
-for (const sessions of [true, false])
-  describe(sessions ? 'in sessions of its own' : 'behind a pooler in transaction mode', () => {
+for (const [sessions, of] of [
+  [true, 'role'],
+  [false, 'database'],
+] as const)
+  describe(`${sessions ? 'in sessions of its own' : 'behind a pooler in transaction mode'}, by alter ${of}`, () => {
     for (const [name, value] of SETTINGS)
       test(`a life with ${name} = ${value}`, async (context) => {
         const database = await createEmptyDatabase()
         context.after(() => database.drop())
-        await alter(database.url, name, value)
+        await alter(database.url, of, name, value)
         await live(database.url, { sessions })
       })
   })
 
-test('default_transaction_read_only = on: migrate works, and a write says what is wrong', async (context) => {
-  const database = await createEmptyDatabase()
-  context.after(() => database.drop())
-  await alter(database.url, 'default_transaction_read_only', 'on')
-  await migrate(database.url, { logger: false })
-  await using store = createPostgresStore(database.url)
-  await assert.rejects(store.apiKeys.markUsed('org_a', 'key_a'), {
-    code: 'store_unavailable',
-    message: /read-only: is it a standby, or is default_transaction_read_only set\?$/,
-  })
+describe('default_transaction_read_only = on: migrate works, and a write says what is wrong', () => {
+  for (const of of ['database', 'role'] as const)
+    for (const isPooled of [false, true])
+      test(
+        `alter ${of}, ${isPooled ? 'behind PgBouncer' : 'directly'}`,
+        isPooled ? WITH_PGBOUNCER : {},
+        async (t) => {
+          const database = await createEmptyDatabase()
+          t.after(() => database.drop())
+          await alter(database.url, of, 'default_transaction_read_only', 'on')
+          const pooler = isPooled ? await startPgBouncer(database, 4) : null
+          t.after(() => pooler?.close())
+          const url = pooler?.url ?? database.url
+          const sql = postgres(url, { max: 1, prepare: false })
+          const [row] = await sql`show default_transaction_read_only`
+          await sql.end()
+          assert.equal(row?.default_transaction_read_only, 'on')
+          await migrate(url, { logger: false })
+          await using store = createPostgresStore(url, isPooled ? { sessions: false, prepare: false } : {})
+          await assert.rejects(store.apiKeys.markUsed('org_a', 'key_a'), {
+            code: 'store_unavailable',
+            message: /read-only: is it a standby, or is default_transaction_read_only set\?$/,
+          })
+        },
+      )
 })

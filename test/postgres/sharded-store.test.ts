@@ -362,6 +362,11 @@ test('the name of an installation is not written to a database under the name of
     async () => first?.store.installation.adopt('other'),
     isCode(WRONG_SHARD, /is shard 'b'/),
   )
+  const entry = { id: 'aud_1', actor: 'olga', action: 'delivery.cancelled' } as const
+  await assert.rejects(
+    async () => first?.store.installation.cancelPending(entry)[Symbol.asyncIterator]().next(),
+    isCode(WRONG_SHARD, /is shard 'b'/),
+  )
   assert.equal((await store.shards[1]?.store.installation.check(null))?.name, null)
 })
 

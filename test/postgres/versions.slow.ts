@@ -9,7 +9,12 @@ import { FOLDERS } from './_servers.ts'
 
 // A whole life on the PostgreSQL servers of this machine, in every mode and with every setting. Those with LLVM compile plans of great
 // cost by default, and the packaged server of the other tests has no LLVM: no plan of the library may be compiled, so jit = on makes
-// nothing slower. The last lines are a table of what was lived, and of what was not.
+// nothing slower. The last lines are a table of what was lived, and of what was not: where pg_jit_available() is false, no plan could be
+// compiled, and the test of plans is skipped by name.
+
+// Servers with the messages of other languages have German for a database with the locale C.UTF-8.
+process.env.LANGUAGE = 'de'
+const GERMAN = ['lc_messages', 'C.UTF-8'] as const
 
 const EXPLAIN = {
   shared_preload_libraries: 'auto_explain',
@@ -22,12 +27,13 @@ type Mode = 'sessions' | 'no sessions' | 'PgBouncer'
 const MODES: readonly Mode[] = ['sessions', 'no sessions', 'PgBouncer']
 const VERSIONS = ['14', '15', '16', '17', '18']
 
-/** The lives of a server by mode: those that went well, and all. */
-type Lives = Record<Mode, { good: number; all: number }>
+/** The lives of a server by mode: those that went well, and all; and whether it can compile plans. */
+type Lives = Record<Mode, { good: number; all: number }> & { llvm: boolean }
 
 const table = new Map<string, Lives>()
 
-const noLives = (): Lives => ({
+const noLives = (llvm: boolean): Lives => ({
+  llvm,
   sessions: { good: 0, all: 0 },
   'no sessions': { good: 0, all: 0 },
   PgBouncer: { good: 0, all: 0 },
@@ -50,9 +56,11 @@ for (const folder of ['', ...FOLDERS])
         postgresFlags: Object.entries(settings).flatMap(([setting, value]) => ['-c', `${setting}=${value}`]),
         onLog: (line) => lines.push(line),
       })
-      const [row] = await administer((sql) => sql`show server_version`)
-      name = `${String(row?.server_version).split(' ')[0]} ${folder || 'packaged'}`
-      table.set(name, noLives())
+      const [row] = await administer(
+        (sql) => sql`select current_setting('server_version') as version, pg_jit_available() as llvm`,
+      )
+      name = `${String(row?.version).split(' ')[0]} ${folder || 'packaged'}`
+      table.set(name, noLives(row?.llvm))
     })
     after(() => server.stop())
 
@@ -65,53 +73,67 @@ for (const folder of ['', ...FOLDERS])
       }
     }
 
-    /** Lives in a database of its own, directly or through PgBouncer. */
-    async function liveIn(mode: Mode, setting?: (typeof SETTINGS)[number]): Promise<void> {
+    /** Lives in a database of its own, directly or through PgBouncer. Returns the connection string. */
+    async function liveIn(mode: Mode, setting?: (typeof SETTINGS)[number]): Promise<string> {
       const lives = table.get(name)?.[mode]
       assert.ok(lives)
       lives.all++
       const url = new URL(server.url)
       url.pathname = `/life_${++databases}`
       await administer((sql) => sql`create database ${sql(url.pathname.slice(1))}`)
-      if (setting) await alter(url.href, ...setting)
+      if (setting) await alter(url.href, mode === 'sessions' ? 'database' : 'role', ...setting)
       const options: DatabaseOptions = mode === 'sessions' ? {} : { sessions: false, prepare: false }
       if (mode === 'PgBouncer') {
         const pooler = await startPgBouncer({ url: url.href }, 8)
         await live(pooler.url, options).finally(() => pooler.close())
       } else await live(url.href, options)
       lives.good++
+      return url.href
     }
 
     for (const mode of MODES) {
       const skip = mode === 'PgBouncer' ? WITH_PGBOUNCER : {}
 
-      test(`a life: ${mode}, and no compiled plan`, skip, async () => {
+      test(`a life: ${mode}, and no compiled plan`, skip, async (context) => {
         lines.length = 0
         await liveIn(mode)
-        if (folder === '') return
+        if (!table.get(name)?.llvm) return context.skip('the server has no LLVM: no plan of it is judged')
         const isExplained = lines.some((line) => line.includes('Query Text:'))
         assert.ok(isExplained, 'auto_explain logs nothing')
         assert.equal(lines.filter((line) => /^\s*JIT:/.test(line)).length, 0, findCompiled(lines))
       })
 
+      test(`a life with German messages: ${mode}`, skip, async (context) => {
+        const sql = postgres(await liveIn(mode, GERMAN), { max: 1 })
+        const message = await sql`select 1 / 0`.catch((error) => error.message).finally(() => sql.end())
+        if (!message.startsWith('Division durch')) context.skip('the server has no German messages')
+      })
+
       for (const setting of SETTINGS)
-        test(`a life with ${setting.join(' = ')}: ${mode}`, skip, () => liveIn(mode, setting))
+        test(`a life with ${setting.join(' = ')}: ${mode}`, skip, async () => {
+          await liveIn(mode, setting)
+        })
     }
   })
 
 after(() => {
   const lived = [...table].map(([name, lives]) => [
     name,
+    lives.llvm ? 'yes' : 'no: plans not judged',
     ...MODES.map((mode) => `${lives[mode].good} of ${lives[mode].all}`),
   ])
   const missing = VERSIONS.filter(
     (version) => ![...table.keys()].some((name) => name.startsWith(`${version}.`)),
   )
-  const rows = [['server', ...MODES], ...lived, ...missing.map((version) => [version, 'not on this machine'])]
+  const rows = [
+    ['server', 'pg_jit_available()', ...MODES],
+    ...lived,
+    ...missing.map((version) => [version, 'not on this machine']),
+  ]
   for (const row of rows)
     process.stdout.write(
       `# ${row
-        .map((cell) => cell.padEnd(36))
+        .map((cell, index) => cell.padEnd(index === 0 ? 36 : 22))
         .join('')
         .trimEnd()}\n`,
     )

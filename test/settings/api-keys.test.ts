@@ -368,7 +368,7 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { service, apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog, organizations } =
+    const { service, apiKeys, endpoints, deliveries, audit, backfills, eventLog, organizations } =
       createMemoryStore()
     createDeveloperSettings({
       service,
@@ -376,7 +376,6 @@ describe('createDeveloperSettings()', () => {
       endpoints: untouchable(endpoints),
       deliveries: untouchable(deliveries),
       audit: untouchable(audit),
-      overview: untouchable(overview),
       backfills: untouchable(backfills),
       eventLog: untouchable(eventLog),
       organizations: untouchable(organizations),

@@ -195,7 +195,7 @@ describeOnEveryStore((open) => {
       for (const id of endpointIds) await settings.endpoints.disable(organizationId, id)
       await Promise.all(Array.from({ length: 77 }, () => publish(store, organizationId)))
       const before = await entriesOf(given)
-      assert.deepEqual(await settings.deliveries.recover(organizationId), { recovered: 1001 })
+      assert.deepEqual(await settings.deliveries.recover(organizationId), { recovered: 1001, next: null })
       const [entry, ...others] = await entriesOf(given)
       assert.deepEqual([entry?.details, others], [{ filter: {}, recovered: 1001 }, before])
     })

@@ -58,12 +58,12 @@ describeOnEveryStore((open) => {
     assert.deepEqual(rest, { examined: 3, events: 3, next: null })
   })
 
-  test('endpoints.backfillPart() reads at most its limit, and the parts together read every record once', async () => {
+  test('endpoints.backfill() with a limit reads no more, and the parts together read every record once', async () => {
     const { endpoints, organizationId, id } = await setUpClients()
     let after: string | null = null
     const sums = { examined: 0, events: 0 }
     do {
-      const part = await endpoints.backfillPart(organizationId, id, { after, limit: 2 })
+      const part = await endpoints.backfill(organizationId, id, { after, limit: 2 })
       assert.ok(part.examined <= 2)
       sums.examined += part.examined
       sums.events += part.events
@@ -74,7 +74,7 @@ describeOnEveryStore((open) => {
 
   test('the calls of a backfill refuse unknown endpoints, endpoints that are not enabled, and unusable input', async () => {
     const { endpoints, organizationId, id } = await setUpClients()
-    for (const call of [endpoints.backfill, endpoints.backfillPart, endpoints.previewBackfill]) {
+    for (const call of [endpoints.backfill, endpoints.previewBackfill]) {
       await assert.rejects(call(organizationId, 'we_unknown'), { code: NOT_FOUND })
       for (const types of [[], ['invoice.paid']]) {
         const selection = { types: types as readonly BackfillType[] }
@@ -90,7 +90,7 @@ describeOnEveryStore((open) => {
         code: INVALID_INPUT,
         message: /because after must be null, or the next of a part before$/,
       }
-      await assert.rejects(endpoints.backfillPart(organizationId, id, { after }), refusal)
+      await assert.rejects(endpoints.backfill(organizationId, id, { after }), refusal)
     }
     await endpoints.pause(organizationId, id)
     for (const call of [endpoints.backfill, endpoints.previewBackfill]) {

@@ -94,7 +94,7 @@ describeOnEveryStore((open) => {
       await publishSeveral(given, 1)
       const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
       await deliveries.cancel(organizationId, id)
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0, next: null })
       assert.deepEqual(await claim(store, organizationId), [])
       await deliveries.redeliver(organizationId, id)
       assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
@@ -126,7 +126,7 @@ describeOnEveryStore((open) => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const made = await makeOfEachState(given)
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2, next: null })
       const states = new Map((await deliveries.list(organizationId)).data.map(({ id, state }) => [id, state]))
       assert.equal(states.get(made.failed), 'pending')
       assert.equal(states.get(made.skipped), 'pending')
@@ -134,7 +134,7 @@ describeOnEveryStore((open) => {
       assert.equal(states.get(made.sending), 'sending')
       const claimed = idsOf(await claim(store, organizationId))
       assert.deepEqual(claimed.sort(), [made.failed, made.skipped, made.pending].sort())
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0, next: null })
     })
 
     test('deliveries.recover() goes by endpoint, type and time', async () => {
@@ -170,8 +170,8 @@ describeOnEveryStore((open) => {
       await publish(store, organizationId)
       await record(store, await claim(store, organizationId), 'failed')
       await endpoints.remove(organizationId, endpointId)
-      assert.deepEqual(await deliveries.recover(newOrganization()), { recovered: 0 })
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1 })
+      assert.deepEqual(await deliveries.recover(newOrganization()), { recovered: 0, next: null })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1, next: null })
       const [delivery] = await claim(store, organizationId)
       assert.equal(delivery?.endpointId, kept)
     })
@@ -191,25 +191,25 @@ describeOnEveryStore((open) => {
       const { deliveries, endpoints, store, organizationId } = given
       const endpointIds = await skipMany(given, 87, 23)
       for (const endpointId of endpointIds) await endpoints.enable(organizationId, endpointId)
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2001 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2001, next: null })
       assert.deepEqual(batches, [1000, 1000, 1])
       assert.equal((await claim(store, organizationId)).length, 2001)
     })
 
-    test('deliveries.recoverPart() recovers a part and returns the start of the next; count() returns the rest', async () => {
+    test('deliveries.recover() with a limit recovers a part and returns the start of the next; count() returns the rest', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId } = given
       for (const id of await skipMany(given, 4, 1)) await endpoints.enable(organizationId, id)
       const left = () => deliveries.count(organizationId, { states: ['skipped'] })
       const all = await left()
-      const first = await deliveries.recoverPart(organizationId, { limit: 3 })
+      const first = await deliveries.recover(organizationId, { limit: 3 })
       assert.equal(first.recovered, 3)
       assert.ok(first.next)
       assert.equal(await left(), all - 3)
-      const second = await deliveries.recoverPart(organizationId, { before: first.next })
+      const second = await deliveries.recover(organizationId, { before: first.next })
       assert.deepEqual(second, { recovered: all - 3, next: null })
       assert.equal(await left(), 0)
-      await assert.rejects(deliveries.recoverPart(organizationId, { limit: 5001 }), { code: INVALID_INPUT })
+      await assert.rejects(deliveries.recover(organizationId, { limit: 0 }), { code: INVALID_INPUT })
     })
 
     test('deliveries.recover() ends, also while recovered deliveries are skipped again and new deliveries arrive', async () => {
@@ -235,7 +235,7 @@ describeOnEveryStore((open) => {
       }))
       const { deliveries, organizationId } = given
       await skipMany(given, 77, 13)
-      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1001 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1001, next: null })
       assert.equal(recoveries, 2)
     })
 

@@ -4,6 +4,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
 import { PARTS, type Part } from '../../lib/postgres/schema/privileges.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { PLAIN_TABLES, type PlainSlices } from '../../lib/resources/records.ts'
 import type { TestDatabase } from '../_database.ts'
 
 /** The parts of an application, each under a database role with only the privileges of that part. */
@@ -63,6 +64,10 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     store('worker'),
   ]
   const administrator = store('administrator')
+  const plain = Object.keys(PLAIN_TABLES).map((name) => {
+    const resource = name as keyof PlainSlices
+    return [name, { ...platform[resource], admitAndList: api[resource].admitAndList }]
+  })
   let calls = 0
   const eitherOf = <Slice>(some: Slice, other: Slice): Slice => (calls++ % 2 === 0 ? some : other)
   // Only the API creates on behalf of API keys.
@@ -87,7 +92,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       markOverdue: (request) => eitherOf(worker, platform).invoices.markOverdue(request),
     },
     proposals: { ...platform.proposals, admitAndList: api.proposals.admitAndList },
-    projects: { ...platform.projects, admitAndList: api.projects.admitAndList },
+    ...(Object.fromEntries(plain) as object as PlainSlices),
     events: platform.events,
     imports: {
       write: (organizationId, records) =>
@@ -110,7 +115,6 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     },
     notices: worker.notices,
     audit: settings.audit,
-    overview: settings.overview,
     organizations: store('eraser').organizations,
     backfills: settings.backfills,
     eventLog: settings.eventLog,

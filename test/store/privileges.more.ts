@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { PARTS, type Part, PRIVILEGES } from '../../lib/postgres/schema/privileges.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { TODAY } from '../_days.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 import { createRoles, type Roles } from './_roles.ts'
@@ -133,6 +135,30 @@ describe('Least privileges', () => {
       events.map(({ id }) => id),
       [row?.id],
     )
+  })
+
+  test('let a loop check the installation, and an administrator adopt and cancel', async () => {
+    const entry = { id: 'aud_1', actor: 'olga', action: 'delivery.cancelled' } as const
+    const [worker, administrator] = [roles.store('worker'), roles.store('administrator')]
+    assert.deepEqual(await worker.installation.check('production'), { name: 'production', isMoved: false })
+    assert.equal((await administrator.installation.adopt('staging')).name, 'staging')
+    await sql`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, attempts)
+      values ('org_pending', ${TODAY} || 'x', 'evt_x', 'client.created', 'we_x', now(), 0)`
+    const cancelled = async (store: PostgresStore): Promise<number> => {
+      let count = 0
+      for await (const part of store.installation.cancelPending(entry)) count += part.cancelled
+      return count
+    }
+    // The part of settings may cancel each delivery anyway.
+    for (const part of ['api', 'platform', 'worker', 'publisher', 'eraser'] as const)
+      await assert.rejects(cancelled(roles.store(part)), { code: 'missing_privilege' }, part)
+    assert.ok((await cancelled(administrator)) >= 1)
+    const [row] =
+      await sql`select state from business_api.finished_deliveries where organization_id = 'org_pending'`
+    assert.equal(row?.state, 'cancelled')
+    for (const part of PARTS.filter((part) => part !== 'administrator' && part !== 'worker'))
+      await assert.rejects(roles.store(part).installation.check(null), { code: 'missing_privilege' }, part)
   })
 
   test('refuse functions to every other role', async () => {

@@ -1,6 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { createIds } from '../../base/ids.ts'
-import type { InstallationStore } from '../../webhooks/installation.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
@@ -10,9 +8,6 @@ import { UsageError } from '../failure.ts'
 import { toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
-
-/** Deliveries that a statement cancels at most, so that no other statement waits long. */
-const PART_LIMIT = 2000
 
 /** Keeps deliveries from being sent. */
 export const cancel: Command = defineCommand({
@@ -53,55 +48,35 @@ const ALL_ORGANIZATIONS =
   'Cannot use --pending for one organization, because it cancels the deliveries of all: leave out --organization, and unset BUSINESS_API_ORGANIZATION'
 
 async function cancelAll(
-  who: string,
+  actor: string,
   asking: { readonly yes: boolean; readonly dryRun: boolean },
   session: Session,
 ): Promise<void> {
   if (session.argument !== '') throw new UsageError('Cannot use ID and --pending together')
-  const done = await withStore(session, async ({ deliveries, installation }) => {
+  await withStore(session, async ({ deliveries, installation }) => {
     const goesOn = await confirm(session, asking, async () =>
       ofCancelling(await deliveries.countQueue(null), await readInstallation(session)),
     )
-    return goesOn ? cancelParts(installation, who, session) : null
-  })
-  if (done === null) return
-  await session.print(done, () => {
+    if (!goesOn) return
+    const progress = session.progress('Cancelling')
+    let cancelled = 0
+    let sending = 0
+    try {
+      for await (const part of installation.cancelPending({
+        id: createIds()('aud'),
+        actor,
+        action: 'delivery.cancelled',
+      })) {
+        cancelled += part.cancelled
+        sending += part.sending
+        if (progress.isShown)
+          session.terminal.stderr.write(`\r\x1b[KCancelling … ${formatCount(cancelled)} deliveries`)
+      }
+    } finally {
+      progress.clear()
+    }
     const left =
-      done.sending === 0
-        ? ''
-        : `; ${formatCount(done.sending)} are being sent: stop the loops, and cancel again`
-    return `Cancelled ${formatCount(done.cancelled)}${left}\n`
+      sending === 0 ? '' : `; ${formatCount(sending)} are being sent: stop the loops, and cancel again`
+    await session.print({ cancelled, sending }, () => `Cancelled ${formatCount(cancelled)}${left}\n`)
   })
-}
-
-/** Rests as long as each part has taken, so that others can work meanwhile. */
-async function cancelParts(
-  store: InstallationStore,
-  actor: string,
-  session: Session,
-): Promise<{ readonly cancelled: number; readonly sending: number }> {
-  const entry = { id: createIds()('aud'), actor, action: 'delivery.cancelled' } as const
-  const progress = session.progress('Cancelling')
-  let cancelled = 0
-  let sending = 0
-  let after: string | null = null
-  try {
-    do {
-      const begunAt = performance.now()
-      const part: Awaited<ReturnType<InstallationStore['cancelPending']>> = await store.cancelPending({
-        limit: PART_LIMIT,
-        after,
-        entry,
-      })
-      cancelled += part.cancelled
-      sending += part.sending
-      after = part.next
-      if (progress.isShown)
-        session.terminal.stderr.write(`\r\x1b[KCancelling … ${formatCount(cancelled)} deliveries`)
-      if (after !== null) await sleep(performance.now() - begunAt)
-    } while (after !== null)
-  } finally {
-    progress.clear()
-  }
-  return { cancelled, sending }
 }

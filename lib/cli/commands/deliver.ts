@@ -93,7 +93,8 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     )
     await Promise.all(checks)
 
-    const connecting = { service, prepare: !pooler, sessions: !pooler }
+    // Without the flag, pgbouncer=true of the connection string decides.
+    const connecting = { service, ...(pooler ? { prepare: false, sessions: false } : {}) }
     const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(destinations)
     const slots = createDeliverySlots(concurrency)

@@ -1,6 +1,6 @@
 import type { BusinessApiStore } from '../../business-store.ts'
 import { type ReadPage, withSnapshot } from '../../postgres/snapshot.ts'
-import { RECORD_KINDS, type RecordKind } from '../../resources/record-tables.ts'
+import { RECORD_KINDS, type RecordKind } from '../../resources/records.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'
@@ -91,27 +91,16 @@ function createTally(session: Session): Tally {
     },
     end() {
       progress?.clear()
-      const parts = [...counts].map(([kind, count]) => countOf(count, ...NAMES[kind], false))
+      const parts = [...counts].map(([kind, count]) => countOf(count, ...wordsOf(kind), false))
       session.note(`Exported ${parts.join(', ')}`)
     },
   }
 }
 
-/** One, and several. */
-const NAMES: Readonly<Record<Kind, readonly [one: string, several: string]>> = {
-  business: ['business', 'businesses'],
-  client: ['client', 'clients'],
-  lead: ['lead', 'leads'],
-  proposal: ['proposal', 'proposals'],
-  invoice: ['invoice', 'invoices'],
-  payment: ['payment', 'payments'],
-  project: ['project', 'projects'],
-  api_key: ['API key', 'API keys'],
-  rate_limit: ['rate limit', 'rate limits'],
-  endpoint: ['endpoint', 'endpoints'],
-  event: ['event', 'events'],
-  delivery: ['delivery', 'deliveries'],
-  audit_entry: ['audit entry', 'audit entries'],
+/** Gives the words for one of a kind, and for several. */
+function wordsOf(kind: Kind): readonly [one: string, several: string] {
+  const one = kind.replace('api_key', 'API key').replace('_', ' ')
+  return [one, `${one.replace(/(?<!e)y$/, 'ie').replace(/s$/, 'se')}s`]
 }
 
 /** @returns false when the reader has gone */

@@ -13,7 +13,8 @@ const FAULTS: Readonly<Record<string, string>> = {
   CONNECT_TIMEOUT: 'no answer came in time; does a firewall stand between?',
   CONNECTION_CLOSED: 'the connection was closed',
   CONNECTION_DESTROYED: 'the connection was closed',
-  '28000': 'this user is not let in; check pg_hba.conf of the server',
+  '28000':
+    'this user is not let in; check pg_hba.conf of the server, and whether it asks for sslmode=require',
   '28P01': 'the password was refused; check the user and the password in the connection string',
   '3D000': 'no database has that name; check the name in the connection string, or create the database',
   '53300': 'too many connections are open already; close some, or raise max_connections',
@@ -23,6 +24,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   SELF_SIGNED_CERT_IN_CHAIN: untrusted('the certificate of its authority is not known here'),
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted('the certificate of its authority is not known here'),
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted('the certificate of its authority is not known here'),
+  CERT_REVOKED: 'its certificate was revoked; give the server a new one',
   CERT_HAS_EXPIRED: 'its certificate has expired; renew the certificate on the server',
   ERR_TLS_CERT_ALTNAME_INVALID:
     'its certificate is for another name; use that name in the connection string, or sslmode=require to encrypt without a check',
@@ -50,7 +52,8 @@ export function connectionFault(error: unknown): string | null {
   }
   // The server ends the session only while it opens; on an open connection the same codes mean the values of a statement.
   if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
-    const [, name] = /"([\w.]+)"/.exec(message) ?? []
+    // Other languages have other quotation marks.
+    const [, name] = /["«»„]\s?([\w.]+)/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }
   return FAULTS[code] ?? null

@@ -16,8 +16,7 @@ export interface ConnectionString {
 /** The form of a connection string, for messages. */
 export const CONNECTION_FORM = 'postgres://user:password@host:5432/database'
 
-const WRONG_FORM = `it must be like ${CONNECTION_FORM}`
-const UNENCODED = 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
+const WRONG_FORM = `it must be like ${CONNECTION_FORM}, and in a password each of @ / ? # % percent-encoded: %40 %2F %3F %23 %25`
 
 /** Scheme, user and password, hosts, database, parameters. */
 const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
@@ -30,16 +29,15 @@ const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?
  *   password that was not encoded may stand anywhere
  */
 export function parseConnectionString(url: string): ConnectionString | string {
-  if (!/^postgres(ql)?:\/\//i.test(url)) return WRONG_FORM
   const parts = PARTS.exec(url)
-  if (parts === null) return findUnencoded(url)
+  if (parts === null) return WRONG_FORM
   const [, credentials, authority = '', path, query = ''] = parts
   try {
     const parameters = new Map(query === '' ? [] : query.split('&').map(readParameter))
     // Behind the question mark of a password.
-    if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return UNENCODED
+    if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return WRONG_FORM
     if (credentials === undefined && /:\d+$/.test(authority) && query.split('&').some(holdsHost))
-      return UNENCODED
+      return WRONG_FORM
     const take = (name: string): string | undefined => {
       const value = parameters.get(name)
       parameters.delete(name)
@@ -62,14 +60,9 @@ export function parseConnectionString(url: string): ConnectionString | string {
       parameters,
     }
   } catch {
-    return 'a % that encodes nothing must be encoded itself, as %25'
+    // A % that encodes nothing.
+    return WRONG_FORM
   }
-}
-
-/** Tells an unencoded character of a password from another fault. */
-function findUnencoded(url: string): string {
-  const isInPassword = url.includes('#') || /[/?@].*@/s.test(url.replace(/^[a-z]+:\/\//i, ''))
-  return isInPassword ? UNENCODED : WRONG_FORM
 }
 
 /** Parameters whose value may have an at sign. */

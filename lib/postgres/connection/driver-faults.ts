@@ -1,4 +1,11 @@
-import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
+import {
+  BusinessApiError,
+  type ErrorCode,
+  INVALID_EVENT,
+  INVALID_INPUT,
+  NOT_FOUND,
+  storeUnavailable,
+} from '../../base/errors.ts'
 import { connectionFault } from './connection-fault.ts'
 import { isSessionParameter } from './driver-options.ts'
 
@@ -180,21 +187,50 @@ export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
+/** Codes of values that PostgreSQL cannot take. Other codes of their class are faults of a statement, not of a value. */
+const OF_VALUES = [
+  '22001', // string_data_right_truncation
+  '22003', // numeric_value_out_of_range
+  '22007', // invalid_datetime_format
+  '22008', // datetime_field_overflow
+  '22021', // character_not_in_repertoire
+  '22P02', // invalid_text_representation
+  '22P05', // untranslatable_character
+]
+
 const NOT_NULL_VIOLATION = '23502'
 
 /**
- * Returns the rule of the database that a record breaks: a constraint (`invoices_total_check`), a column that is not null, or the code of a
- * value that PostgreSQL cannot take (`22003`). Otherwise undefined, also for a missing day of events, which no constraint names.
+ * Creates the error for a statement that PostgreSQL rejected because of what it writes; null for any other failure. The original error
+ * is the cause, and every door reports it: a value that the library let through is a bug of the library, unless the rule is the host's.
  */
-export function brokenRule(error: unknown): string | undefined {
+export function rejection(error: unknown): BusinessApiError | null {
+  const reject = (code: ErrorCode, message: string): BusinessApiError =>
+    new BusinessApiError(code, message, { cause: error })
+  const tooLarge = tooLargeEvent(error)
+  if (tooLarge !== undefined) return reject(INVALID_EVENT, tooLarge)
+  if (isParentGone(error))
+    return reject(
+      NOT_FOUND,
+      'Cannot write the record because the record that it belongs to was deleted meanwhile',
+    )
+  const rule = brokenRule(error)
+  return rule ? reject(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`) : null
+}
+
+/**
+ * Returns the rule that a record breaks: a constraint (`invoices_total_check`), a column that is not null, or a code of {@link OF_VALUES}.
+ * Empty for none, also for a missing day of events, which no constraint names.
+ */
+function brokenRule(error: unknown): string {
   const code = codeOf(error)
-  if (code.startsWith('22')) return code
+  if (OF_VALUES.includes(code)) return code
   if (code === NOT_NULL_VIOLATION) return textOf(error, 'column_name') || textOf(error, 'column') || code
-  return (code.startsWith('23') && constraintOf(error)) || undefined
+  return code.startsWith('23') ? constraintOf(error) : ''
 }
 
 /** Returns the message of business_api.insert_events for a body over the event limit; otherwise undefined. */
-export function tooLargeEvent(error: unknown): string | undefined {
+function tooLargeEvent(error: unknown): string | undefined {
   // A driver that leaves the name of the constraint out still gives the function's own message. The message is never translated.
   const isTooLarge =
     constraintOf(error) === 'event_limits_max_body_bytes' ||

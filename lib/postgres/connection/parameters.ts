@@ -1,64 +1,51 @@
 // The parameters of a connection string, and the environment variables that stand for them: the one table of what each means.
 // lib/postgres/README.md shows the same table.
 
-/** Parameters that this folder reads, or that are options of postgres.js. */
-const HONOURED = `
-  application_name channel_binding fallback_application_name keepalives_idle options
-  ssl_max_protocol_version ssl_min_protocol_version sslcert sslkey sslmode sslnegotiation sslpassword
-  sslrootcert target_session_attrs idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer
-  sslaccept`
+/** Parameters of libpq that this folder reads. */
+const LIBPQ = names(`
+  application_name channel_binding connect_timeout fallback_application_name keepalives_idle options
+  ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcrl sslkey sslmode sslnegotiation
+  sslpassword sslrootcert target_session_attrs`)
 
-/** Parameters that only another client needs: libpq, JDBC, Prisma, SQLx, Supabase. */
-const IGNORED = `
-  gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname sslcompression sslsni
-  tcp_user_timeout connect_timeout uselibpqcompat connection_limit currentschema pool_timeout
-  preparethreshold schema socket_timeout statement_cache_capacity statement_cache_size supa workaround`
+/** Options of postgres.js and of providers that this folder reads, and parameters that only another client needs. */
+const OTHERS = names(`
+  idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer sslaccept
+  gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname max_protocol_version servicefile
+  sslcompression sslkeylogfile sslsni tcp_user_timeout uselibpqcompat connection_limit currentschema pool_timeout
+  preparethreshold schema socket_timeout statement_cache_capacity statement_cache_size supa workaround`)
 
-const KNOWN = new Set(`${HONOURED} ${IGNORED}`.trim().split(/\s+/))
+function names(list: string): readonly string[] {
+  return list.trim().split(/\s+/)
+}
 
-/** Parameters that cannot be honoured, and without which the connection would be another. The remedy follows "use " in the message. */
-const REJECTED: Readonly<Record<string, { readonly remedy: string; readonly harmless?: readonly string[] }>> =
-  {
-    client_encoding: {
-      remedy: 'no client_encoding, because texts are UTF-8',
-      harmless: ['utf8', 'utf-8', 'auto'],
-    },
-    gssencmode: { remedy: 'sslmode=verify-full', harmless: ['disable', 'prefer'] },
-    hostaddr: { remedy: 'the address as the host' },
-    load_balance_hosts: { remedy: 'one host, or a load balancer', harmless: ['disable'] },
-    passfile: { remedy: 'PGPASSWORD' },
-    replication: { remedy: 'no replication', harmless: ['false', 'off', 'no', '0'] },
-    require_auth: { remedy: 'sslmode=verify-full' },
-    requirepeer: { remedy: 'sslmode=verify-full' },
-    service: { remedy: 'the parts of the service in the connection string' },
-    servicefile: { remedy: 'the parts of the service in the connection string' },
-    sslcertmode: { remedy: 'sslcert and sslkey, or neither', harmless: ['allow'] },
-    sslcrl: { remedy: 'an authority of its own for the server, in sslrootcert' },
-    sslcrldir: { remedy: 'an authority of its own for the server, in sslrootcert' },
-  }
+/**
+ * Parameters of libpq that cannot be honoured, and without which the connection would be another: the remedy, which follows "use " in the
+ * message, and the values that change nothing.
+ */
+const REJECTED: Readonly<Record<string, readonly [remedy: string, ...harmless: string[]]>> = {
+  client_encoding: ['client_encoding=utf8', 'utf8', 'utf-8', 'auto'],
+  gssencmode: ['sslmode=verify-full', 'disable', 'prefer'],
+  hostaddr: ['the address as the host'],
+  load_balance_hosts: ['one host, or a load balancer', 'disable'],
+  min_protocol_version: ['min_protocol_version=3.0', '3.0'],
+  oauth_client_id: ['a password'],
+  oauth_issuer: ['a password'],
+  passfile: ['PGPASSWORD'],
+  replication: ['no replication', 'false', 'off', 'no', '0'],
+  require_auth: ['sslmode=verify-full'],
+  requirepeer: ['sslmode=verify-full'],
+  requiressl: ['sslmode=require', '0'],
+  scram_client_key: ['a password'],
+  scram_server_key: ['a password'],
+  service: ['the parts of the service in the connection string'],
+  sslcertmode: ['sslcert and sslkey', 'allow', 'disable'],
+  sslcrldir: ['sslcrl, a file'],
+}
 
-/** The variables that libpq reads for parameters, by parameter. */
-const VARIABLES: Readonly<Record<string, string>> = {
+/** The environment variables of libpq that are not `PG` and the name without underscores. */
+const IRREGULAR: Readonly<Record<string, string>> = {
   application_name: 'PGAPPNAME',
-  channel_binding: 'PGCHANNELBINDING',
-  client_encoding: 'PGCLIENTENCODING',
-  gssencmode: 'PGGSSENCMODE',
-  hostaddr: 'PGHOSTADDR',
-  load_balance_hosts: 'PGLOADBALANCEHOSTS',
-  options: 'PGOPTIONS',
-  require_auth: 'PGREQUIREAUTH',
-  requirepeer: 'PGREQUIREPEER',
-  service: 'PGSERVICE',
-  sslcert: 'PGSSLCERT',
-  sslcrl: 'PGSSLCRL',
-  sslcrldir: 'PGSSLCRLDIR',
-  sslkey: 'PGSSLKEY',
-  ssl_max_protocol_version: 'PGSSLMAXPROTOCOLVERSION',
-  ssl_min_protocol_version: 'PGSSLMINPROTOCOLVERSION',
-  sslmode: 'PGSSLMODE',
-  sslnegotiation: 'PGSSLNEGOTIATION',
-  sslrootcert: 'PGSSLROOTCERT',
-  target_session_attrs: 'PGTARGETSESSIONATTRS',
+  connect_timeout: 'PGCONNECT_TIMEOUT',
 }
 
 /** The parameters that mean something here. */
@@ -85,25 +72,28 @@ export function parameterFault(given: ReadonlyMap<string, string>): string | nul
 /**
  * Resolves the parameters of a connection string, with the environment for those that are absent. Read when connecting.
  *
+ * @param hasPassword true if no password is wanted, so that the variable for a file of passwords says nothing
  * @throws `TypeError` naming an environment variable that cannot be used
  */
-export function resolveParameters(given: ReadonlyMap<string, string>): Parameters {
+export function resolveParameters(given: ReadonlyMap<string, string>, hasPassword: boolean): Parameters {
   const values = new Map([...given].map(([name, value]) => [name.toLowerCase(), value]))
-  for (const [name, variable] of Object.entries(VARIABLES)) {
+  for (const name of [...LIBPQ, ...Object.keys(REJECTED)]) {
+    const variable = IRREGULAR[name] ?? `PG${name.replaceAll('_', '').toUpperCase()}`
     const value = process.env[variable]
-    if (values.has(name) || value === undefined || value === '') continue
+    if (values.has(name) || !value || (name === 'passfile' && hasPassword)) continue
     const fault = findFault(name, variable, value)
     if (fault !== null) throw new TypeError(`Cannot connect to PostgreSQL because ${fault}`)
     values.set(name, value)
   }
-  const settings = [...values].filter(([name]) => !KNOWN.has(name) && REJECTED[name] === undefined)
+  const known = new Set([...LIBPQ, ...OTHERS, ...Object.keys(REJECTED)])
+  const settings = [...values].filter(([name]) => !known.has(name))
   return { get: (name) => values.get(name) || undefined, settings: Object.fromEntries(settings) }
 }
 
 function findFault(name: string, shownName: string, value: string): string | null {
-  const rejected = REJECTED[name.toLowerCase()]
-  if (rejected !== undefined && !rejected.harmless?.includes(value.toLowerCase()))
-    return `${shownName} cannot be honoured: use ${rejected.remedy}`
+  const [remedy, ...harmless] = REJECTED[name.toLowerCase()] ?? []
+  if (remedy !== undefined && !harmless.includes(value.toLowerCase()))
+    return `${shownName} is not available in Node: use ${remedy}`
   return CHECKS[name.toLowerCase()]?.(shownName, value) ?? null
 }
 
@@ -125,6 +115,8 @@ const checkMode: Check = (name, value) =>
 
 const CHECKS: Readonly<Record<string, Check>> = {
   channel_binding: oneOf('disable', 'prefer', 'require'),
+  connect_timeout: (name, value) =>
+    /^-?\d{1,6}$/.test(value) ? null : `${name} must be a whole number of seconds`,
   max: (name, value) =>
     Number.isInteger(Number(value)) && Number(value) > 0 ? null : `${name} must be a whole number above 0`,
   ssl: (name, value) => (value === 'true' || value === 'false' ? null : checkMode(name, value)),

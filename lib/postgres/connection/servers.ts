@@ -20,7 +20,7 @@ export interface Servers {
   lifetimeMs(): number
 }
 
-/** Milliseconds for opening a connection, all servers together. */
+/** Milliseconds for opening a connection, all servers together, where the source says nothing. */
 const OPEN_TIMEOUT_MS = 5000
 const OPEN_TIMEOUT_MIN_MS = 1000
 
@@ -65,7 +65,8 @@ export function createServers(source: Source, session: SessionOptions): Servers 
 
   async function open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection> {
     const { options, addresses } = read()
-    const timeoutMs = Math.max(OPEN_TIMEOUT_MIN_MS, OPEN_TIMEOUT_MS / addresses.length)
+    const timeoutMs =
+      source.connectTimeoutMs() ?? Math.max(OPEN_TIMEOUT_MIN_MS, OPEN_TIMEOUT_MS / addresses.length)
     let failure: unknown
     for (const [address, target] of plan(addresses)) {
       signal.throwIfAborted()

@@ -29,10 +29,14 @@ export interface Source {
   options(): DriverOptions
   /** Reads the servers that a connection may lead to, from the source or from `PGTARGETSESSIONATTRS`. */
   targetSessionAttributes(): TargetSessionAttributes
+  /** Reads the milliseconds for opening a connection to a host, of `connect_timeout` or `PGCONNECT_TIMEOUT`; undefined: the store's own. */
+  connectTimeoutMs(): number | undefined
 }
 
 const DEFAULT_MAX_CONNECTIONS = 10
 const DEFAULT_PORT = 5432
+/** Milliseconds for opening a connection of the driver's own pool, its default. */
+const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 
 /**
  * Checks a source. Opens no connection, and reads no environment variable.
@@ -50,23 +54,37 @@ export function readSource(source: Sql | string): Source {
     options: () => options,
     targetSessionAttributes: () =>
       (Reflect.get(options, 'target_session_attrs') || 'any') as TargetSessionAttributes,
+    connectTimeoutMs: () => undefined,
   }
 }
 
 function readConnectionString(url: string): Source {
   const parsed = parse(url)
   if (typeof parsed === 'string') throw unusable(parsed)
+  const { parameters: given, password } = parsed
+  let resolved: Parameters | undefined
+  const parameters = (): Parameters => {
+    resolved ??= resolveParameters(given, Boolean(password ?? process.env.PGPASSWORD))
+    return resolved
+  }
   let options: DriverOptions | undefined
   return {
-    maxConnections: Number(parsed.parameters.get('max') ?? DEFAULT_MAX_CONNECTIONS),
-    isTransactionPooled: parsed.parameters.get('pgbouncer') === 'true',
+    maxConnections: Number(given.get('max') ?? DEFAULT_MAX_CONNECTIONS),
+    isTransactionPooled: given.get('pgbouncer') === 'true',
     options: () => {
-      options ??= resolveOptions(parsed, resolveParameters(parsed.parameters))
+      options ??= resolveOptions(parsed, parameters())
       return options
     },
     targetSessionAttributes: () =>
-      (resolveParameters(parsed.parameters).get('target_session_attrs') ?? 'any') as TargetSessionAttributes,
+      (parameters().get('target_session_attrs') ?? 'any') as TargetSessionAttributes,
+    connectTimeoutMs: () => timeoutOf(parameters()),
   }
+}
+
+/** Zero, which is for ever in libpq, gives the default: nothing here waits for ever. */
+function timeoutOf(parameters: Parameters): number | undefined {
+  const seconds = Number(parameters.get('connect_timeout') ?? 0)
+  return seconds > 0 ? seconds * 1000 : undefined
 }
 
 /**
@@ -123,6 +141,7 @@ function resolveOptions(
       keep_alive: toNumber(parameters.get('keep_alive') ?? parameters.get('keepalives_idle')),
       sslnegotiation: parameters.get('sslnegotiation') === 'direct' ? 'direct' : undefined,
     }),
+    connect_timeout: (timeoutOf(parameters) ?? DEFAULT_CONNECT_TIMEOUT_MS) / 1000,
     prepare: parameters.get('prepare') !== 'false' && parameters.get('pgbouncer') !== 'true',
     ssl: folder === undefined && resolveTls(parameters),
     connection: {

@@ -2,9 +2,19 @@ import { readFileSync } from 'node:fs'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 import type { Parameters } from './parameters.ts'
 
-/** How much a connection checks, weakest first. `allow` and `prefer` of libpq are `require`: nothing falls back to plain text. */
+/** How much a connection checks, weakest first. */
 const LEVELS = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type Level = (typeof LEVELS)[number]
+
+/** The levels of `sslmode` and `ssl`; of any other value `verify-full`. Nothing falls back to plain text, as `allow` and `prefer` of libpq do. */
+const LEVEL_OF: Readonly<Record<string, Level>> = {
+  disable: 'disable',
+  false: 'disable',
+  allow: 'require',
+  prefer: 'require',
+  require: 'require',
+  'verify-ca': 'verify-ca',
+}
 
 /**
  * Resolves the parameters for TLS into Node's options. The connection is never weaker than one of the parameters says.
@@ -15,11 +25,13 @@ type Level = (typeof LEVELS)[number]
 export function resolveTls(parameters: Parameters): ConnectionOptions | false {
   const level = readLevel(parameters)
   if (level === 'disable') return false
-  const rootCertificate = parameters.get('sslrootcert')
+  const read = (name: string): Buffer | undefined => readFile(name, parameters.get(name))
+  const hasCertificate = parameters.get('sslcertmode') !== 'disable'
   const files = {
-    ca: rootCertificate === 'system' ? undefined : readFile('sslrootcert', rootCertificate),
-    cert: readFile('sslcert', parameters.get('sslcert')),
-    key: readFile('sslkey', parameters.get('sslkey')),
+    ca: parameters.get('sslrootcert') === 'system' ? undefined : read('sslrootcert'),
+    crl: read('sslcrl'),
+    cert: hasCertificate ? read('sslcert') : undefined,
+    key: hasCertificate ? read('sslkey') : undefined,
     passphrase: parameters.get('sslpassword'),
     minVersion: parameters.get('ssl_min_protocol_version') as SecureVersion | undefined,
     maxVersion: parameters.get('ssl_max_protocol_version') as SecureVersion | undefined,
@@ -44,35 +56,20 @@ export function nameServer<Tls>(tls: Tls, host: string): Tls {
 }
 
 function readLevel(parameters: Parameters): Level {
-  const rootCertificate = parameters.get('sslrootcert')
+  const when = (name: string, value: string, level: Level): Level =>
+    parameters.get(name) === value ? level : 'disable'
   const levels = [
-    levelOfMode(parameters.get('sslmode')),
-    levelOfMode(parameters.get('ssl')),
-    parameters.get('channel_binding') === 'require' ? 'verify-full' : 'disable',
-    parameters.get('sslaccept') === 'strict' ? 'verify-full' : 'disable',
-    parameters.get('sslnegotiation') === 'direct' ? 'require' : 'disable',
-    rootCertificate === 'system' ? 'verify-full' : 'disable',
-  ] as const
+    LEVEL_OF[parameters.get('sslmode') ?? 'disable'] ?? 'verify-full',
+    LEVEL_OF[parameters.get('ssl') ?? 'disable'] ?? 'verify-full',
+    when('channel_binding', 'require', 'verify-full'),
+    when('sslaccept', 'strict', 'verify-full'),
+    when('sslnegotiation', 'direct', 'require'),
+    when('sslrootcert', 'system', 'verify-full'),
+  ]
   const level = LEVELS[Math.max(...levels.map((one) => LEVELS.indexOf(one)))] ?? 'verify-full'
-  // As in libpq, an authority that is named is also checked.
-  return level === 'require' && rootCertificate !== undefined ? 'verify-ca' : level
-}
-
-function levelOfMode(mode: string | undefined): Level {
-  switch (mode) {
-    case undefined:
-    case 'disable':
-    case 'false':
-      return 'disable'
-    case 'allow':
-    case 'prefer':
-    case 'require':
-      return 'require'
-    case 'verify-ca':
-      return 'verify-ca'
-    default:
-      return 'verify-full'
-  }
+  // As in libpq, an authority that is named is also checked. So is a list of revoked certificates, which means nothing without a check.
+  const isChecked = (parameters.get('sslrootcert') ?? parameters.get('sslcrl')) !== undefined
+  return level === 'require' && isChecked ? 'verify-ca' : level
 }
 
 function readFile(name: string, path: string | undefined): Buffer | undefined {

@@ -152,6 +152,17 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column leads.score_band': 'd06b30f1f1ef',
     'column leads.stage': 'cafe39a033bf',
     'column leads.updated_at': '1b279d7afa79',
+    'column logged_delivery.attempts': 'bec111850cf2',
+    'column logged_delivery.created_at': 'b93ebeb571bf',
+    'column logged_delivery.due_at': 'b93ebeb571bf',
+    'column logged_delivery.endpoint_id': '9299932d5f23',
+    'column logged_delivery.event_id': '9299932d5f23',
+    'column logged_delivery.finished_at': 'b93ebeb571bf',
+    'column logged_delivery.id': '9299932d5f23',
+    'column logged_delivery.organization_id': '9299932d5f23',
+    'column logged_delivery.reason': 'd06b30f1f1ef',
+    'column logged_delivery.state': 'd06b30f1f1ef',
+    'column logged_delivery.type': 'd06b30f1f1ef',
     'column migrations.applied_at': '1b279d7afa79',
     'column migrations.breaking': 'b6c6cc4ec805',
     'column migrations.id': '3f9165f799b9',
@@ -306,7 +317,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'ee94ea3b0f8e',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
-    'function cancel_pending_part(after jsonb, part_limit integer, entry jsonb)': '7ff607c3faf8',
+    'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'adf80ac85040',
@@ -322,13 +333,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
-    'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      '7d996aacbd54',
-    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '012830b22715',
+    'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
+      '443f059abe00',
+    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
-      'bcf8a2ac0c9b',
+      '8c62c3b228e6',
     'function deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)':
-      'ed7fc4bdc60c',
+      '9f61c1bc0fb8',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
       'f0d64fbfa200',
@@ -345,13 +356,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
-    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb)':
-      '547ec8bdf56e',
+    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_with_business text[])':
+      '42b486bf90d4',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb, steps jsonb)': '4c61da37483b',
+    'function import_records(organization_id text, records jsonb, steps jsonb)': 'fe651976c934',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '30153ca4d8ce',
@@ -359,13 +370,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
-    'function is_finished_selected(f business_api.delivery_filter, d business_api.finished_deliveries)':
-      'e1364d4a194e',
-    'function is_open_selected(f business_api.delivery_filter, d business_api.open_deliveries)':
-      'b4dd55b24898',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
-    'function is_selected(f business_api.delivery_filter, endpoint_id text, event_id text, type text, created_at timestamp with time zone)':
-      'b74d0272b2c5',
+    'function is_selected(f business_api.delivery_filter, d business_api.logged_delivery)': '4bd421bc7a14',
     'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
       '99b9ec947cb0',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
@@ -380,17 +386,19 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '433d7f941f7b',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '39e4382fa267',
+      '0ff19efc30b7',
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
-      '72e58c552911',
+      '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
+    'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
+    'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
     'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      'a5458f4069e8',
+      '3af327427c80',
     'function pick_deliveries(organization_id text, endpoint_id text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
       '03e976ff41e5',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
@@ -428,7 +436,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      '96838771f2c2',
+      '0496e21e68a6',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -513,5 +521,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
     'type delivery_filter': '85747f9d68bc',
+    'type logged_delivery': '85747f9d68bc',
   },
 }

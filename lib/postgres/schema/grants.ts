@@ -1,4 +1,3 @@
-import type { Fragment, ISql } from 'postgres'
 import { type Part, PRIVILEGES, type Privileges, type TablePrivileges } from './privileges.ts'
 
 /** A role of the database, and the part of the application that uses the role. */
@@ -20,31 +19,12 @@ export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   ]
 }
 
-/**
- * Gives the SELECT whose only column is the grants on tables that a part needs and the role of the connection lacks; null if none is missing.
- */
-export function missingGrants(sql: ISql, part: Part): Fragment {
-  const wanted = Object.entries(PRIVILEGES[part].tables).flatMap(([table, privileges]) =>
-    Object.entries(privileges).flatMap(([privilege, on]) =>
-      (Array.isArray(on) ? on : [null]).map((column) => ({ table, privilege, column })),
-    ),
+/** Returns the grant on a table that a message of PostgreSQL names and a part needs; undefined if it names none, in any language. */
+export function grantFor(part: Part, denied: string): string | undefined {
+  const named = Object.keys(PRIVILEGES[part].tables).find((table) => denied.split(/\W+/).includes(table))
+  return writeGrants([{ part, role: 'ROLE' }]).find((grant) =>
+    grant.includes(` on business_api.${named} to `),
   )
-  return sql`
-    select pg_catalog.string_agg(missing.grants, '; ') from (
-      select pg_catalog.format(
-        'grant %s%s on business_api.%I to %I',
-        w.privilege, ' (' || pg_catalog.string_agg(w."column", ', ') || ')', w."table", current_user
-      ) as grants
-      from pg_catalog.jsonb_to_recordset(${JSON.stringify(wanted)}::text::jsonb)
-        as w ("table" text, privilege text, "column" text)
-      join pg_catalog.pg_namespace n on n.nspname = 'business_api'
-      join pg_catalog.pg_class r on r.relnamespace = n.oid and r.relname = w."table"
-      where not case
-        when w."column" is null then pg_catalog.has_table_privilege(r.oid, w.privilege)
-        else pg_catalog.has_column_privilege(r.oid, w."column", w.privilege)
-      end
-      group by w."table", w.privilege
-    ) as missing`
 }
 
 function grantsOf({ tables, functions = [] }: Privileges, role: string): readonly string[] {

@@ -5,7 +5,7 @@
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/record-tables.ts'
+import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
@@ -103,7 +103,11 @@ const API = merge(
   PUBLISHING,
   IDEMPOTENCY,
   records('add', ['business', 'client', 'lead']),
-  records('read', ['invoice', 'proposal', 'project']),
+  // What the API lists.
+  records(
+    'read',
+    RECORD_KINDS.filter((kind) => kind !== 'payment'),
+  ),
   {
     tables: {
       api_keys: {

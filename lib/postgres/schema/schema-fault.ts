@@ -1,5 +1,6 @@
 import type { Fragment, ISql } from 'postgres'
 import { BusinessApiError, MISSING_PRIVILEGE, SCHEMA_MISSING, SCHEMA_OUTDATED } from '../../base/errors.ts'
+import { rejection } from '../connection/driver-faults.ts'
 import type { Statement } from '../connection/pool.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import {
@@ -30,7 +31,7 @@ export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
 
-/** Returns the library's error for an error of PostgreSQL that the state of the schema explains; else the error itself. */
+/** Returns the library's error for an error of PostgreSQL that what it was to write, or the state of the schema, explains; else the error itself. */
 export type ExplainError = (error: unknown) => Promise<unknown>
 
 /** Milliseconds after which the state is read again, because a migration may have been applied. */
@@ -55,6 +56,8 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
   }
 
   return async (error) => {
+    const rejected = rejection(error)
+    if (rejected !== null) return rejected
     if (hasCode(error, INSUFFICIENT_PRIVILEGE)) return denied(error)
     if (!hasCode(error, NOT_FOUND)) return error
     // If the state cannot be read, the original error stands.

@@ -146,7 +146,10 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
     installation: {
       check: (given) => fleet.ask(shard, () => installation.check(given)),
       adopt: (given) => fleet.ask(shard, () => installation.adopt(given)),
-      cancelPending: (request) => fleet.ask(shard, () => installation.cancelPending(request)),
+      async *cancelPending(entry) {
+        await fleet.ask(shard, async () => {})
+        yield* installation.cancelPending(entry)
+      },
     },
     using(transaction) {
       const records = store.using(transaction)

@@ -155,6 +155,14 @@ export function writeChange<Values, Representation, Reason extends string = neve
   })
 }
 
+/** Builds the verb that sets columns of a record as given. */
+export function changeVerb<Changes extends object, Representation>(
+  database: RecordDatabase,
+  statements: WriteStatements<ChangeValues & { readonly set: string }, ChangeColumn>,
+): (given: Change<Changes>) => Promise<ChangeOutcome<Representation>> {
+  return (given) => writeChange(database, given, statements, { set: setOf(given.set) })
+}
+
 type Refused<Reason extends string> = Exclude<
   ChangeOutcome<never, Reason>,
   { readonly outcome: 'changed' | 'replayed' | 'mismatch' | 'in_progress' }

@@ -1,7 +1,7 @@
 import type { NamedColumn } from '../../resources/columns.ts'
 import type { ApiCreationOutcome, Creation, CreationOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
-import { type ColumnValues, insertInto } from './columns.ts'
+import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
 import {
   type CreationValues,
   creationValues,
@@ -18,6 +18,7 @@ type OfKey = { readonly apiKeyId: string }
 
 /** The statements of a creation: by the host's own code, and by an API key, which only the roles of an API may read. */
 export interface CreationStatements<Column extends string> {
+  readonly columns: readonly NamedColumn[]
   readonly ofHost: WriteStatements<NewValues, Column>
   readonly ofKey: WriteStatements<NewValues & OfKey, Column | 'isInForce'>
 }
@@ -47,6 +48,7 @@ export function defineCreation<Column extends string>(
     published('record'),
   ]
   return {
+    columns,
     ofHost: defineWrite((reserve) => ({ steps: stepsOf(reserve({ condition })), answer })),
     ofKey: defineWrite((reserve) => ({
       steps: [KEY, ...stepsOf(reserve({ condition: `exists (select 1 from key) and ${condition}` }))],
@@ -58,24 +60,28 @@ export function defineCreation<Column extends string>(
 /** How a creation is sent, and its outcome read. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
-  idOf(record: NewRecord): string
-  valuesOf(record: NewRecord): ColumnValues
+  /** Gives the values of the columns. Default the fields of the record. */
+  valuesOf?(record: NewRecord): ColumnValues
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
 }
 
 /** Builds the verb that creates a record. */
 export function createVerb<
-  NewRecord,
+  NewRecord extends { readonly id: string },
   Column extends string = never,
   Refusal extends ApiCreationOutcome = never,
 >(
   database: RecordDatabase,
-  { statements, idOf, valuesOf, refused = () => undefined }: CreationVerb<NewRecord, Column, Refusal>,
+  {
+    statements,
+    valuesOf: given = (record) => valuesOf(statements.columns, record),
+    refused = () => undefined,
+  }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
   return (creation) => {
     const { record, apiKeyId } = creation
-    const values = Object.assign(creationValues(creation, idOf(record)), valuesOf(record))
+    const values = Object.assign(creationValues(creation, record.id), given(record))
     const done = () => ({ outcome: 'created' as const })
     if (apiKeyId === undefined) return write(database, creation, statements.ofHost, values, { done, refused })
     return write(database, creation, statements.ofKey, Object.assign(values, { apiKeyId }), {

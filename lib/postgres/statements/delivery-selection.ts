@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
-import { literalLimit, textArray } from './fragments.ts'
+import { textArray } from './fragments.ts'
 
 // Selects the deliveries that match a filter by the indexes of the delivery log. The cost of a selection depends on the
 // number of deliveries selected, not on the size of the table.
@@ -18,58 +18,32 @@ export interface DeliverySelection {
   readonly isRecoverable?: boolean
 }
 
-/** The columns of the delivery log, of each table. */
-const OPEN_COLUMNS = `
-  delivery.organization_id, delivery.id, delivery.event_id, delivery.type, delivery.endpoint_id,
-  case when delivery.claim_token is null then 'pending' else 'sending' end as state, null as reason,
-  delivery.attempts, case when delivery.claim_token is null then delivery.due_at end as due_at,
-  delivery.created_at, null::timestamptz as finished_at`
-const FINISHED_COLUMNS = `
-  delivery.organization_id, delivery.id, delivery.event_id, delivery.type, delivery.endpoint_id,
-  delivery.state, delivery.reason, delivery.attempts, null::timestamptz as due_at, delivery.created_at, delivery.finished_at`
-
-/** Builds the table of the delivery of an id, in the columns of the delivery log. */
+/** Builds the table of the delivery of an id. */
 export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fragment {
   return sql`(
-    select ${sql.unsafe(OPEN_COLUMNS)}
-    from business_api.list_open_deliveries(${organizationId}::text, '{}', ${id}, ${id} || '!', 1) as delivery
+    select delivery.* from business_api.list_open_deliveries(${organizationId}::text, '{}', ${id}, ${id} || '!', 1) as delivery
     union all
-    select ${sql.unsafe(FINISHED_COLUMNS)} from business_api.finished_deliveries delivery
+    select (business_api.log_finished(delivery)).* from business_api.finished_deliveries delivery
     where delivery.organization_id = ${organizationId}::text and delivery.id = ${id}
   )`
 }
 
-/** Builds the table of the selected deliveries, in the columns of the delivery log. The table may have more rows than the limit. */
+/**
+ * Builds the table of the selected deliveries, which may have more rows than the limit. Without a filter the log is read along the primary
+ * keys. With a filter each state and endpoint is a range of an index, and the limit applies to each range, so that no range is read
+ * further than the whole selection can need.
+ */
 export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
-  const { organizationId, filter } = selection
+  const { organizationId, filter, isRecoverable = false } = selection
+  const kept = isRecoverable ? keptEndpoint(sql, organizationId) : sql``
   if (isOfEvents(filter)) {
-    return sql`(
-      select delivery.* from (${selectOfEvents(sql, selection)}) as selected
-      cross join lateral ${deliveryOfId(sql, organizationId, sql`selected.id`)} as delivery
-    )`
+    return sql`(select delivery.* from ${selectOfEvents(sql, selection)} as delivery ${kept})`
   }
   return sql`(
-    select ${sql.unsafe(OPEN_COLUMNS)} from ${listOpen(sql, selection)} as delivery
+    select delivery.* from ${listOpen(sql, selection)} as delivery ${kept}
     union all
-    select ${sql.unsafe(FINISHED_COLUMNS)} from ${listFinished(sql, selection)} as delivery
+    select delivery.* from ${listFinished(sql, selection)} as delivery
   )`
-}
-
-/**
- * Builds a query of the ids of the selected deliveries, for counts: up to the limit from each range of an index. Without a filter the log
- * is read along the primary keys. With a filter each state and endpoint is a range of an index, and the limit applies to each range, so
- * that no range is read further than the whole selection can need.
- */
-export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
-  const { organizationId, filter, isRecoverable = false } = selection
-  if (isOfEvents(filter)) return selectOfEvents(sql, selection)
-  return sql`
-    (
-      select delivery.id from ${listOpen(sql, selection)} as delivery
-      where true ${isRecoverable ? matchKeptEndpoint(sql, organizationId) : sql``}
-    )
-    union all
-    (select delivery.id from ${listFinished(sql, selection)} as delivery)`
 }
 
 /** Builds the table of the open deliveries: see sql/38-delivery-log.sql. */
@@ -98,30 +72,20 @@ function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
 
 /** Selects deliveries of an event or of a record's events: at most one for each endpoint and event, so that the whole set is read. */
 function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
-  const { organizationId, filter, limit, before = null, isRecoverable = false } = selection
-  const { states, eventId = '', subjectId } = filter
+  const { organizationId, filter } = selection
+  const { eventId = '', subjectId } = filter
   const { firstId, endId } = idsOf(selection)
   const found =
     subjectId === undefined
       ? sql`${findEvents(sql, organizationId, [eventId])} as event cross join lateral ${deliveriesOfOne(sql, 'event')}`
       : sql`business_api.deliveries_of_subject(${organizationId}::text, ${subjectId}::text, ${firstId}::text, ${endId}::text)`
-  return sql`
-    with of_event as materialized (
-      select found.event_id, found.id collate "C" as id, found.type, found.endpoint_id, found.state, found.created_at
-      from ${found} as found
-    )
-    select delivery.id
-    from of_event delivery, pg_catalog.jsonb_populate_record(
+  return sql`(
+    select found.*
+    from ${found} as found, pg_catalog.jsonb_populate_record(
       null::business_api.delivery_filter, ${JSON.stringify(filter)}::text::jsonb
     ) as filter
-    where business_api.is_selected(
-        filter, delivery.endpoint_id, delivery.event_id, delivery.type, delivery.created_at
-      )
-      ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
-      ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
-      ${isRecoverable ? matchKeptEndpoint(sql, organizationId) : sql``}
-    order by delivery.id desc
-    limit ${literalLimit(sql, limit)}`
+    where business_api.is_selected(filter, found) and found.id >= ${firstId}::text and found.id < ${endId}::text
+  )`
 }
 
 /** Tolerance for rows that `insert_events` did not write; that function gives a delivery's id and `created_at` the same time. */
@@ -163,9 +127,9 @@ export function deliveriesOf(sql: Sql, event: string): Fragment {
 }
 
 /** Builds the condition that a delivery's endpoint is not removed. */
-function matchKeptEndpoint(sql: Sql, organizationId: string): Fragment {
+function keptEndpoint(sql: Sql, organizationId: string): Fragment {
   return sql`
-    and exists (
+    where exists (
       select 1 from business_api.webhook_endpoints endpoint
       where endpoint.organization_id = ${organizationId}::text
         and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'

@@ -1,9 +1,10 @@
 import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
-import { columnsOf, type RecordTable } from '../../resources/columns.ts'
+import { columnsOf, type NamedColumn, type RecordTable } from '../../resources/columns.ts'
+import { minorUnits } from '../../resources/currencies.ts'
 import type { NewNumber } from '../../resources/document-numbers.ts'
 import type { Creation, NumberedOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
-import { type ColumnValues, insertInto } from './columns.ts'
+import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
 import {
   type CreationValues,
   creationValues,
@@ -13,7 +14,12 @@ import {
 } from './key-reservation.ts'
 import { defineEntry, type EntryStatement, write } from './write.ts'
 
-type NumberedCreation = Creation<{ readonly id: string; readonly number: NewNumber }>
+type NumberedCreation = Creation<{
+  readonly id: string
+  readonly number: NewNumber
+  readonly currency: string
+  readonly minorUnits?: number
+}>
 
 /** The values of a creation that has a number. */
 interface NumberedValues extends CreationValues {
@@ -26,6 +32,7 @@ type NumberedColumn = 'number' | 'isTaken'
 
 /** The statements of a creation that has a number. */
 export interface NumberedStatements {
+  readonly columns: readonly NamedColumn[]
   readonly create: WriteStatements<NumberedValues & ColumnValues, NumberedColumn>
   readonly entry: EntryStatement
 }
@@ -33,7 +40,9 @@ export interface NumberedStatements {
 /** Builds the statements of a creation that has a number. */
 export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   const table = `business_api.${recordTable.table}`
+  const columns = columnsOf(recordTable)
   return {
+    columns,
     create: defineWrite((reserve) => ({
       steps: [
         // Nothing is equal to null: a number that is still to be found is not taken.
@@ -50,7 +59,7 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
           end as number
           from reserved
         )`,
-        `record as (${insertInto(recordTable.table, columnsOf(recordTable), 'numbered', { number: 'numbered.number' })})`,
+        `record as (${insertInto(recordTable.table, columns, 'numbered', { number: 'numbered.number' })})`,
         published(
           'record, numbered',
           `business_api.render_events(
@@ -72,16 +81,17 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   }
 }
 
-/** Sends the statement of a creation that has a number. @param values those of the record's columns */
+/** Sends the statement of a creation that has a number. */
 export function createNumbered(
   database: RecordDatabase,
   creation: NumberedCreation,
-  { create, entry }: NumberedStatements,
-  values: ColumnValues,
+  { columns, create, entry }: NumberedStatements,
 ): Promise<NumberedOutcome> {
-  const { id, number } = creation.record
+  const { record } = creation
+  const { id, number } = record
+  const decimals = record.minorUnits ?? minorUnits(record.currency)
   const all: NumberedValues & ColumnValues = {
-    ...values,
+    ...valuesOf(columns, { ...record, minorUnits: decimals }),
     ...creationValues(creation, id),
     number: typeof number === 'string' ? number : null,
     series: typeof number === 'string' ? null : number.series,

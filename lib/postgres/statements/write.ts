@@ -1,12 +1,6 @@
-import {
-  BusinessApiError,
-  INVALID_EVENT,
-  INVALID_INPUT,
-  NOT_FOUND,
-  storeUnavailable,
-} from '../../base/errors.ts'
+import { storeUnavailable } from '../../base/errors.ts'
 import type { RecordDatabase } from '../connection/database.ts'
-import { brokenRule, isKeyHeld, isParentGone, tooLargeEvent } from '../connection/driver-faults.ts'
+import { isKeyHeld } from '../connection/driver-faults.ts'
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
 import {
   type KeyHolder,
@@ -88,7 +82,7 @@ async function send<Values extends object, Column extends string, Done, Refusal,
     const answer = await sent.catch((error) => {
       // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
-      throw meaningOf(error)
+      throw error
     })
     if (answer === null) return null
     if (answer.hasGoneOn === '1') {
@@ -110,22 +104,6 @@ async function send<Values extends object, Column extends string, Done, Refusal,
 /** The time that is left to the caller. */
 function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
   return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
-}
-
-/** The error of the library for a rule that a write breaks; any other error as it is. */
-export function meaningOf(error: unknown): unknown {
-  const tooLarge = tooLargeEvent(error)
-  if (tooLarge !== undefined) return new BusinessApiError(INVALID_EVENT, tooLarge, { cause: error })
-  if (isParentGone(error)) {
-    const message = 'Cannot write the record because the record that it belongs to was deleted meanwhile'
-    return new BusinessApiError(NOT_FOUND, message, { cause: error })
-  }
-  const rule = brokenRule(error)
-  return rule === undefined
-    ? error
-    : new BusinessApiError(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`, {
-        cause: error,
-      })
 }
 
 /** Reads the live entry of an idempotency key. */

@@ -2,36 +2,41 @@ import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/a
 import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
 import type { Page } from '../../base/page.ts'
+import type { AuditQuery } from '../../settings/audit.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, quietLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { nameOf } from './endpoint-words.ts'
-import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
+import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
 /** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, now } = context
-  const filter = readAuditFilter(query)
+  const { texts, filter } = readFilter(FIELDS, query, now)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('aud', cursor) ? cursor : null
   const [{ data, next }, names] = await Promise.all([
-    settings.audit.list(access.organizationId, { ...toAuditQuery(filter, now), before }),
+    settings.audit.list(access.organizationId, { ...filter, before }),
     readNames(context),
   ])
+  const { subject = '' } = texts
+  const only =
+    subject !== '' &&
+    html`<input type="hidden" name="subject" value="${subject}">
+<p class="ba-lead">${t`Only changes of`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
   const content = html`<p class="ba-lead">${t`Every change of these settings, and who made it. Entries are kept for good.`}</p>
-${auditFilterForm(context, filter, names)}
+${logFilterForm(context, '/audit', FIELDS, texts, null, only)}
 ${
   data.length > 0
     ? entryList(context, data, names)
-    : isFiltered(filter)
+    : isFiltered(texts)
       ? empty(t`No change matches.`, buttonLink(link('/audit'), t`Clear filters`))
       : empty(t`Nothing was changed yet.`)
 }
-${pageLinks(context, '/audit', { ...filter }, before, next)}`
+${pageLinks(context, '/audit', texts, before, next)}`
   return { title: t`Audit log`, content }
 }
 
@@ -50,58 +55,26 @@ async function readNames({ settings, access }: Context): Promise<ReadonlyMap<str
 
 // --- The filter ---
 
-/** The filter of the audit log as the URL has it; empty texts select all. */
-interface AuditLogFilter extends Period {
-  readonly action: AuditAction | ''
-  readonly actor: string
-  readonly subject: string
-}
+type AuditFilter = Pick<AuditQuery, 'action' | 'actor' | 'subjectId'>
 
 const ACTOR_MAX = 200
 
-/** Reads the filter of a URL; values that cannot be used count as absent. */
-function readAuditFilter(query: URLSearchParams): AuditLogFilter {
-  const text = (name: string): string => query.get(name)?.trim() ?? ''
-  const actor = query.get('actor') ?? ''
-  return {
-    action: AUDIT_ACTIONS.find((action) => action === text('action')) ?? '',
-    actor: isStorable(actor) && [...actor].length <= ACTOR_MAX ? actor : '',
-    subject: readId(text('subject')),
-    ...readPeriod(text),
-  }
-}
-
-/** The filter as the settings take it. */
-function toAuditQuery({ action, actor, subject, ...period }: AuditLogFilter, now: number) {
-  return {
-    ...(action !== '' && { action }),
-    ...(actor !== '' && { actor }),
-    ...(subject !== '' && { subjectId: subject }),
-    ...momentsOf(period, now),
-  }
-}
-
-/**
- * The form of the filter. The subject comes by a link beside an entry: a list of all keys that ever were would have no end.
- *
- * @param names of subjects by id
- */
-function auditFilterForm(context: Context, filter: AuditLogFilter, names: ReadonlyMap<string, string>): Html {
-  const { t, link } = context
-  const { action, actor, subject } = filter
-  return filterForm(
-    t,
-    link('/audit'),
-    isFiltered(filter),
-    html`${select({ name: 'action', label: t`Change` }, [{ value: '', text: t`All` }, ...AUDIT_ACTIONS.map((each) => ({ value: each, text: actionText(t, each) }))], action)}
-${input({ name: 'actor', label: t`Who (the whole name)` }, { value: actor, autocomplete: 'off', spellcheck: 'false', size: 18 })}
-${periodFields(context, filter)}${
-  subject !== '' &&
-  html`<input type="hidden" name="subject" value="${subject}">
-<p class="ba-lead">${t`Only changes of`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
-}`,
-  )
-}
+const FIELDS: readonly FilterField<AuditFilter>[] = [
+  {
+    name: 'action',
+    label: (t) => t`Change`,
+    choices: ({ t }) => AUDIT_ACTIONS.map((action) => ({ value: action, text: actionText(t, action) })),
+    read: (text) => AUDIT_ACTIONS.filter((action) => action === text).map((action) => ({ action })),
+  },
+  {
+    name: 'actor',
+    label: (t) => t`Who (the whole name)`,
+    attributes: { autocomplete: 'off', size: 18 },
+    read: (actor) => (isStorable(actor) && [...actor].length <= ACTOR_MAX ? [{ actor }] : []),
+  },
+  // Comes by a link beside an entry: a list of all keys that ever were would have no end.
+  { name: 'subject', read: (text) => (readId(text) === '' ? [] : [{ subjectId: text }]) },
+]
 
 // --- Entries ---
 

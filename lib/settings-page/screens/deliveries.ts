@@ -5,8 +5,6 @@ import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
-import type { Texts } from '../texts.ts'
-import { type Choice, filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
@@ -18,7 +16,7 @@ import {
   stateText,
 } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
-import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
+import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
 export async function show(context: Context): Promise<ScreenPage> {
@@ -36,7 +34,7 @@ export async function show(context: Context): Promise<ScreenPage> {
     access.can('deliveries:write') &&
     (state === '' || state === 'failed' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
-${deliveryFilterForm(context, texts, endpoints)}
+${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}
 ${
   data.length > 0
     ? html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, endpoints)}</div>`
@@ -67,20 +65,12 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
 /** The filter of the list; a recovery takes no response. */
 type Filter = DeliveryFilter<Date, EventType> & { readonly response?: ResponseClass }
 
-/** A field of the filter beside the period: a select if it has choices. */
-interface FilterField {
-  /** The name in the URL and in forms. */
-  readonly name: string
-  label(t: Texts): string
-  choices?(context: Context, endpoints: readonly WebhookEndpoint[]): readonly Choice[]
-  readonly placeholder?: string
-  /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
-  read(text: string): readonly Filter[]
+interface Field extends FilterField<Filter, readonly WebhookEndpoint[]> {
   /** True: a recovery of many deliveries does not take it. */
   readonly isForListOnly?: true
 }
 
-const FIELDS: readonly FilterField[] = [
+const FIELDS: readonly Field[] = [
   {
     name: 'state',
     label: (t) => t`State`,
@@ -113,56 +103,20 @@ const FIELDS: readonly FilterField[] = [
   {
     name: 'event',
     label: (t) => t`Event id`,
-    placeholder: 'evt_…',
+    attributes: { placeholder: 'evt_…', size: 14 },
     read: (text) => (readId(text) === '' ? [] : [{ eventId: text }]),
     isForListOnly: true,
   },
 ]
 
-/** A filter of the delivery log, with the texts that stand for it in the URL and in forms. */
-interface ShownFilter {
-  readonly texts: Period & Readonly<Record<string, string>>
-  readonly filter: Filter
-}
-
-/** Reads the filter of a URL or of a form. @param isForList false: only the fields that a recovery takes */
+/** Reads a filter of the delivery log. @param isForList false: only the fields that a recovery takes */
 export function readDeliveryFilter(
   values: { get(name: string): string | null },
   now: number,
   isForList: boolean,
-): ShownFilter {
-  const text = (name: string): string => values.get(name)?.trim() ?? ''
-  const period = readPeriod(text)
-  const used = FIELDS.filter(
-    ({ name, read, isForListOnly }) => (isForList || !isForListOnly) && read(text(name)).length > 0,
-  )
-  return {
-    texts: { ...Object.fromEntries(used.map(({ name }) => [name, text(name)])), ...period },
-    filter: Object.assign({}, ...used.flatMap(({ name, read }) => read(text(name))), momentsOf(period, now)),
-  }
-}
-
-/** The form of the filter. */
-function deliveryFilterForm(
-  context: Context,
-  texts: ShownFilter['texts'],
-  endpoints: readonly WebhookEndpoint[],
-): Html {
-  const { t, link } = context
-  const fieldOf = ({ name, label, choices, placeholder }: FilterField): Html => {
-    const field = { name, label: label(t) }
-    const text = texts[name] ?? ''
-    if (!choices) return input(field, { value: text, placeholder, spellcheck: 'false', size: 14 })
-    return select(field, [{ value: '', text: t`All` }, ...choices(context, endpoints)], text)
-  }
-  return filterForm(
-    t,
-    link('/deliveries'),
-    isFiltered(texts),
-    html`${FIELDS.filter(({ choices }) => choices).map(fieldOf)}
-${periodFields(context, texts)}
-${FIELDS.filter(({ choices }) => !choices).map(fieldOf)}`,
-  )
+): ShownFilter<Filter> {
+  const fields = FIELDS.filter(({ isForListOnly }) => isForList || !isForListOnly)
+  return readFilter(fields, values, now)
 }
 
 // --- The table ---

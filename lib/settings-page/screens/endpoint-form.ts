@@ -143,7 +143,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
       url: t`Your organization has as many endpoints, or the endpoint as many headers, as it may. Remove some.`,
     }
   }
-  if (error.code !== INVALID_INPUT || error.fields.includes('id')) throw error
+  if (error.code !== INVALID_INPUT || error.cause || error.fields.includes('id')) throw error
   const known: Problems = {
     url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
     headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,

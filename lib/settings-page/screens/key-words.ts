@@ -1,5 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { SCOPES, type Scope } from '../../access/scopes.ts'
+import { RESOURCES, type Resource, SCOPES, type Scope } from '../../access/scopes.ts'
 import { isStorable } from '../../base/fields.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
@@ -35,17 +35,16 @@ export interface ScopedResource {
 
 /** The resources of the API in the order of the scopes. */
 export function scopedResources(t: Texts): readonly ScopedResource[] {
-  const texts: Readonly<Record<string, string>> = {
+  const texts: Readonly<Record<Resource, string>> = {
     clients: t`Clients`,
     leads: t`Leads`,
     invoices: t`Invoices`,
     proposals: t`Proposals`,
     projects: t`Projects`,
   }
-  return SCOPES.filter((scope) => scope.endsWith(':read')).map((read) => {
-    const name = read.replace(':read', '')
+  return RESOURCES.map((name) => {
     const write = SCOPES.find((scope) => scope === `${name}:write`) ?? null
-    return { name, text: texts[name] ?? name, read, write }
+    return { name, text: texts[name], read: `${name}:read`, write }
   })
 }
 

@@ -1,4 +1,4 @@
-import type { Overview } from '../../webhooks/overview.ts'
+import type { Overview } from '../../settings/overview.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import { codeBlock } from '../views/copyable.ts'

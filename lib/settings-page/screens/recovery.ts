@@ -9,6 +9,9 @@ import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { readDeliveryFilter } from './deliveries.ts'
 
+/** Deliveries of a part: some seconds of work. */
+const PART_MAX = 5000
+
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
@@ -49,8 +52,9 @@ export const recovery = {
     const cursor = values.get('before')
     const before = isIdOf('dlv', cursor) ? cursor : null
     const scope = { ...filter, ...(since && { since }), ...(until && { until }) }
-    const { recovered, next } = await settings.deliveries.recoverPart(access.organizationId, {
+    const { recovered, next } = await settings.deliveries.recover(access.organizationId, {
       ...scope,
+      limit: PART_MAX,
       before,
       actor: access.actor,
     })

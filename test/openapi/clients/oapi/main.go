@@ -19,7 +19,7 @@ func main() {
 	})
 	client, err := oapiclient.NewClientWithResponses(os.Getenv("API_URL"), key)
 	check(err)
-	seen, limit := map[string]bool{}, int32(200)
+	seen, limit := map[string]bool{}, oapiclient.Limit(200)
 	params := oapiclient.ListClientsParams{Limit: &limit}
 	for {
 		answer, err := client.ListClientsWithResponse(context.Background(), &params)

@@ -1,0 +1,112 @@
+import type { Context } from '../context.ts'
+import { isFiltered } from '../form-values.ts'
+import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { type Choice, filterForm, input, select } from '../views/form.ts'
+
+// The filter of a log, as the URL has it. Every view of a log has a URL.
+
+/** A field of a filter beside the period: a select if it has choices. */
+export interface FilterField<Filter, About = unknown> {
+  /** The name in the URL and in forms. */
+  readonly name: string
+  /** Absent: the form does not show the field, which a link sets. */
+  label?(t: Texts): string
+  choices?(context: Context, about: About): readonly Choice[]
+  readonly attributes?: Attributes
+  /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
+  read(text: string): readonly Filter[]
+}
+
+/** A filter, with the texts that stand for it in the URL and in forms. */
+export interface ShownFilter<Filter> {
+  readonly texts: Readonly<Record<string, string>>
+  readonly filter: Filter & { readonly since?: Date; readonly until?: Date }
+}
+
+const HOUR_MS = 60 * 60 * 1000
+/** A map, because the text of a URL may be the name of a method. */
+const PERIODS: ReadonlyMap<string, number> = new Map([
+  ['1h', HOUR_MS],
+  ['24h', 24 * HOUR_MS],
+  ['7d', 7 * 24 * HOUR_MS],
+])
+/** The period between the moments `from` and `to`. */
+const CUSTOM = 'custom'
+
+/** Reads the filter of a URL or of a form. */
+export function readFilter<Filter extends object>(
+  fields: readonly FilterField<Filter, never>[],
+  values: { get(name: string): string | null },
+  now: number,
+): ShownFilter<Filter> {
+  const texts: Record<string, string> = {}
+  const parts: object[] = []
+  for (const { name, read } of fields) {
+    const given = values.get(name) ?? ''
+    const text = [given, given.trim()].find((each) => each !== '' && read(each).length > 0)
+    if (text === undefined) continue
+    texts[name] = text
+    parts.push(...read(text))
+  }
+  const [period = '', from = '', to = ''] = ['period', 'from', 'to'].map((name) => values.get(name)?.trim())
+  const [since, until] = [momentOf(from), momentOf(to)]
+  const ms = PERIODS.get(period)
+  if (since !== null) texts.from = from
+  if (until !== null) texts.to = to
+  if (ms !== undefined || period === CUSTOM) texts.period = period
+  if (ms !== undefined) parts.push({ since: new Date(now - ms) })
+  if (period === CUSTOM) parts.push({ ...(since && { since }), ...(until && { until }) })
+  return { texts, filter: Object.assign({}, ...parts) }
+}
+
+/** The form of a filter: the lists of choices, the period, and the other fields. */
+export function logFilterForm<About>(
+  context: Context,
+  path: string,
+  fields: readonly FilterField<object, About>[],
+  texts: Readonly<Record<string, string>>,
+  about: About,
+  more: Content = null,
+): Html {
+  const { t, link } = context
+  const fieldOf = ({ name, label, choices, attributes: own }: FilterField<object, About>): Content => {
+    if (!label) return null
+    const field = { name, label: label(t) }
+    const text = texts[name] ?? ''
+    if (!choices) return input(field, { value: text, spellcheck: 'false', ...own })
+    return select(field, [{ value: '', text: t`All` }, ...choices(context, about)], text)
+  }
+  return filterForm(
+    t,
+    link(path),
+    isFiltered(texts),
+    html`${fields.filter(({ choices }) => choices).map(fieldOf)}
+${periodFields(t, texts)}
+${fields.filter(({ choices }) => !choices).map(fieldOf)}${more}`,
+  )
+}
+
+/** The fields of the period. The script shows the two moments as soon as they are chosen; without it, the next answer does. */
+function periodFields(t: Texts, { period = '', from = '', to = '' }: Readonly<Record<string, string>>): Html {
+  return html`${select(
+    { name: 'period', label: t`Time` },
+    [
+      { value: '', text: t`All` },
+      { value: '1h', text: t`Last hour` },
+      { value: '24h', text: t`Last 24 hours` },
+      { value: '7d', text: t`Last 7 days` },
+      { value: CUSTOM, text: t`From and to (UTC)` },
+    ],
+    period,
+  )}
+<div class="ba-filters" data-custom${attributes({ hidden: period !== CUSTOM })}>${input({ name: 'from', label: t`From` }, { type: 'datetime-local', value: from })}
+${input({ name: 'to', label: t`To` }, { type: 'datetime-local', value: to })}</div>`
+}
+
+/** The value of an input of type datetime-local, read as UTC. */
+function momentOf(text: string): Date | null {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text)) return null
+  const time = Date.parse(`${text}Z`)
+  return Number.isNaN(time) || time < 0 ? null : new Date(time)
+}
