@@ -19,6 +19,7 @@ const ACME = {
   keyPrefix: 'acme',
   headerPrefix: 'X-Acme',
   standardWebhooks: true,
+  importedKeys: undefined,
 } as const
 
 describe('defineService()', () => {
