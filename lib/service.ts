@@ -65,7 +65,7 @@ const NAME = /^\P{C}{1,100}$/u
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {
   if (baseUrl === undefined) return undefined
-  const url = /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+  const url = /^https?:\/\//i.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   if (
     url === undefined ||
     url.username !== '' ||
@@ -78,5 +78,6 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
       "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
-  return baseUrl.replace(/\/+$/, '')
+  // As parsed, because the text stands in headers: https://日本.example is https://xn--wgv71a.example.
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

@@ -55,6 +55,32 @@ describe('defineService()', () => {
     })
   }
 
+  test('reads baseUrl as a URL, so that every link to a next page can be sent and followed', async () => {
+    for (const [given, read] of [
+      ['https://日本.example/p', 'https://xn--wgv71a.example/p'],
+      ['https://app.example/データ/', 'https://app.example/%E3%83%87%E3%83%BC%E3%82%BF'],
+      ['https://app.example/p\n', 'https://app.example/p'],
+      ['https://app.example?', 'https://app.example'],
+      ['https://app.example/p#', 'https://app.example/p'],
+      ['https://app.example/a b>\\c ', 'https://app.example/a%20b%3E/c'],
+      ['HTTPS://APP.example:443', 'https://app.example'],
+    ] as const) {
+      const store = createMemoryStore({ service: defineService({ baseUrl: given }) })
+      assert.equal(store.service.baseUrl, read)
+      const { key } = await createDeveloperSettings(store).apiKeys.create('o', {
+        name: 'K',
+        scopes: ['clients:read'],
+      })
+      for (const name of ['One', 'Two']) await createPlatform(store).clients.create('o', { name })
+      const api = createBusinessApi(store, { logger: false })
+      const headers = { Authorization: `Bearer ${key}` }
+      const answer = await api.fetch(new Request('http://x.example/api/v1/clients?limit=1', { headers }))
+      assert.equal(answer.status, 200)
+      const [, link = ''] = /^<([^<> ]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '') ?? []
+      assert.ok(link.startsWith(`${read}/api/v1/clients?`), link)
+    }
+  })
+
   test('gives the same again for what it has given, and cannot be changed', () => {
     const service = defineService(ACME)
     assert.deepEqual(service, ACME)

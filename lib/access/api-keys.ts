@@ -150,6 +150,8 @@ export interface ApiKeyInsertion extends AuditedRequest {
 export interface ApiKeyChange extends AuditedRequest {
   readonly keyId: string
   readonly name: string
+  /** If the key has another name, nothing is changed. Undefined: any name. */
+  readonly replaces?: string | undefined
 }
 
 /** Names a key that a change is made of. */

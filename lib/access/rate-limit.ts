@@ -26,6 +26,7 @@ export const RATE_LIMIT_REQUIREMENT: string =
 export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
   return (
+    typeof perSecond === 'number' &&
     perSecond >= perSecondMin &&
     perSecond <= perSecondMax &&
     Number.isInteger(burst) &&

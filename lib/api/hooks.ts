@@ -1,5 +1,6 @@
 import type { Scope } from '../access/scopes.ts'
 import { storeUnavailable } from '../base/errors.ts'
+import { findUnknown, isPlain } from '../base/options.ts'
 import { type AnswerTrace, channels, type RequestTrace } from '../base/tracing.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal } from '../http/refusal.ts'
@@ -85,14 +86,18 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: S
   if (refusal !== undefined && refusal !== null) throw toHostRefusal(refusal)
 }
 
-function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refusal {
+const REFUSAL_NAMES = ['status', 'error', 'retryAfterSeconds']
+
+function toHostRefusal(given: CallRefusal): Refusal {
+  const { status, error, retryAfterSeconds } = given
+  const isPlainRefusal = isPlain(given) && findUnknown(given, REFUSAL_NAMES) === undefined
   const isStatus = Number.isInteger(status) && status >= 400 && status <= 599
   const isWait =
     retryAfterSeconds === undefined || (Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
-  if (!isStatus || typeof error !== 'string' || error === '' || !isWait) {
+  if (!isPlainRefusal || !isStatus || typeof error !== 'string' || error === '' || !isWait) {
     throw new TypeError(
       "Cannot use the result of option 'onRequest' because it must be nothing, or a status from 400 to 599 with an error text " +
-        'and, if needed, retryAfterSeconds as a whole number',
+        'and, if needed, retryAfterSeconds as a whole number, and no other field',
     )
   }
   return new Refusal(

@@ -1,7 +1,7 @@
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { type Names, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFlag, readFunction, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
@@ -120,7 +120,6 @@ const NAMES: Names<BusinessApiOptions> = {
   ids: true,
   traceparent: true,
 }
-const INFO_NAMES: Names<ApiInfo> = { version: true, contact: true, license: true, termsOfService: true }
 const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
 
 /**
@@ -128,27 +127,33 @@ const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: tru
  */
 export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
   rejectUnknown(options, NAMES)
-  const { rateLimit = {}, info = {}, logger, clock = Date.now } = options
-  rejectUnknown(info, INFO_NAMES, 'info.')
+  const { rateLimit = {}, logger, clock = Date.now } = options
   if (rateLimit !== false) rejectUnknown(rateLimit, RATE_LIMIT_NAMES, 'rateLimit.')
   return {
     ...service,
     basePath: readBasePath(options.basePath),
-    trailingSlash: options.trailingSlash ?? false,
-    info,
+    trailingSlash: readFlag('trailingSlash', options.trailingSlash),
+    info: readInfo(options.info),
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
-    peerAddress: options.peerAddress ?? (({ remoteAddress }) => remoteAddress),
+    peerAddress: readFunction('peerAddress', options.peerAddress) ?? (({ remoteAddress }) => remoteAddress),
     logger: readLogger(logger),
-    onError: options.onError ?? (() => {}),
-    onRequest: options.onRequest,
-    onResponse: options.onResponse,
+    onError: readFunction('onError', options.onError) ?? (() => {}),
+    onRequest: readFunction('onRequest', options.onRequest),
+    onResponse: readFunction('onResponse', options.onResponse),
     clock,
     ids: readIds(options.ids, clock),
     traceparent: options.traceparent && createTraceparentReader(options.traceparent),
   }
+}
+
+function readInfo(info: ApiInfo = {}): ApiInfo {
+  rejectUnknown(info, { version: true, contact: true, license: true, termsOfService: true }, 'info.')
+  rejectUnknown(info.contact ?? {}, { name: true, url: true, email: true }, 'info.contact.')
+  rejectUnknown(info.license ?? { name: '' }, { name: true, url: true, identifier: true }, 'info.license.')
+  return info
 }
 
 function readBasePath(basePath: string | undefined): string {
@@ -178,6 +183,7 @@ function readRateLimits({
 }
 
 function readRateLimit(name: string, limit: RateLimit): RateLimit {
+  rejectUnknown(limit, { perSecond: true, burst: true }, `rateLimit.${name}.`)
   if (!isRateLimit(limit)) {
     throw new RangeError(
       `Cannot use option 'rateLimit.${name}' because it must be ${RATE_LIMIT_REQUIREMENT}: ` +

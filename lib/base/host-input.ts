@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
-import { findUnknown, printName } from './options.ts'
+import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
 import { suggest } from './suggest.ts'
 
 /** The host's name for an organization: any text that a database can keep. */
@@ -83,26 +83,31 @@ export function isIsoMoment(text: string): boolean {
  * Checks an input of the host's code. An error names each wrong field and the rule that the field breaks, and repeats
  * no value: a value may be a key that was passed in the wrong place.
  *
- * A name that does not exist is an error, because a misspelled filter would select everything. Three kinds of input are read
- * elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an import the fields
- * that only reads and exports show.
+ * A name that does not exist is an error, because a misspelled filter would select everything, and so is everything but a plain object.
+ * Three kinds of input are read elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an
+ * import the fields that only reads and exports show.
  *
  * @param action the start of the error's message: "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`
  */
 export function read<Entries extends v.ObjectEntries>(
   schema: v.ObjectSchema<Entries, undefined>,
-  input: object,
+  input: unknown,
   action: string,
+  { named = {}, judgesUndefined = true }: ReadRules = {},
 ): Fields<Entries> {
-  const unknown = findUnknown(Object(input), schema.entries)
-  const result = v.safeParse(schema, input)
-  if (result.success && unknown === undefined) return result.output
-  const known = Object.keys(schema.entries)
-  const reasons = new Set(
-    unknown === undefined ? [] : [`${printName(unknown)} is unknown${suggest(unknown, known)}`],
-  )
-  const fields = new Set(unknown === undefined ? [] : [printName(unknown)])
+  const own = isPlain(input) ? input : {}
+  const given = judgesUndefined ? { ...own, ...named } : withoutUndefined({ ...own, ...named })
+  const known = Object.keys(schema.entries).filter((name) => !Object.hasOwn(named, name))
+  const unknown = findUnknown(judgesUndefined ? own : withoutUndefined(own), known)
+  const result = v.safeParse(schema, given)
+  if (result.success && unknown === undefined && own === input) return result.output
+  const [reasons, fields] = [new Set<string>(), new Set<string>()]
+  if (own !== input) reasons.add(`only ${PLAIN} is read`)
+  if (unknown !== undefined) {
+    reasons.add(`${printName(unknown, known)} is unknown${suggest(unknown, known)}`)
+    fields.add(printName(unknown, known))
+  }
   for (const issue of result.issues ?? []) {
     const name = String(issue.path?.[0].key)
     reasons.add(`${name} ${requirementOf(issue)}`)
@@ -111,6 +116,11 @@ export function read<Entries extends v.ObjectEntries>(
   throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, {
     fields: [...fields],
   })
+}
+
+interface ReadRules extends CallRules {
+  /** The values that the call itself names, such as `keyId`: unknown names in the input. */
+  readonly named?: object
 }
 
 /**
@@ -156,8 +166,12 @@ export interface Call<Input> {
   readonly input: Input
 }
 
-/** Reads the input of a call. @throws `BusinessApiError` with code `invalid_input` */
-export type ReadCall<Input> = (organizationId: string, given?: unknown) => Call<Input>
+/**
+ * Reads the input of a call: the host's object, and what the call names itself, `{ keyId }`.
+ *
+ * @throws `BusinessApiError` with code `invalid_input`
+ */
+export type ReadCall<Input> = (organizationId: string, given?: unknown, named?: object) => Call<Input>
 
 /** The checked fields of a call. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
@@ -184,10 +198,9 @@ export function defineCall<Entries extends v.ObjectEntries>(
 ): ReadCall<Fields<Entries>> {
   // A single schema, so that an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
-  return (organizationId, given) => {
-    const input: object = Object(given)
-    const fields = { ...(judgesUndefined ? input : withoutUndefined(input)), organizationId }
-    const { organizationId: owner, ...checked } = read(schema, fields, action) as Checked
+  return (organizationId, given = {}, named = {}) => {
+    const rules = { named: { ...named, organizationId: organizationId ?? null }, judgesUndefined }
+    const { organizationId: owner, ...checked } = read(schema, given, action, rules) as Checked
     return { action, organizationId: owner, input: checked as Fields<Entries> }
   }
 }

@@ -1,5 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import { encodeTime, monotonicFactory } from 'ulid'
+import { readFunction } from './options.ts'
 
 /** Returns milliseconds since 1970 in UTC. `Date.now`, except in tests. */
 export type Clock = () => number
@@ -75,6 +76,8 @@ let systemIds: Ids | undefined
  *   entry must be a ULID after the prefix, because a period of the audit is found by the time in the ids
  */
 export function readIds(ids: Ids | undefined, clock: Clock): Ids {
+  readFunction('clock', clock)
+  readFunction('ids', ids)
   if (ids === undefined) return createIds(clock)
   return (kind) => {
     const id: unknown = ids(kind)

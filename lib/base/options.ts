@@ -42,13 +42,22 @@ export function readMatching(
 }
 
 /** Strictly: a `'false'` out of an environment variable would switch a guard off. @throws `TypeError` */
-export function readFlag(name: string, value: boolean | undefined = false): boolean {
+export function readFlag(name: string, value: boolean | undefined, byDefault = false): boolean {
+  if (value === undefined) return byDefault
   if (typeof value !== 'boolean') {
     throw new TypeError(
       `Cannot use option '${name}' because it must be true or false: current value is ${JSON.stringify(value)}`,
     )
   }
   return value
+}
+
+/** @throws `TypeError` for a value that is neither a function nor `undefined` */
+export function readFunction<Value>(name: string, value: Value): Value {
+  if (value === undefined || typeof value === 'function') return value
+  throw new TypeError(
+    `Cannot use option '${name}' because it must be a function: current value is ${JSON.stringify(value)}`,
+  )
 }
 
 /** Reads the prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
@@ -75,29 +84,59 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
 export type Names<Options extends object> = { readonly [Name in keyof Options]-?: true }
 
 /**
- * Rejects names that do not exist: a misspelled option would be the default in silence.
+ * Rejects names that do not exist, and everything but a plain object: a misspelled option would be the default in silence.
  *
  * @param path of an options object within another: `rateLimit.`
  * @throws `TypeError` for the first unknown name
  */
 export function rejectUnknown<Options extends object>(
   options: Options,
-  names: Names<Options>,
+  names: { readonly [Name in keyof Options]-?: unknown },
   path = '',
 ): void {
-  const unknown = findUnknown(options, names)
+  if (!isPlain(options)) {
+    const subject = path === '' ? 'the options' : `option '${path.slice(0, -1)}'`
+    throw new TypeError(`Cannot use ${subject} because only ${PLAIN} is read`)
+  }
+  const known = Object.keys(names)
+  const unknown = findUnknown(options, known)
   if (unknown === undefined) return
   throw new TypeError(
-    `Cannot use option '${path}${printName(unknown)}' because it does not exist${suggest(unknown, Object.keys(names))}`,
+    `Cannot use option '${path}${printName(unknown, known)}' because it does not exist${suggest(unknown, known)}`,
   )
 }
 
-/** Returns the first own enumerable name that is not among the known names. */
-export function findUnknown(given: object, names: object): string | undefined {
-  return Object.keys(given).find((name) => !Object.hasOwn(names, name))
+/** The words for what {@link isPlain} accepts. */
+export const PLAIN = 'a plain object with its own fields'
+
+/**
+ * Returns whether a value is a plain object, of any realm, whose names can all be seen: an instance of a class, a `Map` or a prototype may
+ * hold what neither a check of names nor a copy would find.
+ */
+export function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: object | null = Object.getPrototypeOf(value)
+  const isRoot = prototype === null || Object.hasOwn(prototype, 'isPrototypeOf')
+  return isRoot && !Array.isArray(value) && Reflect.ownKeys(value).length === Object.keys(value).length
 }
 
-/** Returns a name as a message may show it: another text may be a secret in the wrong place. */
-export function printName(name: string): string {
-  return /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name) ? name : '…'
+/** Reads the only option of a call that waits, in ms. @throws `TypeError` or `RangeError` */
+export function readTimeout(
+  given: { readonly timeoutMs?: number | undefined } = {},
+  byDefault: number,
+  min = 0,
+): number {
+  rejectUnknown(given, { timeoutMs: true })
+  return readWhole('timeoutMs', given.timeoutMs, byDefault, { min })
+}
+
+/** Returns the first own name that is not among the known names. */
+export function findUnknown(given: object, known: readonly string[]): string | undefined {
+  return Object.keys(given).find((name) => !known.includes(name))
+}
+
+/** Returns a name as a message may show it, a word or nearly a known name: another text may be a secret in the wrong place. */
+export function printName(name: string, known: readonly string[]): string {
+  const isWord = /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name)
+  return isWord || (/^[\w-]{1,40}$/.test(name) && suggest(name, known) !== '') ? name : '…'
 }

@@ -7,11 +7,16 @@ const PART_MIN = 3
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names
-    .map((name) => ({ name, distance: distanceOf(typed, name) }))
+    .map((name) => ({ name, distance: fold(typed) === fold(name) ? 0 : distanceOf(typed, name) }))
     .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)))
     .sort((a, b) => a.distance - b.distance)
   const name = nearest?.name ?? findWhole(typed, names)
   return name === undefined ? '' : `: did you mean '${name}'?`
+}
+
+/** The same name in another spelling: `as_of` for `asOf`. */
+function fold(name: string): string {
+  return name.replaceAll(/[-_]/g, '').toLowerCase()
 }
 
 /** The only name of which the text is a part. */

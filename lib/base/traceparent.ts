@@ -1,3 +1,5 @@
+import { readFunction } from './options.ts'
+
 /** Returns the W3C `traceparent` of the current trace: `00-<trace id>-<span id>-<flags>`. */
 export type CurrentTraceparent = () => string | null | undefined
 
@@ -22,11 +24,7 @@ export function readTraceparent(value: string | null | undefined): string | unde
  * @throws `TypeError` for an option that is not a function
  */
 export function createTraceparentReader(current: CurrentTraceparent): () => string | undefined {
-  if (typeof current !== 'function') {
-    throw new TypeError(
-      `Cannot use option 'traceparent' because it must be a function: current value is ${JSON.stringify(current)}`,
-    )
-  }
+  readFunction('traceparent', current)
   return () => {
     try {
       return readTraceparent(current())

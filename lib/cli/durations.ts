@@ -1,3 +1,4 @@
+import { isIsoMoment } from '../base/host-input.ts'
 import { UsageError } from './failure.ts'
 
 // Times in the form that people write and read.
@@ -48,24 +49,17 @@ export function parseFuture(text: string, source: string): Date {
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/
-const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 
 function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
-  const moment = ms === null ? new Date(text) : new Date(Date.now() + direction * ms)
-  const isReadable = ms !== null || ((DAY.test(text) || ISO.test(text)) && isDay(text.slice(0, 10)))
+  const moment = ms === null ? new Date(text.toUpperCase()) : new Date(Date.now() + direction * ms)
+  const isReadable = ms !== null || (DAY.test(text) ? isIsoMoment(`${text}T00:00Z`) : isIsoMoment(text))
   // Also false for a text that is no moment.
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(
     `Cannot use ${source} because it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
   )
-}
-
-/** A parser may take 31 February for 3 March. */
-function isDay(day: string): boolean {
-  const moment = new Date(`${day}T00:00:00Z`)
-  return !Number.isNaN(moment.getTime()) && moment.toISOString().startsWith(day)
 }
 
 function readDuration(text: string): number | null {

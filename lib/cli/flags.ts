@@ -67,16 +67,17 @@ export function choice<Name extends string>(
   })
 }
 
-/** A flag with several names out of a fixed set, separated by commas. */
+/** A flag with several names out of a fixed set, separated by commas. @param alone for messages, another text: `, or all` */
 export function choices<Name extends string>(
   takes: string,
   help: string,
   names: readonly Name[],
+  alone = '',
 ): Flag<readonly Name[] | undefined> {
   return parsed(takes, help, (given, source) =>
     given.split(',').map((item) => {
       const name = item.trim()
-      return findName(name, names) ?? refuseName(name, names, source, 'one or more of')
+      return findName(name, names) ?? refuseName(name, names, source, 'one or more of', alone)
     }),
   )
 }
@@ -86,11 +87,17 @@ function findName<Name extends string>(given: string, names: readonly Name[]): N
 }
 
 /** Repeats the text only where a name is close: any other text may be a secret. */
-function refuseName(given: string, names: readonly string[], source: string, howMany: string): never {
+function refuseName(
+  given: string,
+  names: readonly string[],
+  source: string,
+  howMany: string,
+  alone = '',
+): never {
   const suggestion = suggest(given, names)
   const reason = suggestion
     ? `'${given}' is unknown${suggestion}`
-    : `it must be ${howMany} ${names.join(', ')}`
+    : `it must be ${howMany} ${names.join(', ')}${alone}`
   throw new UsageError(`Cannot use ${source} because ${reason}`)
 }
 

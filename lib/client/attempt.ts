@@ -58,8 +58,9 @@ export async function attempt<Data>(
     const response = await fetch(request.url, toInit(request, key, controller.signal))
     // The whole body within the same time: an answer that stops halfway is no answer.
     const bytes = await readBytes(response, maxResponseBytes)
-    if (bytes === null) throw tooLarge(request, response, maxResponseBytes)
-    return readAnswer(request, response, new TextDecoder().decode(bytes), read, describe)
+    const isTooLarge = bytes === null && redirectOf(request, response) === null
+    if (isTooLarge) throw tooLarge(request, response, maxResponseBytes)
+    return readAnswer(request, response, new TextDecoder().decode(bytes ?? undefined), read, describe)
   } catch (error) {
     if (error instanceof ApiError) throw error
     signal.throwIfAborted()
@@ -89,52 +90,60 @@ function toInit(
 }
 
 function readAnswer<Data>(
-  { action }: ClientRequest,
-  { status, headers }: Response,
+  request: ClientRequest,
+  response: Response,
   text: string,
   read: ReadData<Data>,
   describe: (text: string) => string,
 ): ClientAnswer<Data> {
+  const { status, headers } = response
   const body = parseObject(text)
   const data = status === 200 ? read(body) : undefined
   if (data !== undefined) return { data, headers }
-  const reason = describe(textOf(body.error) ?? redirectOf(status, headers) ?? text)
+  const reason = describe(redirectOf(request, response) ?? textOf(body.error) ?? text)
   const requestId = describe(textOf(body.requestId) ?? headers.get('x-request-id') ?? '') || null
-  const { code, isTransient } = status === 200 ? UNREADABLE : judgeStatus(status)
-  const said = code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
-  throw new ApiError(
-    `Cannot ${action} because the API answered ${status}: ${said} (${requestId ?? 'no request id'})`,
-    {
-      code,
-      isTransient,
-      status,
-      requestId,
-      retryAfterMs: readRetryAfter(headers, Date.now()),
-    },
-  )
+  const judged = status === 200 ? UNREADABLE : judgeStatus(status)
+  const said = judged.code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
+  throw answerError(request, response, `: ${said} (${requestId ?? 'no request id'})`, {
+    ...judged,
+    requestId,
+  })
+}
+
+function answerError(
+  { action }: ClientRequest,
+  { status, headers }: Response,
+  rest: string,
+  facts: Omit<ConstructorParameters<typeof ApiError>[1], 'status' | 'retryAfterMs'>,
+): ApiError {
+  const retryAfterMs = readRetryAfter(headers, Date.now())
+  return new ApiError(`Cannot ${action} because the API answered ${status}${rest}`, {
+    ...facts,
+    status,
+    retryAfterMs,
+  })
 }
 
 /** The target of a redirect, without credentials and query, which may hold secrets; null for any other response. */
-function redirectOf(status: number, headers: Headers): string | null {
+function redirectOf({ url }: ClientRequest, { status, headers }: Response): string | null {
   const location = status >= 300 && status < 400 ? headers.get('location') : null
   if (location === null) return null
-  const place = location.replace(/[?#].*$/s, '').replace(/^([^/]*\/\/)[^/]*@/, '$1')
-  return `a redirect to ${place}, which is not followed: check option 'url'`
+  return `a redirect to ${placeOf(location, url)}, which is not followed: check option 'url'`
+}
+
+/** The target as parsed: only a parser finds the credentials in `https:ada:secret@h`, which is no relative path. */
+function placeOf(location: string, base: string): string {
+  const url = URL.canParse(location)
+    ? new URL(location)
+    : URL.canParse(location, base) && new URL(location, base)
+  return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'no http URL'
 }
 
 /** The error of an answer over the limit. The same answer would come again, unless a proxy answered for the API. */
-function tooLarge({ action }: ClientRequest, { status, headers }: Response, maxBytes: number): ApiError {
-  const { code, isTransient } = judgeStatus(status)
-  return new ApiError(
-    `Cannot ${action} because the API answered ${status} with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`,
-    {
-      code,
-      isTransient,
-      status,
-      requestId: headers.get('x-request-id'),
-      retryAfterMs: readRetryAfter(headers, Date.now()),
-    },
-  )
+function tooLarge(request: ClientRequest, response: Response, maxBytes: number): ApiError {
+  const rest = ` with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`
+  const requestId = response.headers.get('x-request-id')
+  return answerError(request, response, rest, { ...judgeStatus(response.status), requestId })
 }
 
 /** A 200 that cannot be read counts as a lost answer. */

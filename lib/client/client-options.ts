@@ -1,4 +1,4 @@
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 
 /** Options of `createApiClient`, each read once. */
 export interface ApiClientOptions {
@@ -75,8 +75,8 @@ export function resolveClientOptions(options: ApiClientOptions): ResolvedClientO
     maxDurationMs: readWhole('maxDurationMs', options.maxDurationMs, 60_000),
     maxResponseBytes: readWhole('maxResponseBytes', options.maxResponseBytes, 10 * 1024 * 1024),
     signal: options.signal,
-    fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
-    wait: options.wait ?? sleep,
+    fetch: readFunction('fetch', options.fetch) ?? ((url, init) => globalThis.fetch(url, init)),
+    wait: readFunction('wait', options.wait) ?? sleep,
   }
 }
 

@@ -78,6 +78,11 @@ function readItems<Item>({ data }: AnswerBody): readonly Item[] | undefined {
   return Array.isArray(data) ? data : undefined
 }
 
+/** Not the origin, which a `blob:` URL has of the URL inside. */
+function placeOf({ protocol, host }: URL): string {
+  return `${protocol}//${host}`
+}
+
 /**
  * Reads the URL of the next page, relative to the URL of the request; null after the last page. A link to another origin would
  * carry the key away, and a link to a page that was read would go on for ever.
@@ -93,7 +98,7 @@ function readNext(
   if (next) next.hash = ''
   const fault = !next
     ? 'is no URL'
-    : next.origin !== new URL(url).origin
+    : placeOf(next) !== placeOf(new URL(url))
       ? 'leads to another origin'
       : next.username || next.password
         ? 'holds credentials'

@@ -1,3 +1,4 @@
+import { readTimeout } from '../base/options.ts'
 import { ATTEMPT_MAX_MS } from '../webhooks/attempt.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
@@ -104,7 +105,8 @@ export function createDeliveryLoop(
       underWay = { claims: keepDelivering(parts, present), maintenance: maintenance.keepRunning() }
     },
 
-    async stop({ timeoutMs = ATTEMPT_MAX_MS } = {}) {
+    async stop(options) {
+      const timeoutMs = readTimeout(options, ATTEMPT_MAX_MS)
       if (run !== undefined && !run.isEnding) stopped = end(run, timeoutMs)
       await stopped
     },

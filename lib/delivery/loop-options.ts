@@ -1,5 +1,5 @@
 import type { Logger } from '../base/log.ts'
-import { type Names, readFlag, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFlag, readFunction, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Service } from '../service.ts'
 import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
@@ -133,9 +133,9 @@ export function resolveLoopOptions(options: DeliveryLoopOptions, service: Servic
     failureLimit: readFailureLimit(options.failureLimit),
     logger: readLogger(options.logger),
     expiryTimes: readExpiryTimes(options.expiryNoticeMs),
-    onNotice: readListener('onNotice', options.onNotice),
+    onNotice: readFunction('onNotice', options.onNotice) ?? (() => {}),
     deliveryNotices: readGrouping(options.deliveryNotices),
-    onError: readListener('onError', options.onError),
+    onError: readFunction('onError', options.onError) ?? (() => {}),
   }
 }
 
@@ -192,15 +192,5 @@ function readGrouping(given: 'grouped' | 'each' = 'grouped'): 'grouped' | 'each'
   if (given === 'grouped' || given === 'each') return given
   throw new TypeError(
     `Cannot use option 'deliveryNotices' because it must be 'grouped' or 'each': current value is ${given}`,
-  )
-}
-
-function readListener<Message>(
-  name: string,
-  listener: (message: Message) => unknown = () => {},
-): (message: Message) => unknown {
-  if (typeof listener === 'function') return listener
-  throw new TypeError(
-    `Cannot use option '${name}' because it must be a function: current value is ${listener}`,
   )
 }

@@ -54,11 +54,12 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       return newestFirst.map(showKey)
     },
 
-    async update({ organizationId, keyId, name, entry }) {
+    async update({ organizationId, keyId, name, replaces, entry }) {
       const organization = memory.organization(organizationId)
       const key = organization.apiKeys.get(keyId)
       if (!key) return null
-      if (key.record.name !== name && !isRecorded(organization, entry)) {
+      const isExpected = replaces === undefined || replaces === key.record.name
+      if (isExpected && key.record.name !== name && !isRecorded(organization, entry)) {
         key.record = { ...key.record, name }
         recordEntry(memory, organization, entry)
       }

@@ -65,7 +65,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return { ...targetOf(endpoint, now), types: structuredClone(endpoint.record.types), storeTime: now }
     },
 
-    async update({ organizationId, endpointId, changes, entry }) {
+    async update({ organizationId, endpointId, changes, replaces = {}, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
@@ -76,7 +76,10 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       if (isRecorded(organization, entry)) return answer('changed')
       const { record: before } = endpoint
       const { headers, ...fields } = structuredClone(changes)
-      if (headers && headers.replaces !== before.sealedHeaders) return answer('conflict')
+      const isReplaced = Object.entries(replaces).every(([field, value]) =>
+        isDeepStrictEqual(Reflect.get(before, field), value),
+      )
+      if (!isReplaced || (headers && headers.replaces !== before.sealedHeaders)) return answer('conflict')
       const { headerNames, sealedHeaders } = headers ?? before
       const after = { ...before, ...fields, headerNames, sealedHeaders }
       const changed = CHANGEABLE.filter(

@@ -1,5 +1,5 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFlag, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
@@ -66,11 +66,8 @@ const NAMES: Names<MetricsOptions> = {
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
   rejectUnknown(options, NAMES)
-  const { loop = [], meter, countQueue = true } = options
+  const { loop = [], meter } = options
   const loops = [loop].flat()
-  if (typeof countQueue !== 'boolean') {
-    throw new TypeError("Cannot use option 'countQueue' because it must be true or false")
-  }
   if (!loops.every((each) => typeof each.health === 'function')) {
     throw new TypeError(
       "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
@@ -79,7 +76,7 @@ export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsO
   return {
     loops,
     meter,
-    countQueue,
+    countQueue: readFlag('countQueue', options.countQueue, true),
     maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),
     timeoutMs: readWhole('timeoutMs', options.timeoutMs, 2000),
     maxClaimAgeMs: readWhole('maxClaimAgeMs', options.maxClaimAgeMs, 60_000),

@@ -31,7 +31,8 @@ export interface GivenRecord {
 
 const EnvelopeSchema = v.object({
   kind: oneOf(RECORD_KINDS),
-  record: v.record(v.string(), v.unknown(), 'must be an object'),
+  // Not a record of valibot, which would drop a field of the name `constructor`.
+  record: v.custom<object>((given) => typeof given === 'object' && given !== null, 'must be an object'),
 })
 
 /**
@@ -45,10 +46,11 @@ export function readGivenRecord(
   place: string,
   { minorUnits }: Pick<CallTools, 'minorUnits'>,
 ): GivenRecord {
-  const { kind, record } = read(EnvelopeSchema, Object(given), `Cannot import ${place}`)
+  const { kind, record } = read(EnvelopeSchema, { ...Object(given) }, `Cannot import ${place}`)
+  const { id } = record as { readonly id?: unknown }
   const name =
-    typeof record.id === 'string' && field.isStorable(record.id)
-      ? nameOf(place, kind, record.id)
+    typeof id === 'string' && field.isStorable(id)
+      ? `${place} (${kind} ${shown(id, ID_MAX)})`
       : `${place} (${kind})`
   const fault = (text: string, fields: readonly string[]): BusinessApiError =>
     new BusinessApiError(INVALID_INPUT, `Cannot import ${name} because ${text}`, { fields })
@@ -57,27 +59,23 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    if (unknown.length > 0) throw fault(`it has unknown fields: ${quoted(unknown)}`, unknown)
+    // Names of a stranger's file: some of them, and the beginning of each.
+    const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
+    if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
   }
   const reading = { readFields, fault, minorUnits }
   const rows = READERS[kind]?.(record, reading) ?? [readPlain(kind, record, reading)]
-  return { name, kind, id: String(record.id), rows }
+  return { name, kind, id: String(id), rows }
 }
 
-/** Names of a stranger's file: some of them, and the beginning of each. */
-function quoted(names: readonly string[]): string {
-  return names
-    .slice(0, 5)
-    .map((name) => visible([...name.slice(0, 2 * NAME_MAX)].slice(0, NAME_MAX).join('')))
-    .join(', ')
+/** The beginning of a stranger's text. */
+function shown(text: string, max: number): string {
+  return visible([...text.slice(0, 2 * max)].slice(0, max).join(''))
 }
 
 const NAME_MAX = 200
-
-function nameOf(place: string, kind: RecordKind, id: string): string {
-  return `${place} (${kind} ${id.slice(0, 64)})`
-}
+const ID_MAX = 64
 
 type ReadFields = <Entries extends v.ObjectEntries>(
   schema: v.ObjectSchema<Entries, undefined>,

@@ -233,7 +233,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     ...createReads(['invoice', 'invoices'], FILTER, () => store.invoices, checkFilter),
 
     async payments(organizationId, invoiceId, query) {
-      const { action, organizationId: owner, input } = readPayments(organizationId, { ...query, invoiceId })
+      const { action, organizationId: owner, input } = readPayments(organizationId, query, { invoiceId })
       const list = (count: number) => store.invoices.listPayments(owner, input.invoiceId, count, input.before)
       return readPage(input.limit, async (count) => found(await list(count), action))
     },

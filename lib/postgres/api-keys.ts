@@ -89,7 +89,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
       return JSON.parse(keys ?? '[]') as ApiKey[]
     },
 
-    async update({ organizationId, keyId, name, entry }) {
+    async update({ organizationId, keyId, name, replaces, entry }) {
       const [key] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -103,6 +103,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
             update business_api.api_keys key set name = ${name}::text from seen
             where key.organization_id = ${organizationId}::text and key.id = seen.id
               and not seen.is_recorded and key.name <> ${name}::text
+              and key.name = coalesce(${replaces ?? null}::text, key.name)
             returning key.*
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`renamed`)}

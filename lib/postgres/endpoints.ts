@@ -98,10 +98,10 @@ export function createEndpointStore(database: Database): EndpointStore {
       return found && { ...found.target, types: found.types, storeTime: found.storeTime }
     },
 
-    async update({ organizationId, endpointId, changes, entry }) {
+    async update({ organizationId, endpointId, changes, replaces = {}, entry }) {
       const { headers, ...choices } = changes
       const { url, maxPerSecond } = choices
-      const { replaces, ...sealed } = headers ?? { replaces: null }
+      const { replaces: replacedHeaders, ...sealed } = headers ?? { replaces: null }
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -109,7 +109,8 @@ export function createEndpointStore(database: Database): EndpointStore {
             update business_api.webhook_endpoints endpoint set ${assign(sql, rowOf({ ...choices, ...sealed }))}
             from before
             where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
-              ${headers ? sql`and before.sealed_headers is not distinct from ${replaces}::text` : sql``}
+              ${headers ? sql`and before.sealed_headers is not distinct from ${replacedHeaders}::text` : sql``}
+              and pg_catalog.to_jsonb(before) = pg_catalog.to_jsonb(before) || ${rowOf(replaces)}::text::jsonb
             returning endpoint.*
           ), ${url === undefined && maxPerSecond === undefined ? sql`` : sql`${forgetRate(sql, 'changed')},`} compared as (
             select ${changedFields(sql)} as fields

@@ -1,4 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
+import { visible } from '../base/visible-text.ts'
 
 /** The part of an answer's body that is read and kept, in bytes. */
 export const EXCERPT_MAX_BYTES = 4096
@@ -7,8 +8,9 @@ export const EXCERPT_MAX_BYTES = 4096
 const CONTROL_CHARACTER = /(?![\t\n\r])\p{Cc}/gu
 
 /**
- * Returns the beginning of an answer's body as text that any store can keep: read as UTF-8, with U+FFFD for invalid
- * bytes. A character cut in two at the end is left out.
+ * Returns the beginning of an answer's body as text that any store can keep: read as UTF-8, with U+FFFD for invalid bytes and for
+ * nothing else. Control characters are spelled out, and so is a U+FFFD of valid text: `\u{1b}`, `\u{fffd}`. A character that the limit
+ * cuts in two is left out.
  *
  * @param contentEncoding the answer's Content-Encoding. A compressed body gives an empty excerpt: such a body may be a
  *   bomb, and a part of a compressed body says nothing
@@ -16,8 +18,12 @@ const CONTROL_CHARACTER = /(?![\t\n\r])\p{Cc}/gu
 export function readExcerpt(chunks: readonly Uint8Array[], contentEncoding: string | undefined): string {
   if (chunks.length === 0 || !isPlain(contentEncoding)) return ''
   const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_MAX_BYTES)
-  // `write` holds an incomplete last character back.
-  return new StringDecoder('utf8').write(bytes).replace(CONTROL_CHARACTER, '\uFFFD')
+  const decoder = new StringDecoder('utf8')
+  // `write` holds an incomplete last character back, which is a fault of the text unless more bytes may follow.
+  const text = decoder.write(bytes) + (bytes.length < EXCERPT_MAX_BYTES ? decoder.end() : '')
+  const isReplaced =
+    text.includes('\uFFFD') && !Buffer.from(text).equals(bytes.subarray(0, Buffer.byteLength(text)))
+  return (isReplaced ? text : text.replaceAll('\uFFFD', '\\u{fffd}')).replace(CONTROL_CHARACTER, visible)
 }
 
 function isPlain(contentEncoding = 'identity'): boolean {

@@ -1,4 +1,4 @@
-import { readWhole } from '../base/options.ts'
+import { readTimeout } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import {
   type DestinationRules,
@@ -106,8 +106,9 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
         if (deadline) inFlight.delete(deadline)
       }
     },
-    close(given = {}) {
-      closing ??= close(readWhole('timeoutMs', given.timeoutMs, timeoutMs, { min: 0 }))
+    close(options) {
+      const waitMs = readTimeout(options, timeoutMs)
+      closing ??= close(waitMs)
       return closing
     },
     [Symbol.asyncDispose]: () => sender.close(),

@@ -1,5 +1,6 @@
 import { SCOPES, type Scope } from '../access/scopes.ts'
 import { isStorable } from '../base/fields.ts'
+import { type Names, rejectUnknown } from '../base/options.ts'
 
 /** Everything that a member of an organization can be allowed to do on the page. */
 export const ABILITIES = [
@@ -49,14 +50,28 @@ export interface ResolvedAccess {
   mayGrant(scopes: readonly Scope[]): boolean
 }
 
+const NAMES: Names<Access> = {
+  organizationId: true,
+  organizationName: true,
+  actor: true,
+  can: true,
+  grantableScopes: true,
+  locale: true,
+  timeZone: true,
+  nonce: true,
+}
+
 /** @throws `TypeError` for an access that cannot be used; the message repeats no value */
 export function readAccess(access: Access): ResolvedAccess {
+  rejectUnknown(access, NAMES, 'authorize().')
   const { organizationId, organizationName = '', actor, grantableScopes = SCOPES } = access
   const { locale = 'en', timeZone = 'UTC', nonce } = access
   check(isText(organizationId, 64), 'organizationId must be a string of 1 to 64 characters')
   check(isText(actor, 200), 'actor must be a string of 1 to 200 characters')
   check(typeof organizationName === 'string', 'organizationName must be a string')
   check(nonce === undefined || /^[\w+/=-]+$/.test(nonce), 'nonce must be base64')
+  const areScopes = Array.isArray(grantableScopes) && grantableScopes.every((scope) => SCOPES.includes(scope))
+  check(areScopes, 'grantableScopes must be a list of scopes')
   const abilities = readAbilities(access.can)
   const grantable = SCOPES.filter((scope) => grantableScopes.includes(scope))
   return {
@@ -82,7 +97,8 @@ function readAbilities(can: Access['can']): ReadonlySet<Ability> {
   return new Set(can)
 }
 
-function check(isRight: boolean, requirement: string): asserts isRight {
+/** @throws `TypeError` about the answer of `authorize` */
+export function check(isRight: boolean, requirement: string): asserts isRight {
   if (!isRight) throw new TypeError(`Cannot use the answer of option 'authorize' because ${requirement}`)
 }
 

@@ -1,6 +1,8 @@
+import type { ApiKey } from '../access/api-keys.ts'
 import type { Ids } from '../base/ids.ts'
 import type { FormFields } from '../http/body.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
+import type { ReplacedEndpoint } from '../webhooks/endpoints.ts'
 import type { ResolvedAccess } from './access.ts'
 import type { Format } from './format.ts'
 import type { Content } from './html.ts'
@@ -22,6 +24,8 @@ export interface Context {
   readonly form: FormFields
   /** Hidden fields for the forms of the answer. */
   readonly stamp: Readonly<Record<string, string>>
+  /** The record whose version was read: an edit replaces no other. */
+  readonly seen: Seen
   /** True if the record of the sent form has changed since that form was made. */
   readonly isStale: boolean
   readonly newId: Ids
@@ -30,6 +34,9 @@ export interface Context {
   /** Returns a path of the page with the mount path in front: `link('/keys', { show: 'all' })`. */
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }
+
+/** The fields of a record that an edit replaces; none for a path without such a record. */
+export type Seen = Partial<Pick<ApiKey, 'name'> & ReplacedEndpoint>
 
 /** The parts of a context that the frame around a page needs. */
 export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference' | 'settings'>

@@ -1,4 +1,4 @@
-import { storeUnavailable } from '../base/errors.ts'
+import { BusinessApiError, INVALID_STATE, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import { withDeadline } from '../base/time.ts'
 import { readForm } from '../http/body.ts'
@@ -9,7 +9,7 @@ import { Refusal } from '../http/refusal.ts'
 import { createReport, isRequestId } from '../http/report.ts'
 import { splitTarget } from '../http/target.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
-import { type Access, type ResolvedAccess, readAccess } from './access.ts'
+import { type Access, check, type ResolvedAccess, readAccess } from './access.ts'
 import type { Context, Frame, Screen } from './context.ts'
 import { createAssets } from './create-assets.ts'
 import { foreignForm, isStale, readVersion, stampOf } from './form-stamp.ts'
@@ -91,7 +91,8 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
     const asked = Promise.resolve(options.authorize(toPageRequest(request, received)))
     const given = await withDeadline(asked, AUTHORIZE_MS, tooLate)
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
-    if ('redirect' in given) {
+    if (typeof given === 'object' && 'redirect' in given) {
+      check(Object.keys(given).length === 1, 'it must be the redirect alone, or an access')
       // The browser's script would follow a redirect and show a page that does not answer the form.
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
@@ -104,30 +105,40 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
         "Settings page without signing: give createDeveloperSettings the option 'secretKeys'",
       )
     }
-    const route = allowed(findRoute(request.method, path), exchange.access)
+    const found = findRoute(request.method, path)
     const isPost = request.method === 'POST'
     if (isPost && !isSameOrigin(request, received, options.origins)) throw new Refusal(403, 'another origin')
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
     const foreign = foreignForm(form, frame)
+    // Before the abilities, which are those of the other organization.
     if (foreign !== null) return reply(foreign, exchange)
     const { access } = exchange
+    const route = allowed(found, access)
     const { locale, timeZone } = access
     const shared = isPost ? settings : readingOnce(settings)
-    const version = await readVersion({ settings: shared, access, params: route.params }, route.path)
-    const context: Context = {
-      ...frame,
-      settings: shared,
-      stamp: stampOf(access, version),
-      isStale: isStale(form, version),
-      format: createFormat(locale, timeZone),
-      now: options.clock(),
-      params: route.params,
-      query,
-      form,
-      newId: options.ids,
+    const show = async (): Promise<ApiReply> => {
+      const asked = { settings: shared, access, params: route.params }
+      const { version, seen } = await readVersion(asked, route.path)
+      const context: Context = {
+        ...frame,
+        ...asked,
+        seen,
+        stamp: stampOf(access, version),
+        isStale: isStale(form, version),
+        format: createFormat(locale, timeZone),
+        now: options.clock(),
+        query,
+        form,
+        newId: options.ids,
+      }
+      return reply(await route.show(context), exchange)
     }
-    return reply(await route.show(context), exchange)
+    return await show().catch((error) => {
+      // Another save of the same version came first: now the form is old.
+      if (isPost && error instanceof BusinessApiError && error.code === INVALID_STATE) return show()
+      throw error
+    })
   }
 
   function reply(screen: Screen, exchange: PageExchange): ApiReply {
@@ -245,12 +256,13 @@ function toPageRequest(request: ApiRequest, { raw }: Received): SettingsPageRequ
   }
 }
 
-/** A path or an http(s) URL of the host's choice. */
+/** A path or an http(s) URL of the host's choice, in the characters of a header. */
 function readRedirect(redirect: unknown): string {
-  if (typeof redirect === 'string' && /^(\/|https?:\/\/)[^\s]*$/.test(redirect)) return redirect
-  throw new TypeError(
-    "Cannot use the answer of option 'authorize' because redirect must be a path or an http(s) URL",
-  )
+  const isPath = typeof redirect === 'string' && /^\/\S*$/.test(redirect)
+  const isUrl = typeof redirect === 'string' && /^https?:\/\/\S*$/.test(redirect) && URL.canParse(redirect)
+  check(isPath || isUrl, 'redirect must be a path or an http(s) URL')
+  const target = isPath ? redirect : new URL(redirect).href
+  return target.replaceAll(/[^!-~]+/g, (characters) => encodeURIComponent(characters))
 }
 
 function queryText(query: Readonly<Record<string, string | null | undefined>> = {}): string {

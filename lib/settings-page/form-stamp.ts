@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { AuditAction } from '../access/audit.ts'
 import type { FormFields } from '../http/body.ts'
 import type { Ability, ResolvedAccess } from './access.ts'
-import type { Act, Context, Frame, ScreenPage, Show } from './context.ts'
+import type { Act, Context, Frame, ScreenPage, Seen, Show } from './context.ts'
 import { textOf } from './form-values.ts'
 import { html } from './html.ts'
 import { recentChanges } from './screens/audit.ts'
@@ -59,11 +59,17 @@ type ReadVersion = (
   context: Pick<Context, 'settings' | 'access'>,
   id: string,
   isEdit: boolean,
-) => Promise<readonly unknown[]>
+) => Promise<readonly [seen: Seen, ...facts: unknown[]]>
 
-/** The facts that a form about a record relies on, by the first part of the path. */
+/** The record of a form, and the facts that the form relies on, by the first part of the path. */
 const FACTS: Readonly<Record<string, ReadVersion>> = {
-  keys: async ({ settings, access }, id) => [(await settings.apiKeys.get(access.organizationId, id)).name],
+  keys: async ({ settings, access }, id) => {
+    const [{ lastUsedAt, ...key }, { data }] = await Promise.all([
+      settings.apiKeys.get(access.organizationId, id),
+      recentChanges({ settings, access }, id),
+    ])
+    return [key, data[0]?.id]
+  },
 
   endpoints: async ({ settings, access }, id, isEdit) => {
     const { organizationId } = access
@@ -85,7 +91,7 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
 
   deliveries: async ({ settings, access }, id) => {
     const { state, finishedAt } = await settings.deliveries.get(access.organizationId, id)
-    return [state, finishedAt]
+    return [{}, state, finishedAt]
   },
 }
 
@@ -97,13 +103,16 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
 export async function readVersion(
   context: Pick<Context, 'settings' | 'access' | 'params'>,
   path: string,
-): Promise<string> {
+): Promise<{ readonly version: string; readonly seen: Seen }> {
   const [, root = ''] = path.split('/')
   const { id } = context.params
   const read = FACTS[root]
-  if (id === undefined || !read || !context.access.can(`${root}:write` as Ability)) return ''
+  if (id === undefined || !read || !context.access.can(`${root}:write` as Ability)) {
+    return { version: '', seen: {} }
+  }
   const facts = await read(context, id, path.endsWith('/edit'))
-  return createHash('sha256').update(JSON.stringify(facts)).digest('base64url').slice(0, 16)
+  const version = createHash('sha256').update(JSON.stringify(facts)).digest('base64url').slice(0, 16)
+  return { version, seen: facts[0] }
 }
 
 /**

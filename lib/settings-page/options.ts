@@ -1,6 +1,6 @@
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { type Names, readLogger, rejectUnknown } from '../base/options.ts'
+import { type Names, readFunction, readLogger, rejectUnknown } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
@@ -118,8 +118,6 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
   const { clock = Date.now, theme = {}, texts = {}, frameAncestors = 'none' } = options
   require(typeof options.authorize === 'function', 'authorize', 'a function')
   require(frameAncestors === 'none' || frameAncestors === 'self', 'frameAncestors', "'none' or 'self'")
-  require(isOptionalFunction(options.layout), 'layout', 'a function')
-  require(isOptionalFunction(options.onError), 'onError', 'a function')
   require(options.api === undefined ||
     typeof options.api?.describe === 'function', 'api', 'the handler of createBusinessApi')
   return {
@@ -129,12 +127,12 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
     themeCss: compileTheme(theme),
     logo: readUrl('theme.logo', theme.logo),
     texts,
-    layout: options.layout,
+    layout: readFunction('layout', options.layout),
     stylesheet: readUrl('stylesheet', options.stylesheet),
     frameAncestors,
     origins: readOrigins(options.origins),
     logger: readLogger(options.logger),
-    onError: options.onError ?? (() => {}),
+    onError: readFunction('onError', options.onError) ?? (() => {}),
     clock,
     ids: readIds(options.ids, clock),
   }
@@ -142,10 +140,6 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
 
 function require(isRight: boolean, name: string, requirement: string): void {
   if (!isRight) throw new TypeError(`Cannot use option '${name}' because it must be ${requirement}`)
-}
-
-function isOptionalFunction(value: unknown): boolean {
-  return value === undefined || typeof value === 'function'
 }
 
 function readBasePath(basePath: string | undefined): string | undefined {

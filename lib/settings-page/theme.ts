@@ -1,3 +1,5 @@
+import { type Names, rejectUnknown } from '../base/options.ts'
+
 /** Colours as `#rgb` or `#rrggbb`. */
 export interface ThemeColours {
   /** Buttons and links. */
@@ -63,6 +65,14 @@ const DARK: Colours = {
   focus: '#a5b0ff',
 }
 
+const THEME_NAMES: Names<Theme> = {
+  mode: true,
+  light: true,
+  dark: true,
+  radius: true,
+  font: true,
+  logo: true,
+}
 const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
 
 /**
@@ -70,7 +80,11 @@ const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
  *
  * @throws `TypeError` for a value that is no colour, length or font, and for a text colour without enough contrast
  */
-export function compileTheme({ mode = 'auto', light = {}, dark = {}, radius, font }: Theme): string {
+export function compileTheme(theme: Theme): string {
+  rejectUnknown(theme, THEME_NAMES, 'theme.')
+  const { mode = 'auto', light = {}, dark = {}, radius, font } = theme
+  rejectUnknown(light, LIGHT, 'theme.light.')
+  rejectUnknown(dark, DARK, 'theme.dark.')
   if (!['auto', 'light', 'dark'].includes(mode)) refuse('mode', "'auto', 'light' or 'dark'")
   if (radius !== undefined && !/^\d{1,2}(\.\d{1,3})?(px|rem)$/.test(radius))
     refuse('radius', "a length like '6px'")

@@ -52,6 +52,8 @@ export interface CreatedApiKey extends ApiKey {
 export interface ApiKeyUpdate extends Acting {
   /** 1 to 100 characters, for people. */
   readonly name: string
+  /** The name that the caller has seen: if it is another by now, nothing is changed, with `invalid_state`. Default: not compared. */
+  readonly replaces?: string | undefined
 }
 
 /** Options of `rotate`. */
@@ -156,7 +158,11 @@ function defineCalls(clock: Clock) {
     readImport: defineAuditedCall(IMPORT, { ...entries, ...IMPORTED }, { judgesUndefined: true }),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
-    readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
+    readUpdate: defineAuditedCall('Cannot update an API key', {
+      keyId: IdSchema,
+      name: field.text(1, 100),
+      replaces: v.exactOptional(v.string()),
+    }),
     readRevoke: defineAuditedCall('Cannot revoke an API key', { keyId: IdSchema }),
     readRotate: defineAuditedCall(
       'Cannot rotate an API key',
@@ -268,21 +274,23 @@ export function createApiKeySettings(
     },
 
     async update(organizationId, keyId, update) {
-      const call = readUpdate(organizationId, { ...update, keyId })
-      const { keyId: id, name } = call.input
+      const call = readUpdate(organizationId, update, { keyId })
+      const { keyId: id, name, replaces } = call.input
       const request = audited(makeEntry, call, 'api_key.updated', id, { name })
-      return found(await apiKeys.update({ ...request, keyId: id, name }), call.action)
+      const key = found(await apiKeys.update({ ...request, keyId: id, name, replaces }), call.action)
+      if (replaces === undefined || key.name === name) return key
+      throw new BusinessApiError(INVALID_STATE, `${call.action} because it was given another name meanwhile`)
     },
 
     async revoke(organizationId, keyId, options) {
-      const call = readRevoke(organizationId, { ...options, keyId })
+      const call = readRevoke(organizationId, options, { keyId })
       const { keyId: id } = call.input
       const request = audited(makeEntry, call, 'api_key.revoked', id)
       return found(await apiKeys.revoke({ ...request, keyId: id }), call.action)
     },
 
     async rotate(organizationId, keyId, options) {
-      const call = readRotate(organizationId, { ...options, keyId })
+      const call = readRotate(organizationId, options, { keyId })
       const { keyId: previousId, id, overlapMs, ...chosen } = call.input
       const { key, generated } = generate(id)
       const successor = { ...generated, ...chosen }

@@ -5,7 +5,7 @@ import { type Call, defineCall, found, IdSchema, someOf, whole } from '../base/h
 import type { BusinessApiStore } from '../business-store.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
-import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
+import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, SignalSchema } from './calls.ts'
 
 // --- Types ---
 
@@ -107,6 +107,8 @@ const readBackfill = defineAuditedCall(
     ...SELECTION,
     after: v.exactOptional(v.nullable(AfterSchema), null),
     limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
+    onProgress: callback<(progress: BackfillPart) => void>(),
+    signal: SignalSchema,
   },
   MANY,
 )
@@ -177,12 +179,13 @@ export function createBackfillCalls(
   }
 
   return {
-    async backfill(organizationId, endpointId, { onProgress, signal, ...options } = {}) {
-      return run(readBackfill(organizationId, { ...options, endpointId }), { onProgress, signal })
+    async backfill(organizationId, endpointId, options) {
+      const call = readBackfill(organizationId, options, { endpointId })
+      return run(call, call.input)
     },
 
     async previewBackfill(organizationId, endpointId, selection) {
-      const call = readPreview(organizationId, { ...selection, endpointId })
+      const call = readPreview(organizationId, selection, { endpointId })
       const { endpoint, types } = await readEndpoint(call)
       const records: Partial<Record<BackfillType, number>> = {}
       for (const type of types) records[type] = await backfills.count(call.organizationId, type, COUNT_MAX)

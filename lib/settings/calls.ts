@@ -1,8 +1,8 @@
-import type * as v from 'valibot'
+import * as v from 'valibot'
 import { ActorSchema, type AuditAction, type AuditedRequest, type AuditRecord } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
-import { type Call, type CallRules, defineCall, type Fields } from '../base/host-input.ts'
+import { type Call, type CallRules, defineCall, type Fields, type ReadCall } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
 // Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
@@ -14,7 +14,7 @@ export interface AuditedCall<Input> extends Call<Input> {
 }
 
 /** Reads the input of a call that leaves an audit entry. @throws `BusinessApiError` with code `invalid_input` */
-export type ReadAuditedCall<Input> = (organizationId: string, given?: unknown) => AuditedCall<Input>
+export type ReadAuditedCall<Input> = (...given: Parameters<ReadCall<Input>>) => AuditedCall<Input>
 
 /**
  * Defines a call that leaves an audit entry.
@@ -28,8 +28,8 @@ export function defineAuditedCall<Entries extends v.ObjectEntries>(
   rules?: CallRules,
 ): ReadAuditedCall<Fields<Entries>> {
   const readCall = defineCall(action, { ...entries, actor: ActorSchema }, rules)
-  return (organizationId, given) => {
-    const { input, ...call } = readCall(organizationId, given)
+  return (...given) => {
+    const { input, ...call } = readCall(...given)
     const { actor, ...fields } = input as { readonly actor: string | null }
     return { ...call, actor, input: fields as Fields<Entries> }
   }
@@ -98,6 +98,16 @@ export type MakeEntry = (
   actor: string | null,
   details?: AuditRecord['details'],
 ) => AuditRecord
+
+/** Makes the schema of a function of the host's own. */
+export function callback<Callback>(): v.OptionalSchema<v.GenericSchema<Callback>, undefined> {
+  return v.optional(v.custom<Callback>((given) => typeof given === 'function', 'must be a function'))
+}
+
+/** The schema of a signal that ends a call. */
+export const SignalSchema: v.OptionalSchema<v.GenericSchema<AbortSignal>, undefined> = v.optional(
+  v.instance(AbortSignal, 'must be an AbortSignal'),
+)
 
 /** @param ids makes the ids of entries */
 export function createMakeEntry(ids: Ids): MakeEntry {

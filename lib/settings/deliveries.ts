@@ -14,7 +14,7 @@ import type {
   ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
-import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
+import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } from './calls.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
 
@@ -150,7 +150,12 @@ const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
 const readRecover = defineAuditedCall(
   'Cannot recover deliveries',
-  { ...FILTER, ...pageEntries('dlv'), limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX) },
+  {
+    ...FILTER,
+    ...pageEntries('dlv'),
+    limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
+    onProgress: callback<(recovered: number) => void>(),
+  },
   MANY,
 )
 
@@ -178,7 +183,7 @@ export function createDeliverySettings(
     },
 
     async redeliver(organizationId, deliveryId, options) {
-      const call = readRedeliver(organizationId, { ...options, deliveryId })
+      const call = readRedeliver(organizationId, options, { deliveryId })
       const { deliveryId: id } = call.input
       const request = audited(makeEntry, call, 'delivery.redelivered', id)
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
@@ -187,10 +192,10 @@ export function createDeliverySettings(
       throw new BusinessApiError(INVALID_STATE, `${call.action} because ${obstacleOf(delivery)}`)
     },
 
-    async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
+    async recover(organizationId, options) {
       const call = readRecover(organizationId, options)
       const { organizationId: owner } = call
-      const { limit, before, ...filter } = call.input
+      const { limit, before, onProgress = () => {}, ...filter } = call.input
       const subject = filter.endpointId ?? owner
       const { entry } = audited(makeEntry, call, 'deliveries.recovered', subject, { filter })
       const wanted = { ...filter, states: RECOVERABLE }
@@ -215,7 +220,7 @@ export function createDeliverySettings(
     },
 
     async cancel(organizationId, id, options) {
-      const call = readCancel(organizationId, { ...options, deliveryId: id })
+      const call = readCancel(organizationId, options, { deliveryId: id })
       const { deliveryId } = call.input
       const request = audited(makeEntry, call, 'delivery.cancelled', deliveryId)
       const isCancelled = await store.deliveries.cancel({ ...request, deliveryId })

@@ -159,13 +159,10 @@ function createJudge(
     !hasRules && sender?.judge ? sender.judge(url) : judgeDestination(url, { ...rules, lookup })
 }
 
-const DESTINATION_OPTIONS = [
-  'allowHttp',
-  'allowPrivateNetworks',
-  'localDevelopment',
-  'lookup',
-  'refuseAddresses',
-] as const
+const DESTINATION_OPTIONS = Object.keys({ ...DESTINATION_NAMES, lookup: true }) as readonly (
+  | keyof DestinationOptions
+  | 'lookup'
+)[]
 
 function readSender(sender: WebhookSender | undefined): WebhookSender | undefined {
   if (sender === undefined || typeof sender?.send === 'function') return sender

@@ -5,7 +5,7 @@ import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
-import type { EndpointChoices } from '../webhooks/endpoints.ts'
+import { ENDPOINT_CHOICES, type EndpointChoices, type ReplacedEndpoint } from '../webhooks/endpoints.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -71,6 +71,13 @@ const CHOICES = {
   maxPerSecond: v.exactOptional(MaxPerSecondSchema),
 } satisfies Record<keyof EndpointChoices, v.GenericSchema>
 
+/** A whole endpoint is accepted; what an update cannot change is left out. */
+const ReplacedSchema = v.object(
+  Object.fromEntries(
+    [...ENDPOINT_CHOICES, { field: 'headerNames' }].map(({ field: name }) => [name, v.unknown()]),
+  ),
+) as unknown as v.GenericSchema<ReplacedEndpoint>
+
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
 
@@ -87,11 +94,11 @@ export function defineRef(verb: string) {
 }
 
 /** Reads the input of `rotateSecret`. */
-export const readRotateSecret = defineAuditedCall('Cannot rotate the secret of a webhook endpoint', {
-  ...REF,
-  id: v.exactOptional(newIdOf('chg')),
-  overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
-})
+export const readRotateSecret = defineAuditedCall(
+  'Cannot rotate the secret of a webhook endpoint',
+  { ...REF, id: v.exactOptional(newIdOf('chg')), overlapMs: v.exactOptional(OverlapSchema, OVERLAP_MS) },
+  { judgesUndefined: true },
+)
 
 /**
  * Defines the calls that take headers.
@@ -101,17 +108,23 @@ export const readRotateSecret = defineAuditedCall('Cannot rotate the secret of a
 export function defineEndpointCalls(headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
   return {
-    readRegister: defineAuditedCall('Cannot register a webhook endpoint', {
-      id: v.exactOptional(newIdOf('we')),
-      ...CHOICES,
-      url: UrlSchema,
-      secret: v.exactOptional(SecretSchema),
-      headers: v.optional(HeadersSchema, {}),
-    }),
+    readRegister: defineAuditedCall(
+      'Cannot register a webhook endpoint',
+      {
+        id: v.exactOptional(newIdOf('we')),
+        ...CHOICES,
+        url: UrlSchema,
+        secret: v.exactOptional(SecretSchema),
+        headers: v.exactOptional(HeadersSchema, {}),
+      },
+      // Types that are undefined would be every type.
+      { judgesUndefined: true },
+    ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
       ...CHOICES,
       headers: v.exactOptional(PatchSchema),
+      replaces: v.exactOptional(ReplacedSchema),
     }),
   }
 }

@@ -2,7 +2,13 @@ import { isDeepStrictEqual } from 'node:util'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { EndpointChoices, EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type {
+  EndpointChoices,
+  EndpointStore,
+  HeaderChange,
+  ReplacedEndpoint,
+  WebhookEndpoint,
+} from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { type Acting, audited, type MakeEntry } from './calls.ts'
@@ -17,6 +23,8 @@ export interface EndpointUpdate extends Acting, Optional<EndpointChoices> {
    * service sets itself. The values are sealed, and no call shows a value again.
    */
   readonly headers?: HeaderPatch | undefined
+  /** The endpoint that the caller has seen: if a field is another by now, nothing is changed, with `invalid_state`. Default: not compared. */
+  readonly replaces?: ReplacedEndpoint | undefined
 }
 
 type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
@@ -38,21 +46,24 @@ export function createEndpointUpdate(
   readUpdate: ReadUpdate,
 ): (organizationId: string, endpointId: string, update: EndpointUpdate) => Promise<WebhookEndpoint> {
   return async (organizationId, endpointId, update) => {
-    const call = readUpdate(organizationId, { ...update, endpointId })
-    const { endpointId: id, headers: patch, ...fields } = call.input
+    const call = readUpdate(organizationId, update, { endpointId })
+    const { endpointId: id, headers: patch, replaces, ...fields } = call.input
     if (fields.url !== undefined) await checkUrl(judge, fields.url, call.action)
     if (fields.standardWebhooks) await checkSecret({ endpoints, sealer }, call, id)
     const request = { ...audited(makeEntry, call, 'endpoint.updated', id), endpointId: id }
-    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    for (let attempt = 1; attempt <= (replaces ? 1 : ATTEMPTS_MAX); attempt++) {
       const headers =
         patch === undefined ? undefined : await changeHeaders({ endpoints, sealer }, call, id, patch)
       const changes = headers ? { ...fields, headers } : fields
-      const { outcome, endpoint } = found(await endpoints.update({ ...request, changes }), call.action)
+      const { outcome, endpoint } = found(
+        await endpoints.update({ ...request, changes, replaces }),
+        call.action,
+      )
       if (outcome === 'changed') return endpoint
     }
     throw new BusinessApiError(
       INVALID_STATE,
-      `${call.action} because other calls change the headers of the endpoint at the same time: try again`,
+      `${call.action} because other calls change the endpoint at the same time: try again`,
     )
   }
 }

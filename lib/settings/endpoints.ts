@@ -2,7 +2,12 @@ import type { AuditAction } from '../access/audit.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { ENDPOINT_DEFAULTS, type EndpointState, type WebhookEndpoint } from '../webhooks/endpoints.ts'
+import {
+  ENDPOINT_DEFAULTS,
+  type EndpointChoices,
+  type EndpointState,
+  type WebhookEndpoint,
+} from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -22,17 +27,17 @@ import {
 // --- Types ---
 
 /** An administrator's decisions about a new webhook endpoint. Default: every type, no description, no headers. */
-export interface NewEndpoint extends Omit<EndpointUpdate, 'headers'> {
+export interface NewEndpoint extends Acting, Partial<EndpointChoices> {
   /**
    * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no second endpoint. Default
    * a new id.
    */
-  readonly id?: string | undefined
+  readonly id?: string
   readonly url: string
   /** The signing secret that the subscriber has already: at least 24 bytes, in base64 after `whsec_` or as they are. Default a new one. */
-  readonly secret?: string | undefined
+  readonly secret?: string
   /** The organization's own headers, as in {@link EndpointUpdate}. */
-  readonly headers?: HeaderValues | undefined
+  readonly headers?: HeaderValues
 }
 
 /**
@@ -150,7 +155,7 @@ export function createEndpointSettings(
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {
     const readMove = defineRef(verb)
     return async (organizationId, endpointId, options) => {
-      const call = readMove(organizationId, { ...options, endpointId })
+      const call = readMove(organizationId, options, { endpointId })
       const { endpointId: id } = call.input
       const request = audited(makeEntry, call, action, id)
       const moved = await endpoints.setState({ ...request, endpointId: id, state: to, from })
@@ -221,7 +226,7 @@ export function createEndpointSettings(
     }),
 
     async remove(organizationId, endpointId, options) {
-      const call = readRemove(organizationId, { ...options, endpointId })
+      const call = readRemove(organizationId, options, { endpointId })
       const { endpointId: id } = call.input
       const request = audited(makeEntry, call, 'endpoint.removed', id)
       const wasThere = await endpoints.remove({ ...request, endpointId: id })

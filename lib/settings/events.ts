@@ -6,6 +6,7 @@ import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventFilter, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
+import { callback, SignalSchema } from './calls.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -76,6 +77,9 @@ const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
 const readFollow = defineCall('Cannot follow the events', {
   types: v.exactOptional(someOf(EVENT_TYPES)),
   intervalMs: v.optional(whole(100, 60_000), 1000),
+  onBegin: callback<() => void | Promise<void>>(),
+  signal: SignalSchema,
+  onError: callback<(error: unknown) => void>(),
 })
 
 // --- Calls ---
@@ -102,9 +106,9 @@ export function createEventSettings({
       return { ...event, deliveryLog }
     },
 
-    follow(organizationId, { signal, onBegin, onError, ...options } = {}) {
+    follow(organizationId, options) {
       const { organizationId: owner, input } = readFollow(organizationId, options)
-      const { types, intervalMs } = input
+      const { types, intervalMs, onBegin, onError, signal } = input
       return followEvents(eventLog, owner, {
         intervalMs,
         signal,

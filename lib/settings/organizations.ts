@@ -3,6 +3,7 @@ import type { PartResult } from '../access/organizations.ts'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
 import { defineCall, IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { callback } from './calls.ts'
 
 /** Options of `organizations.delete`. */
 export interface OrganizationDeletion {
@@ -62,9 +63,11 @@ export interface OrganizationSettings {
 /** Rows of a part, which is one statement. */
 const PART_LIMIT = 1000
 
-const readDelete = defineCall('Cannot delete the organization', {})
+const PROGRESS = { onProgress: callback<(rows: number) => void>() }
+const readDelete = defineCall('Cannot delete the organization', PROGRESS)
 
 const readForget = defineCall('Cannot forget the business', {
+  ...PROGRESS,
   businessId: IdSchema,
   proposalIds: v.optional(
     v.pipe(v.array(IdSchema, 'must be a list of ids'), v.maxLength(1000, 'must have at most 1000 ids')),
@@ -88,8 +91,8 @@ export function createOrganizationSettings({
   organizations,
 }: Pick<BusinessApiStore, 'organizations'>): OrganizationSettings {
   return {
-    async delete(organizationId, { onProgress } = {}) {
-      const { organizationId: owner } = readDelete(organizationId)
+    async delete(organizationId, options) {
+      const { organizationId: owner, input } = readDelete(organizationId, options)
       const sums: Record<string, number> = {}
       let [after, isEmpty]: [string | null, boolean] = [null, true]
       do {
@@ -103,17 +106,18 @@ export function createOrganizationSettings({
         if (totalOf(part.counts) === 0) continue
         isEmpty = false
         addTo(sums, part.counts)
-        onProgress?.(totalOf(sums))
+        input.onProgress?.(totalOf(sums))
       } while (after !== null || !isEmpty)
       return sums
     },
 
-    async forgetBusiness(organizationId, businessId, { proposalIds, onProgress } = {}) {
-      const { action, input, ...owner } = readForget(organizationId, { businessId, proposalIds })
+    async forgetBusiness(organizationId, businessId, options) {
+      const { action, input, ...owner } = readForget(organizationId, options, { businessId })
+      const { onProgress, ...chosen } = input
       const sums: Record<string, number> = {}
       let after: string | null = null
       do {
-        const part = await organizations.forgetPart({ ...owner, ...input, limit: PART_LIMIT, after })
+        const part = await organizations.forgetPart({ ...owner, ...chosen, limit: PART_LIMIT, after })
         if (part === null) {
           throw new BusinessApiError(
             NOT_FOUND,

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../access/rate-limit.ts'
 import { defineCall } from '../base/host-input.ts'
+import { findUnknown, isPlain } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
 
@@ -8,7 +9,10 @@ const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
 /** A limit that an administrator gives to a key or to an organization. */
 export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
-  v.strictObject({ perSecond: v.number(requirement), burst: v.number(requirement) }, requirement),
+  v.custom<RateLimit>(
+    (given) => isPlain(given) && findUnknown(given, ['perSecond', 'burst']) === undefined,
+    requirement,
+  ),
   v.check(isRateLimit, requirement),
 )
 
@@ -40,7 +44,7 @@ export function createRateLimitSettings(
     },
 
     async set(organizationId, rateLimit, options) {
-      const call = readSet(organizationId, { ...options, rateLimit })
+      const call = readSet(organizationId, options, { rateLimit })
       const request = audited(makeEntry, call, 'rate_limit.set', call.organizationId, call.input)
       await apiKeys.limitOrganization({ ...request, ...call.input })
     },

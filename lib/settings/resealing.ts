@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
 import { isStorable } from '../base/fields.ts'
-import { read, whole, withoutUndefined } from '../base/host-input.ts'
+import { read, whole } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EndpointRef } from '../webhooks/claims.ts'
 import type { SealedEndpoint, SealedForms } from '../webhooks/endpoints.ts'
@@ -12,9 +12,9 @@ import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 /** Options of `reseal`. */
 export interface ResealOptions {
   /** Endpoints to examine at most, 1 to 1000. Default 500. */
-  readonly limit?: number | undefined
+  readonly limit?: number
   /** The `next` of the previous part. Default null: from the first endpoint. */
-  readonly after?: EndpointRef | null | undefined
+  readonly after?: EndpointRef | null
 }
 
 /** The counts of a part of the work. */
@@ -56,13 +56,16 @@ const ACTION = 'Cannot reseal secrets'
 const afterRequirement = 'must be null, or the next of a previous part: { organizationId, endpointId }'
 
 const ResealSchema = v.object({
-  limit: v.optional(whole(1, 1000), 500),
-  after: v.nullish(v.custom<EndpointRef>(isRef, afterRequirement), null),
+  limit: v.exactOptional(whole(1, 1000), 500),
+  after: v.exactOptional(v.nullable(v.custom<EndpointRef>(isRef, afterRequirement)), null),
 })
 
 function isRef(value: unknown): boolean {
-  const { organizationId, endpointId } = Object(value)
-  return [organizationId, endpointId].every((id) => typeof id === 'string' && isStorable(id))
+  const { organizationId, endpointId, ...others } = Object(value)
+  return (
+    Object.keys(others).length === 0 &&
+    [organizationId, endpointId].every((id) => typeof id === 'string' && isStorable(id))
+  )
 }
 
 // --- Calls ---
@@ -73,8 +76,8 @@ export function createSecretSettings(
   sealer: SecretSealer,
 ): SecretSettings {
   return {
-    async reseal(options) {
-      const { limit, after } = read(ResealSchema, withoutUndefined(Object(options)), ACTION)
+    async reseal(options = {}) {
+      const { limit, after } = read(ResealSchema, options, ACTION)
       if (!sealer.hasKeys) {
         throw new BusinessApiError(
           SECRET_UNAVAILABLE,

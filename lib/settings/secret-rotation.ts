@@ -10,12 +10,12 @@ import { readRotateSecret } from './endpoint-inputs.ts'
 /** Options of `rotateSecret`. */
 export interface RotateSecretOptions extends Acting {
   /** The id of this rotation, `chg_<ulid>`: the same call sent again rotates no second time. Default a new id. */
-  readonly id?: string | undefined
+  readonly id?: string
   /**
    * Milliseconds for which the previous secret signs too; 0: only the new secret signs. Default 24 hours, at most 30
    * days.
    */
-  readonly overlapMs?: number | undefined
+  readonly overlapMs?: number
 }
 
 /** An endpoint with its new signing secret. */
@@ -41,7 +41,7 @@ export function createSecretRotation(
   options?: RotateSecretOptions,
 ) => Promise<EndpointWithSecret> {
   return async (organizationId, endpointId, options) => {
-    const call = readRotateSecret(organizationId, { ...options, endpointId })
+    const call = readRotateSecret(organizationId, options, { endpointId })
     const { endpointId: id, id: changeId = ids('chg'), overlapMs } = call.input
     const ref = { organizationId: call.organizationId, endpointId: id }
     const secret = generateSigningSecret()

@@ -75,7 +75,7 @@ export function createTestDelivery(
         `${ACTION} because option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
-    const call = readSend(organizationId, { ...options, endpointId })
+    const call = readSend(organizationId, options, { endpointId })
     const ref = { organizationId: call.organizationId, endpointId: call.input.endpointId }
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
     const type = call.input.type ?? target.types?.[0] ?? 'client.created'

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Clock } from '../base/ids.ts'
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFunction, readTimeout, rejectUnknown } from '../base/options.ts'
 import type { Event, EventType } from '../resources/event-catalogue.ts'
 import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
@@ -20,8 +20,8 @@ export interface CaptureWebhooksOptions {
   readonly organizationId?: string | undefined
   /** The event types; with `settings`. Default every type. */
   readonly types?: readonly EventType[] | undefined
-  /** The status to answer an event with; repeated attempts ask again. Default 204. */
-  readonly answer?: ((event: Event) => number) | undefined
+  /** The status to answer an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
+  readonly answer?: ((event: Event) => number | Promise<number>) | undefined
   /** The service whose headers come. Default: the service of `settings`, else the default names. */
   readonly service?: Service | undefined
   /** The clock that the time of signatures is compared with. Default `Date.now`. */
@@ -46,6 +46,8 @@ export type EventOf<Type extends EventType> = Extract<Event, { readonly type: Ty
 export interface FailedWebhook {
   readonly event: Event
   readonly status: number
+  /** What option `answer` has thrown; undefined for a status that it returned. */
+  readonly error?: unknown
 }
 
 /** Webhooks that have arrived, verified, in the order of arrival. */
@@ -90,7 +92,8 @@ const NAMES: Names<CaptureWebhooksOptions> = {
  */
 export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Promise<CapturedWebhooks> {
   rejectUnknown(options, NAMES)
-  const { settings, organizationId, types, answer = () => 204, clock = Date.now } = options
+  const { settings, organizationId, types, clock = Date.now } = options
+  const answer = readFunction('answer', options.answer) ?? (() => 204)
   const { headerPrefix } = options.service ?? settings?.service ?? {}
   if ((settings === undefined) !== (organizationId === undefined)) {
     throw new TypeError(
@@ -106,10 +109,18 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
     const { signatureHeader } = readReception(request.method ?? '', reception)
     const { timestamp } = verifyWebhook(body, request.headers[signatureHeader], secrets, { clock })
     const { event } = await toReceived(body, timestamp, reception)
-    const status = answer(event)
-    if (status >= 200 && status < 300) inbox.take(event)
-    else inbox.fail({ event, status })
-    return status
+    try {
+      const status = await answer(event)
+      if (!Number.isInteger(status) || status < 200 || status > 599) {
+        throw new TypeError(`option 'answer' must return a status from 200 to 599: it returned ${status}`)
+      }
+      if (status < 300) inbox.take(event)
+      else inbox.fail({ event, status })
+      return status
+    } catch (error) {
+      inbox.fail({ event, status: 500, error })
+      return 500
+    }
   }
 
   const server = createServer(async (request, response) => {
@@ -148,7 +159,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
     verifyWith(given) {
       secrets = given
     },
-    next: (type, { timeoutMs } = {}) => inbox.next(type, readWhole('timeoutMs', timeoutMs, 5000)),
+    next: async (type, options) => inbox.next(type, readTimeout(options, 5000, 1)),
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -252,6 +263,10 @@ function describe(
   if (events.length + failures.length + refusals.length === 0)
     return 'nothing has come at all. Does a delivery loop run?'
   const come = events.map(({ type }) => type).join(', ')
-  const failed = failures.map(({ event, status }) => `${event.type} with ${status}`).join(', ')
+  const failed = failures
+    .map(
+      ({ event, status, error }) => `${event.type} with ${status}${error === undefined ? '' : ` (${error})`}`,
+    )
+    .join(', ')
   return `come: ${come || 'nothing'}${failed && `; answered with an error: ${failed}`}${refusals.length === 0 ? '' : `; refused: ${refusals.join('; ')}`}`
 }

@@ -194,7 +194,9 @@ function readStatus(status: number | null): number | null {
 /** PostgreSQL stores neither NUL nor a lone surrogate. */
 function readText(text: string | null, maxLength: number): string {
   if (typeof text !== 'string') return ''
-  return text.slice(0, maxLength).toWellFormed().replaceAll('\0', '\uFFFD')
+  // A pair that is cut in two is left out: U+FFFD would say that the text was not UTF-8.
+  const cut = text.length > maxLength ? text.slice(0, maxLength).replace(/[\uD800-\uDBFF]$/, '') : text
+  return cut.toWellFormed().replaceAll('\0', '\\u{0}')
 }
 
 /**

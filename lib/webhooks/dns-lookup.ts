@@ -7,7 +7,7 @@ import {
   lookup as systemLookup,
 } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 
 /** The options of {@link createPublicLookup}. */
@@ -48,7 +48,9 @@ const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, syst
  */
 export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
   rejectUnknown(options, NAMES)
-  const { servers, timeoutMs = 2000, system = systemLookup } = options
+  const { servers } = options
+  const timeoutMs = readWhole('timeoutMs', options.timeoutMs, 2000)
+  const system = readFunction('system', options.system) ?? systemLookup
   let resolver: Resolver | undefined
   let lastAsked: Promise<unknown> = Promise.resolve()
 
@@ -95,9 +97,7 @@ export const publicLookup: Lookup = createPublicLookup()
  */
 export function readLookup(given: Lookup | undefined, allowPrivateNetworks: boolean): Lookup {
   const byDefault = allowPrivateNetworks ? systemLookup : publicLookup
-  const lookup = given === undefined ? byDefault : given
-  if (typeof lookup === 'function') return lookup
-  throw new TypeError(`Cannot use option 'lookup' because it must be a function: current value is ${lookup}`)
+  return readFunction('lookup', given) ?? byDefault
 }
 
 /**

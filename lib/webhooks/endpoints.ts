@@ -117,7 +117,7 @@ export interface EndpointChanges extends Partial<EndpointChoices> {
  * The outcome of a change, with the endpoint after the change:
  *
  * - `changed`: the given values are the present values, or were so before a later change.
- * - `conflict`: another call has changed the headers on which the change is based; nothing was changed.
+ * - `conflict`: another call has changed what the change is based on; nothing was changed.
  */
 export interface EndpointChangeOutcome {
   readonly outcome: 'changed' | 'conflict'
@@ -140,7 +140,12 @@ export interface EndpointRemoval extends AuditedRequest {
 export interface EndpointChange extends AuditedRequest {
   readonly endpointId: string
   readonly changes: EndpointChanges
+  /** If a field has another value, nothing is changed. Undefined: any values. */
+  readonly replaces?: ReplacedEndpoint | undefined
 }
+
+/** The fields of an endpoint that an update can change, as the caller has seen them; not the values of headers. */
+export type ReplacedEndpoint = Pick<WebhookEndpoint, keyof EndpointChoices | 'headerNames'>
 
 /** Moves an endpoint to another state. */
 export interface EndpointMove extends AuditedRequest {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
-import type { Names } from '../base/options.ts'
+import { type Names, readFlag } from '../base/options.ts'
 import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
@@ -97,10 +97,11 @@ interface Credential extends EndpointRef {
  * @throws `TypeError` for a key that cannot be used; the message does not repeat the key
  */
 export function createSecretSealer(
-  { secretKeys = [], allowPlaintextSecrets = false }: SecretSealingOptions = {},
+  options: SecretSealingOptions = {},
   onUnsealed: (ref: EndpointRef) => void = () => {},
 ): SecretSealer {
-  const ring = createKeyRing(secretKeys)
+  const ring = createKeyRing(options.secretKeys ?? [])
+  const allowPlaintextSecrets = readFlag('allowPlaintextSecrets', options.allowPlaintextSecrets)
   const reported = new Set<string>()
 
   function seal(text: string, { name, binding }: Credential): string {

@@ -102,7 +102,7 @@ describe('a command line that cannot be understood', () => {
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
     [
       'keys',
-      /Name a command of keys: create, list, rename, rotate, revoke \(see: business-api-kit keys --help\)/,
+      /Name a command of keys: create, import, list, rename, rotate, revoke \(see: business-api-kit keys --help\)/,
     ],
     ['keys --json', /Name a command of keys/],
     ['keys creat', /Unknown command 'keys creat': did you mean 'create'\?/],
@@ -118,7 +118,10 @@ describe('a command line that cannot be understood', () => {
     ['keys list -o', /-o needs a value: -o O/],
     ['keys list -o A --organization B', /--organization is given twice/],
     ['keys create -o O --scopes client:read', /'client:read' is unknown: did you mean 'clients:read'\?/],
-    ['keys create -o O --scopes leads:read,all', /--scopes because it must be one or more of clients:read, /],
+    [
+      'keys create -o O --scopes leads:read,all',
+      /--scopes because it must be one or more of clients:read, .*, or all/,
+    ],
     [
       'endpoints add -o O --url U --types invoice.payed',
       /'invoice.payed' is unknown: did you mean 'invoice.paid'\?/,
@@ -303,7 +306,7 @@ describe('DATABASE_URL', () => {
   for (const [parameters, about] of [
     ['sslmode=reqiure', /DATABASE_URL because sslmode must be one of disable, .*, verify-full/],
     ['sslmode=no-verify', /use sslmode=require, which encrypts and does not verify/],
-    ['service=app', /service cannot be honoured: use the parts of the service/],
+    ['service=app', /service is not available in Node: use the parts of the service/],
   ] as const) {
     test(`with ${parameters} is refused with what to do`, async () => {
       const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none?${parameters}` }

@@ -41,7 +41,8 @@ describe('durations and moments', () => {
     assert.ok(Math.abs(parseFuture('24h', '--x').getTime() - (Date.now() + 86_400_000)) < 1000)
     assert.equal(parsePast('2026-01-31', '--x').toISOString(), '2026-01-31T00:00:00.000Z')
     assert.equal(parsePast('2026-01-31T09:00:00+01:00', '--x').toISOString(), '2026-01-31T08:00:00.000Z')
-    for (const text of ['yesterday', '2026-13-01', '2026-01-31T09:00:00', '31.1.2026']) {
+    assert.equal(parsePast('2026-01-31t09:00:00z', '--x').toISOString(), '2026-01-31T09:00:00.000Z')
+    for (const text of ['yesterday', '2026-13-01', '2026-02-30', '2026-01-31T09:00:00', '31.1.2026']) {
       assert.throws(() => parsePast(text, '--x'), /Cannot use --x because it must be/)
     }
   })

@@ -124,7 +124,13 @@ describe('bounds of the client', () => {
     const places: readonly [location: string, shown: string][] = [
       ['https://new.example/api/v1/clients?token=t0p', 'https://new.example/api/v1/clients,'],
       ['https://ada:t0p@new.example/x#t0p', 'https://new.example/x,'],
-      ['/login?next=t0p', '/login,'],
+      ['/login?next=t0p', 'https://app.example/login,'],
+      ['https:/ada:t0p@new.example/x', 'https://new.example/x,'],
+      ['https:ada:t0p@new.example/x', 'https://new.example/x,'],
+      ['\\\\ada:t0p@new.example/x', 'https://new.example/x,'],
+      ['http:ada:t0p@new.example/x', 'http://new.example/x,'],
+      ['foo://ada:t0p@new.example/x', 'no http URL,'],
+      ['http://[t0p', 'no http URL,'],
       [`https://new.example/${KEY}`, 'https://new.example/[key],'],
     ]
     for (const status of [301, 302, 303, 307, 308])
@@ -137,5 +143,18 @@ describe('bounds of the client', () => {
         assert.doesNotMatch(error.message, /t0p/)
         assert.deepEqual([error.code, requests.length], ['invalid_response', 1])
       }
+  })
+
+  test('the error of a redirect says where to, whatever its body is', async () => {
+    for (const body of ['{"error":"Moved"}', 'x'.repeat(1000)]) {
+      const headers = { Location: 'https://new.example/x', 'Content-Type': 'application/json' }
+      const { api } = script([() => new Response(body, { status: 308, headers })], { maxResponseBytes: 100 })
+      const error = await errorOf(collect(api.clients.list()))
+      assert.match(
+        error.message,
+        /answered 308: .*a redirect to https:\/\/new\.example\/x, which is not followed/,
+      )
+      assert.equal(error.code, 'invalid_response')
+    }
   })
 })

@@ -63,6 +63,7 @@ describe('list()', () => {
   const faults: readonly [link: string, reason: string][] = [
     ['<https://evil.example/api/v1/clients?before=x>; rel="next"', 'leads to another origin'],
     ['<//evil.example/api/v1/clients>; rel="next"', 'leads to another origin'],
+    ['<blob:https://app.example/api/v1/clients>; rel="next"', 'leads to another origin'],
     ['<http://app.example/api/v1/clients>; rel="next"', 'leads to another origin'],
     ['<https://ada:pw@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],
     ['<//ada@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],

@@ -159,6 +159,25 @@ function testRevoke(harness: StoreHarness): void {
   )
 
   harness.test(
+    'apiKeys.update() that replaces another name than the present one changes nothing, and one of ten at once is made',
+    async () => {
+      const tenant = await createTenant(harness)
+      const { id: organizationId, key } = tenant
+      const [keyId, replaces] = [key.id, key.name]
+      const wrong = { organizationId, keyId, name: 'New', entry: newEntry(), replaces: `${replaces}?` }
+      assert.deepEqual(await tenant.store.apiKeys.update(wrong), shown(key))
+      let count = 0
+      const names: string[] = []
+      const keys = await callAtOnce(tenant, ({ apiKeys }) => {
+        const name = `${++count}`
+        names.push(name)
+        return apiKeys.update({ organizationId, keyId, name, entry: newEntry(), replaces })
+      })
+      assert.equal(keys.filter((one, index) => one?.name === names[index]).length, 1)
+    },
+  )
+
+  harness.test(
     'apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock',
     async () => {
       const tenant = await createTenant(harness)

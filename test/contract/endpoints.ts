@@ -210,6 +210,52 @@ function testUpdate(harness: StoreHarness): void {
     },
   )
 
+  harness.test(
+    'endpoints.update() that replaces other values than the present ones changes nothing, and one of ten at once is made',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint(sealedHeaders('one'))
+      const { id: organizationId, store } = tenant
+      const { url, types, description, standardWebhooks, maxPerSecond, headerNames } =
+        await onlyEndpoint(tenant)
+      const seen = { url, types, description, standardWebhooks, maxPerSecond, headerNames }
+      const before = await onlyEndpoint(tenant)
+      for (const replaces of [
+        { ...seen, url: 'https://other.example/' },
+        { ...seen, types: ['invoice.paid'] as const },
+        { ...seen, description: 'other' },
+        { ...seen, standardWebhooks: true },
+        { ...seen, maxPerSecond: 0.1 },
+        { ...seen, headerNames: [] },
+      ]) {
+        const request = {
+          organizationId,
+          endpointId,
+          changes: { description: 'new' },
+          entry: newEntry(),
+          replaces,
+        }
+        assert.deepEqual(await store.endpoints.update(request), { outcome: 'conflict', endpoint: before })
+      }
+      let count = 0
+      const outcomes = await callAtOnce(tenant, ({ endpoints }) => {
+        const changes = { description: `${++count}`, maxPerSecond: 0.1, types: ['invoice.paid'] as const }
+        return endpoints.update({ organizationId, endpointId, changes, entry: newEntry(), replaces: seen })
+      })
+      assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'changed').length, 1)
+      const { description: made } = await onlyEndpoint(tenant)
+      const replaces = { ...seen, description: made, maxPerSecond: 0.1, types: ['invoice.paid'] as const }
+      const again = {
+        organizationId,
+        endpointId,
+        changes: { description: 'last' },
+        entry: newEntry(),
+        replaces,
+      }
+      assert.equal((await store.endpoints.update(again))?.outcome, 'changed')
+    },
+  )
+
   harness.test('endpoints.update() counts from the next claim and from the next event on', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()

@@ -349,6 +349,6 @@ describeOnStores('The attempt log', (under) => {
 
   test('keeps an excerpt that no store could keep unchanged', async () => {
     const { bodyExcerpt } = await logOf(() => ({ bodyExcerpt: 'a\0b\ud800c\udc00d\\u0000' }))
-    assert.equal(bodyExcerpt, 'a\ufffdb\ufffdc\ufffdd\\u0000')
+    assert.equal(bodyExcerpt, 'a\\u{0}b\ufffdc\ufffdd\\u0000')
   })
 })

@@ -118,9 +118,11 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     }
     assert.equal(Reflect.get({}, 'polluted'), undefined)
     assert.deepEqual(await host.everything(), everything)
-    // Inherited properties are not read.
+    // Inherited properties are not read, so an object that has some is rejected.
     const inherited = Object.assign(Object.create({ polluted: true }), JSON.parse(text))
-    await callByName(host.platform, name, host.organizationId, inherited)
+    const attempt = callByName(host.platform, name, host.organizationId, inherited)
+    await assert.rejects(attempt, { code: 'invalid_input' })
+    await callByName(host.platform, name, host.organizationId, JSON.parse(text))
   })
 }
 
@@ -148,7 +150,10 @@ function testOverdue(newHost: NewHost): void {
       const attempt = callByName(platform, 'invoices.markOverdue', organizationId, { limit })
       await assertInvalid(attempt, 'limit', /^must be a whole number from 1 to 1000$/, limit)
     }
-    for (const given of [[], [undefined], [null], [{}], [{ limit: 1000 }]]) {
+    await assert.rejects(callByName(platform, 'invoices.markOverdue', organizationId, null), {
+      code: 'invalid_input',
+    })
+    for (const given of [[], [undefined], [{}], [{ limit: 1000 }]]) {
       assert.deepEqual(await callByName(platform, 'invoices.markOverdue', organizationId, ...given), [])
     }
   })

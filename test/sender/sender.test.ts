@@ -144,7 +144,23 @@ describe('the answer', () => {
     const body = Buffer.concat([Buffer.from('é 🏺\n\0\x1b[31m'), Buffer.of(0xff, 0xed, 0xa0, 0x80)])
     const receiver = await startReceiver(context, (response) => response.end(body))
     const { bodyExcerpt } = await createLocalSender(context).send(makeRequest(receiver.origin))
-    assert.equal(bodyExcerpt, 'é 🏺\n\uFFFD\uFFFD[31m\uFFFD\uFFFD\uFFFD\uFFFD')
+    assert.equal(bodyExcerpt, 'é 🏺\n\\u{0}\\u{1b}[31m\uFFFD\uFFFD\uFFFD\uFFFD')
+  })
+
+  test('the excerpt has U+FFFD for bytes that are not UTF-8, also the last, and for nothing else', async (context) => {
+    const latin = Buffer.from('refusé', 'latin1')
+    for (const [body, excerpt] of [
+      [latin, 'refus\uFFFD'],
+      [Buffer.of(0xe2, 0x98), '\uFFFD'],
+      [Buffer.from('a\u001b\0\u007f\u009bb\uFFFDc'), 'a\\u{1b}\\u{0}\\u{7f}\\u{9b}b\\u{fffd}c'],
+      [Buffer.concat([latin, Buffer.from('\uFFFD')]), 'refus\uFFFD\uFFFD'],
+      [Buffer.from(`${'x'.repeat(4095)}é`), 'x'.repeat(4095)],
+      [Buffer.from(`${'x'.repeat(4094)}🏺`), 'x'.repeat(4094)],
+    ] as const) {
+      const receiver = await startReceiver(context, (response) => response.end(body))
+      const { bodyExcerpt } = await createLocalSender(context).send(makeRequest(receiver.origin))
+      assert.equal(bodyExcerpt, excerpt)
+    }
   })
 
   test('the answer has an empty excerpt of a compressed body, which is not unpacked', async (context) => {

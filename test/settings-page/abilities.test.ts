@@ -174,7 +174,9 @@ test('without endpoints:read no screen shows the URL of an endpoint, but its des
   const { id } = await under.settings.endpoints.register(ORGANIZATION, { url })
   await publish(under.store, ORGANIZATION, 'client.created')
   const claimed = (await claim(under.store, ORGANIZATION)).filter(({ endpointId }) => endpointId === id)
-  await record(under.store, claimed, 'failed', { status: 301, reason: 'http_301', location: `${url}/` })
+  const bodyExcerpt = 'Cannot POST /token-in-path?token=secret: no token-in-path here'
+  const failed = { status: 404, reason: 'http_404', location: `${url}/`, bodyExcerpt }
+  await record(under.store, claimed, 'failed', failed)
   const open = (await under.get('/deliveries')).text
   assert.match(open, /token-in-path/)
   under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== 'endpoints:read') }
@@ -185,6 +187,7 @@ test('without endpoints:read no screen shows the URL of an endpoint, but its des
     // The reference and the forms have examples of their own.
     if (!path.startsWith('/reference')) assert.doesNotMatch(text, /hooks\.example|token-in-path/, path)
   }
+  assert.match((await under.get(`/deliveries/${data[0]?.id}`)).words, /Cannot POST …: no … here/)
   const { text } = await under.get('/deliveries')
   assert.match(text, new RegExp(`<option value="${id}">${id}</option>`))
   assert.match(text, /Billing/)

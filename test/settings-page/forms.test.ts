@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { type PageRoute, ROUTES } from '../../lib/settings-page/routes.ts'
+import { publish } from '../settings/_stores.ts'
 import { SENDER } from './_host.ts'
 import { EVERYTHING, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
 import { type Seeded, screensOf, seed } from './_seed.ts'
@@ -93,6 +95,74 @@ test('a form of another organization changes nothing in either, on every route, 
     const { keys, endpoints, audit } = await stateOf(under, 'org_other')
     assert.deepEqual([keys, endpoints, audit.data], [[], [], []], route.path)
   }
+})
+
+test('a form of another organization is named before what the session may do there', async () => {
+  for (const can of ['read', ['keys:read'], []] as const) {
+    const under = await setUpSeeded()
+    for (const route of POSTS) {
+      const { form, act } = pathsOf(route, under.seeded)
+      under.access = { ...EVERYTHING, organizationName: 'Jasmin Digital' }
+      const hidden = hiddenOf(await under.get(form))
+      under.access = { ...OTHER, can }
+      const { status, words } = await under.post(act, { ...hidden, ...FIELDS })
+      assert.equal(status, 409, `${route.path} ${can}`)
+      assert.match(words, /Jasmin Digital \(org_page\).*Atlas \(org_other\)/, route.path)
+    }
+  }
+})
+
+test('a key that was rotated, or renamed and back, makes its open forms old', async () => {
+  const under = await setUpSeeded()
+  const { activeKey } = under.seeded
+  const { apiKeys } = under.settings
+  const revoking = hiddenOf(await under.get(`/keys/${activeKey}/revoke`))
+  await apiKeys.rotate(ORGANIZATION, activeKey)
+  assert.equal((await under.post(`/keys/${activeKey}/revoke`, revoking)).status, 409)
+  assert.equal((await apiKeys.get(ORGANIZATION, activeKey)).revokedAt, null)
+
+  const { id, name } = await apiKeys.create(ORGANIZATION, { name: 'K', scopes: ['leads:read'] })
+  const naming = hiddenOf(await under.get(`/keys/${id}/edit`))
+  for (const other of ['Other', name]) await apiKeys.update(ORGANIZATION, id, { name: other })
+  assert.equal((await under.post(`/keys/${id}/edit`, { ...naming, name: 'Mine' })).status, 409)
+  assert.equal((await apiKeys.get(ORGANIZATION, id)).name, name)
+})
+
+test('of two saves of one form at the same moment one is made, and the other shows both values', async () => {
+  const under = await setUpSeeded()
+  const { activeKey, endpoint } = under.seeded
+  for (const [path, field] of [
+    [`/keys/${activeKey}/edit`, 'name'],
+    [`/endpoints/${endpoint}/edit`, 'description'],
+  ] as const) {
+    const form = hiddenOf(await under.get(path))
+    const save = (text: string) => under.post(path, { ...form, ...FIELDS, [field]: text })
+    const saves = await Promise.all([save('Mine'), save('Theirs')])
+    assert.deepEqual(saves.map(({ status }) => status).sort(), [303, 409], path)
+    assert.match(saves.find(({ status }) => status === 409)?.words ?? '', /(Mine Theirs|Theirs Mine)/)
+    const twice = hiddenOf(await under.get(path))
+    const same = await Promise.all(
+      [1, 2].map(() => under.post(path, { ...twice, ...FIELDS, [field]: 'Same' })),
+    )
+    assert.deepEqual(
+      same.map(({ status }) => status),
+      [303, 303],
+      path,
+    )
+  }
+})
+
+test('a recovery sends what its question has counted, and no later delivery', async () => {
+  const under = await setUpSeeded()
+  const { settings, store } = under
+  const hidden = hiddenOf(await under.get('/deliveries/recover'))
+  const { failed, skipped } = await settings.deliveries.countRecoverable(ORGANIZATION)
+  await setTimeout(5)
+  for (let sent = 0; sent < 20; sent++) await publish(store, ORGANIZATION, 'client.created')
+  const later = await settings.deliveries.countRecoverable(ORGANIZATION)
+  assert.ok(later.failed + later.skipped >= failed + skipped + 20)
+  const { words } = await under.post('/deliveries/recover', hidden)
+  assert.match(words, new RegExp(`${failed + skipped} deliveries are being sent again`))
 })
 
 /** Changes the record of a form as a colleague would. */

@@ -47,11 +47,13 @@ test('node:http, Express 4 and 5 and fetch answer every screen and every refusal
     lookup: resolveTo('127.0.0.1'),
   })
   const seeded = await seed(store, settings, ORGANIZATION)
+  const now = Date.now()
   const options = {
     api,
     authorize: () => EVERYTHING,
     logger: false,
     ids: (kind: string) => `${kind}_01M819PM545CBJ4FSPK7C91TQ4`,
+    clock: () => now,
   } as const
   const page = createSettingsPage(settings, { ...options, basePath: BASE })
   const mounted = createSettingsPage(settings, options)

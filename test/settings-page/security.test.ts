@@ -120,6 +120,19 @@ test('a page without a session shows nothing of an organization, and a redirect 
   )
 })
 
+test('a redirect to the sign-in has the characters of a header', async () => {
+  const under = setUp()
+  for (const [redirect, location] of [
+    ['/login?next=/☃&a=%20', '/login?next=/%E2%98%83&a=%20'],
+    ['/login\u0001', '/login%01'],
+    ['https://日本.example/é', 'https://xn--wgv71a.example/%C3%A9'],
+  ] as const) {
+    under.access = { redirect }
+    const answer = await under.get('/keys')
+    assert.deepEqual([answer.status, answer.location], [303, location])
+  }
+})
+
 test('an authorize that throws, or gives a wrong answer, is 500 and reported to onError alone', async () => {
   const wrong: unknown[] = [
     {},
@@ -129,12 +142,34 @@ test('an authorize that throws, or gives a wrong answer, is 500 and reported to 
     { organizationId: '', actor: 'ada', can: 'read' },
     { organizationId: ORGANIZATION, actor: '', can: 'read' },
     { redirect: 'javascript:alert(1)' },
+    { redirect: 'https://' },
+    { redirect: '/login', organizationId: ORGANIZATION },
+    { ...EVERYTHING, grantablescopes: ['leads:read'] },
+    { ...EVERYTHING, grantableScope: ['leads:read'] },
+    { ...EVERYTHING, scopes: ['leads:read'] },
+    { ...EVERYTHING, grantableScopes: null },
+    { ...EVERYTHING, grantableScopes: 'leads:read' },
+    { ...EVERYTHING, grantableScopes: ['leads:red'] },
+    { ...EVERYTHING, timezone: 'Africa/Tunis' },
+    { ...EVERYTHING, Nonce: 'abc' },
+    Object.create({ ...EVERYTHING, grantableScopes: ['leads:read'] }),
+    new Map(Object.entries(EVERYTHING)),
+    [EVERYTHING],
+    'org_page',
+    true,
   ]
   for (const access of wrong) {
     const under = setUp({ authorize: () => access as never })
     assert.equal((await under.get('/keys')).status, 500, JSON.stringify(access))
     assert.equal(under.errors.length, 1)
+    assert.match(String(under.errors[0]), /^TypeError: Cannot use .*authorize/)
   }
+  const misspelt = setUp({ authorize: () => ({ ...EVERYTHING, grantablescopes: [] }) as never })
+  await misspelt.get('/keys')
+  assert.match(
+    String(misspelt.errors[0]),
+    /grantablescopes' because it does not exist: did you mean 'grantableScopes'/,
+  )
   const under = setUp({
     authorize: () => {
       throw new Error('postgres://user:secret@host')

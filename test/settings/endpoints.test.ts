@@ -45,8 +45,10 @@ describeOnEveryStore((open) => {
         )
       }
       // The arguments before the object decide.
-      const others = untyped({ endpointId: 'we_other', organizationId: 'org_other' }) as object
-      assert.deepEqual(await settings.endpoints.update(organizationId, id, others), shown)
+      for (const name of ['endpointId', 'organizationId']) {
+        const other = untyped({ [name]: 'we_other' }) as object
+        await assert.rejects(settings.endpoints.update(organizationId, id, other), { fields: [name] })
+      }
       assert.deepEqual(await settings.endpoints.get(organizationId, id), shown)
     })
 

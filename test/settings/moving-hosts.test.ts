@@ -215,7 +215,7 @@ describeOnEveryStore((open) => {
           { pattern: /x/, patern: /x/ },
           /'importedKeys.patern' because it does not exist: did you mean 'pattern'/,
         ],
-        [/^acme_/, /'importedKeys.pattern' because/],
+        [/^acme_/, /'importedKeys' because only a plain object/],
       ]
       for (const [option, message] of wrong) {
         const options = untyped<{ importedKeys: typeof importedKeys }>({ importedKeys: option })

@@ -77,6 +77,45 @@ test('captureWebhooks() with an answer sees retries, and keeps an event once', a
   assert.deepEqual([asked, captured.events.length], [3, 1])
 })
 
+test('captureWebhooks() counts a webhook whose answer threw, or is no status, as a failure with 500', async (t) => {
+  const { clock, platform, settings, loop } = createHost(t)
+  const organizationId = ORGANIZATION
+  const answers: (() => unknown)[] = [
+    () => undefined,
+    () => 99,
+    () => 1000,
+    () => Number.NaN,
+    () => '200',
+    () => 103,
+    () => {
+      throw new Error('of the test')
+    },
+    async () => {
+      throw new Error('later')
+    },
+    async () => 503,
+  ]
+  let asked = 0
+  const answer = () => answers[asked++]?.() as number
+  const captured = await captureWebhooks({ settings, organizationId, answer, clock })
+  t.after(() => captured.close())
+  for (const _ of answers) {
+    await platform.publish(organizationId, 'support.ticket_created', {
+      ticketId: 't',
+      subject: 'S',
+      status: 'open',
+    })
+    await loop.runOnce()
+  }
+  const statuses = captured.failures.map(({ status }) => status)
+  assert.deepEqual(statuses, [500, 500, 500, 500, 500, 500, 500, 500, 503])
+  assert.deepEqual([captured.events, captured.refusals], [[], []])
+  await assert.rejects(
+    captured.next('support.ticket_created', { timeoutMs: 1 }),
+    /must return a status from 200 to 599: it returned undefined.* with 500 \(Error: of the test\), .* with 503$/,
+  )
+})
+
 test('captureWebhooks() refuses a webhook with another secret, and next() says so at the deadline', async (t) => {
   const captured = await captureWebhooks()
   t.after(() => captured.close())

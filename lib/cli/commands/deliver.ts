@@ -22,6 +22,7 @@ import type { Session } from '../session.ts'
 import { openShards } from '../shards.ts'
 import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
+import { visibleJson } from '../text.ts'
 
 /** The delivery loop as a process. */
 export const deliver: Command = defineCommand({
@@ -268,7 +269,7 @@ function createJsonLog(stderr: Output): Logger {
     (level: 'warn' | 'error'): LogLine =>
     (details, message) => {
       const line = { time: new Date().toISOString(), level, message, ...details }
-      stderr.write(`${JSON.stringify(line, toPlain)}\n`)
+      stderr.write(`${visibleJson(JSON.stringify(line, toPlain))}\n`)
     }
   return { ...mutedLogger, warn: writeLine('warn'), error: writeLine('error') }
 }

@@ -1,3 +1,4 @@
+import { withoutUndefined } from '../../base/host-input.ts'
 import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import { type Command, defineCommand } from '../command.ts'
 import {
@@ -71,7 +72,11 @@ export const add: Command = defineCommand({
     const given = secretStdin ? ((await session.terminal.stdin.readLine()) ?? '') : undefined
     const { id, secret } = await withSettings(
       session,
-      (settings) => settings.endpoints.register(owner, { ...chosen, secret: given, headers, actor: who }),
+      (settings) =>
+        settings.endpoints.register(
+          owner,
+          withoutUndefined({ ...chosen, secret: given, headers, actor: who }),
+        ),
       { ...others, ...sealing },
     )
     if (secretStdin) {
@@ -131,7 +136,11 @@ export const rotate: Command = defineCommand({
           countEndpoint(settings, owner, argument, 'Cannot rotate the secret of a webhook endpoint')
         if (!(await confirm(session, asking, async () => ofRotatingSecret(await outlook(), overlap))))
           return null
-        return settings.endpoints.rotateSecret(owner, argument, { overlapMs: overlap, actor: who })
+        return settings.endpoints.rotateSecret(
+          owner,
+          argument,
+          withoutUndefined({ overlapMs: overlap, actor: who }),
+        )
       },
       readSealing(session, rest),
     )

@@ -157,7 +157,8 @@ const ALL = 'all'
 
 /** Null for every type, also future ones. */
 const types: Flag<readonly EventType[] | null | undefined> = (() => {
-  const some = choices('t,…', "the types of event that it wants, or 'all', also future ones", EVENT_TYPES)
+  const help = "the types of event that it wants, or 'all', also future ones"
+  const some = choices('t,…', help, EVENT_TYPES, `, or ${ALL}`)
   return { ...some, read: (texts, source) => (texts[0] === ALL ? null : some.read(texts, source)) }
 })()
 

@@ -16,7 +16,12 @@ const maxApiKeys: Flag<number | undefined> = maxFlag(
   'keys in force that the organization may have; default: 100',
 )
 
-const someScopes = choices('a,b', 'what the key may do, at least one scope; all: every scope', SCOPES)
+const someScopes = choices(
+  'a,b',
+  'what the key may do, at least one scope; all: every scope',
+  SCOPES,
+  ', or all',
+)
 const scopesFlag: Flag<readonly Scope[] | undefined> = {
   ...someScopes,
   read: (texts, source) => (texts[0]?.trim() === 'all' ? SCOPES : someScopes.read(texts, source)),

@@ -1,5 +1,5 @@
 import type { Fragment, ISql, Sql } from 'postgres'
-import { type Names, readWhole, rejectUnknown } from '../../base/options.ts'
+import { type Names, readFlag, readTimeout, readWhole, rejectUnknown } from '../../base/options.ts'
 import { sleep } from '../../base/time.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
@@ -145,7 +145,6 @@ export interface CloseOptions {
   timeoutMs?: number | undefined
 }
 
-const CLOSE_NAMES: Names<CloseOptions> = { timeoutMs: true }
 /** The names of {@link DatabaseOptions}. */
 export const DATABASE_NAMES: Names<DatabaseOptions> = {
   maxConnections: true,
@@ -164,7 +163,8 @@ export const DATABASE_NAMES: Names<DatabaseOptions> = {
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   rejectUnknown(options, DATABASE_NAMES)
   const readable = readSource(source)
-  const { prepare, sessions = !readable.isTransactionPooled } = options
+  const prepare = options.prepare === undefined ? undefined : readFlag('prepare', options.prepare)
+  const sessions = readFlag('sessions', options.sessions, !readable.isTransactionPooled)
   const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)
   const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
   const maxPending = readWhole('maxPending', options.maxPending, 1000)
@@ -267,10 +267,9 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     explain,
     beginRequest: drain.beginRequest,
     connectionUse: turns.use,
-    close(given = {}) {
-      rejectUnknown(given, CLOSE_NAMES)
-      const { timeoutMs } = given
-      closing ??= close(readWhole('timeoutMs', timeoutMs, CLOSE_MS, { min: 0 }))
+    close(options) {
+      const timeoutMs = readTimeout(options, CLOSE_MS)
+      closing ??= close(timeoutMs)
       return closing
     },
   }

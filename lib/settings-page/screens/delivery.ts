@@ -1,6 +1,7 @@
 import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
 import type { DeliveryAttempt } from '../../webhooks/claims.ts'
 import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { type Content, exact, type Html, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
@@ -97,7 +98,8 @@ async function showDelivery(
   const { t, link, format, access } = context
   const { id, eventId, endpointId, type, state, reason, attempts, dueAt, createdAt, finishedAt, body } =
     delivery
-  const endpoint = await findEndpointName(context, endpointId)
+  const found = await findEndpoint(context, endpointId)
+  const endpoint = found && access.can('endpoints:read') ? nameOf(found) : null
   const content = html`${message}
 <div data-live="${isMoving([delivery]) ? 'yes' : 'no'}">
 ${facts([
@@ -119,7 +121,7 @@ ${facts([
 ${delivery.attemptLog.length === 0 && empty(t`No attempt was made yet.`)}
 ${delivery.attemptLog.toReversed().map(
   (attempt) => html`<section><h3>${t`Attempt ${attempt.number}`}, ${format.time(attempt.startedAt)}</h3>
-${attemptFacts(context, attempt)}</section>
+${attemptFacts(context, { ...attempt, bodyExcerpt: withoutUrl(context, found, attempt.bodyExcerpt) })}</section>
 `,
 )}</div>
 <h2>${t`Body`}</h2>
@@ -134,15 +136,29 @@ ${await auditOf(context, id)}`
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
 }
 
-/** The name of a delivery's endpoint; null for a removed endpoint, and for a person without the right to see endpoints. */
-async function findEndpointName({ settings, access }: Context, endpointId: string): Promise<string | null> {
-  if (!access.can('endpoints:read')) return null
+/** The endpoint of a delivery; null for a removed endpoint. */
+async function findEndpoint({ settings, access }: Context, id: string): Promise<WebhookEndpoint | null> {
   try {
-    return nameOf(await settings.endpoints.get(access.organizationId, endpointId))
+    return await settings.endpoints.get(access.organizationId, id)
   } catch (error) {
     if (error instanceof BusinessApiError && error.code === NOT_FOUND) return null
     throw error
   }
+}
+
+/**
+ * A receiver may repeat the URL that was asked, with tokens in path or query: for a person without the right to see endpoints they are left
+ * out, and so is the excerpt when the URL is no longer known. Parts of fewer than 8 characters are words.
+ */
+function withoutUrl({ access }: Context, endpoint: WebhookEndpoint | null, excerpt: string): string {
+  if (access.can('endpoints:read')) return excerpt
+  if (endpoint === null) return ''
+  const { pathname, search } = new URL(endpoint.url)
+  const tokens = `${pathname}${search}`.split(/[/?&=]/).filter(({ length }) => length >= 8)
+  const decoded = new URLSearchParams(tokens.map((token) => `_=${token}`).join('&')).getAll('_')
+  return [pathname + search, pathname, ...tokens, ...decoded]
+    .filter((part) => part !== '/')
+    .reduce((text, part) => text.replaceAll(part, '…'), excerpt)
 }
 
 function pretty(body: string): string {

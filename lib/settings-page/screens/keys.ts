@@ -109,6 +109,8 @@ export const revocation = {
     })
     return { location: link(`/keys/${id}`, { done: 'revoked' }) }
   },
+
+  isDone: async (context: Context): Promise<boolean> => (await find(context)).revokedAt !== null,
 }
 
 /** `/keys/:id/rotate`. */
@@ -159,6 +161,9 @@ ${form(
       return ended(context, await find(context))
     }
   },
+
+  isDone: async (context: Context): Promise<boolean> =>
+    (await find(context)).successorId === textOf(context.form, 'id'),
 }
 
 async function find({ settings, access, params }: Context): Promise<ApiKey> {
@@ -216,7 +221,8 @@ export const naming = {
     const name = textOf(sent, 'name')
     const problem = keyNameProblem(t, name)
     if (problem !== null) return showForm(context, key, name, { name: problem })
-    await settings.apiKeys.update(access.organizationId, key.id, { name, actor: access.actor })
+    const replaces = context.seen.name
+    await settings.apiKeys.update(access.organizationId, key.id, { name, replaces, actor: access.actor })
     return { location: link(`/keys/${key.id}`, { done: 'renamed' }) }
   },
 

@@ -16,7 +16,9 @@ const PART_MAX = 5000
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query, now } = context
-    const { texts, filter } = readDeliveryFilter(query, now, false)
+    const { texts, filter: given } = readDeliveryFilter(query, now, false)
+    // Later deliveries are not in the question: the form sends again what was counted.
+    const filter = { ...given, until: given.until ?? new Date(now + 1) }
     const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, filter)
     const count = failed + skipped
     const back = link('/deliveries', texts)
