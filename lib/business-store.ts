@@ -9,6 +9,7 @@ import type { LeadStore } from './resources/leads.ts'
 import type { ProjectStore } from './resources/projects.ts'
 import type { ProposalStore } from './resources/proposals.ts'
 import type { EventStore } from './resources/publishing.ts'
+import type { Service } from './service.ts'
 import type { BackfillStore } from './webhooks/backfill.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
@@ -57,6 +58,8 @@ export interface ConnectionUse {
  * - The caller changes no returned value, and the store changes no argument.
  */
 export interface BusinessApiStore extends RecordStore {
+  /** The names that all parts of a host share: `defineService(…)`. */
+  readonly service: Service
   readonly apiKeys: ApiKeyStore
   readonly endpoints: EndpointStore
   readonly deliveries: DeliveryStore

@@ -8,8 +8,11 @@ export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
 
+// The names of the service
+export { defineService, type Service, type ServiceOptions } from './service.ts'
+
 // Access
-export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'
+export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'
 export { SCOPES, type Scope } from './access/scopes.ts'
 

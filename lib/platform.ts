@@ -24,6 +24,7 @@ export type {
   InvoiceRef,
   NewInvoice,
   NewPayment,
+  NewReversal,
   OverdueOptions,
 } from './platform/invoices.ts'
 export type { LeadCalls, LeadQuery, LeadStage, NewLead } from './platform/leads.ts'

@@ -55,6 +55,8 @@ export {
   type OverdueRequest,
   type PaidInvoice,
   type Payment,
+  type PaymentRefusal,
+  type PaymentRow,
   type Settlement,
   type StoredInvoice,
 } from './resources/invoices.ts'
@@ -87,6 +89,7 @@ export type {
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
 export type { RecordReads, Updated } from './resources/record-reads.ts'
+export type { Service } from './service.ts'
 export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,

@@ -1,3 +1,4 @@
+export type { Service } from './service.ts'
 export {
   type CapturedWebhooks,
   type CaptureWebhooksOptions,

@@ -72,14 +72,17 @@ create index invoices_organization_id_status_due_date_id_idx
   on business_api.invoices (organization_id, status, due_date, id)
   where status in ('issued', 'partially_paid', 'overdue');
 
+-- A reversal is a row with a negative amount.
 create table business_api.payments (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   invoice_id text collate "C" not null,
   amount numeric not null,
   received_at timestamptz not null,
+  -- The reversal of the payment.
+  reversed_by text collate "C",
   constraint payments_pkey primary key (organization_id, id),
-  constraint payments_amount_check check (amount > 0),
+  constraint payments_amount_check check (amount <> 0),
   constraint payments_organization_id_invoice_id_fkey
     foreign key (organization_id, invoice_id) references business_api.invoices (organization_id, id)
 );

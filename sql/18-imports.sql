@@ -74,6 +74,7 @@ begin
       select i.minor_units, i.amount_paid, (
                select sum(other.amount) from business_api.payments other
                 where other.organization_id = $1 and other.invoice_id = i.id and not other.id = any (payment_ids)
+                  and other.amount > 0 and other.reversed_by is null
              ) as paid
         from business_api.invoices i where i.organization_id = $1 and i.id = g.id
        limit 1
@@ -125,9 +126,10 @@ begin
                    (stored_invoices #>> array[g."invoiceId", 'amountPaid'])::numeric,
                    (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric
                  ) as amount_paid,
-                 coalesce((stored_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
+                 coalesce((stored_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount)
+                   filter (where coalesce((known ->> g.row::text)::boolean, true) and g.amount > 0 and g."reversedBy" is null)
                    over (partition by g."invoiceId") as paid
-            from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric)
+            from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric, "reversedBy" text)
         ) as p
        where not known ? p.row::text
          and (p.minor_units is null or p.amount <> round(p.amount, p.minor_units) or p.paid > p.amount_paid)

@@ -66,7 +66,7 @@ end
 $$;
 
 -- Inserts a key: see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with the id, and true if this call inserted
--- the key; no row if the organization has reached the limit.
+-- the key; no row if the organization has reached the limit; no key if another key of any organization has the digest.
 create function business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
 returns table (is_new boolean, key business_api.api_keys)
 language plpgsql volatile
@@ -84,7 +84,6 @@ begin
     if business_api.count_api_keys_in_force($1, clock_timestamp()) >= key_limit then
       return;
     end if;
-    is_new := true;
     insert into business_api.api_keys as k
       (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
     values (
@@ -92,7 +91,9 @@ begin
       (new_key #>> '{rateLimit,perSecond}')::double precision, (new_key #>> '{rateLimit,burst}')::integer,
       (new_key ->> 'createdAt')::timestamptz, (new_key ->> 'expiresAt')::timestamptz
     )
+    on conflict (digest) do nothing
     returning k.* into key;
+    is_new := found;
   end if;
   return next;
 end

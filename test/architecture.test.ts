@@ -93,6 +93,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['writes'],
   ['resources'],
   ['webhooks'],
+  ['service.ts'],
   ['business-store.ts', 'http'],
   ['openapi'],
   [

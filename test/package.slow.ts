@@ -48,6 +48,7 @@ import { createDeveloperSettings } from 'business-api-kit/settings'
 const store = createMemoryStore()
 export const platform = createPlatform(store)
 export const settings = createDeveloperSettings(store)
+export const { service } = settings
 export const won = await platform.leads.convert('org_package', { leadId: 'lead_1' })
 export const invoice = await platform.invoices.issue('org_package', { invoiceId: 'inv_1' })
 export const page = await settings.deliveries.list('org_package')
@@ -62,7 +63,7 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
  * a dependency that shows through has no name (TS2742).
  */
 const FACTORIES = `
-import { createBusinessApi, createIds } from 'business-api-kit'
+import { createBusinessApi, createIds, defineService } from 'business-api-kit'
 import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createMetrics } from 'business-api-kit/metrics'
@@ -74,7 +75,8 @@ import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-ap
 import { captureWebhooks, createFakeClock, waitForDelivery } from 'business-api-kit/testing'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
-export const store = createPostgresStore('postgres://localhost/app')
+export const service = defineService({ name: 'Acme API' })
+export const store = createPostgresStore('postgres://localhost/app', { service })
 export const memory = createMemoryStore()
 export const client = createApiClient({ url: 'https://x.example', key: 'x' })
 export const { clients, leads, projects } = client

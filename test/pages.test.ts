@@ -52,6 +52,7 @@ declare global {
   const url: string
   const user: { readonly id: string }
   const id: string, endpointId: string, invoiceId: string, orderId: string, transferId: string, amount: string
+  const paymentId: string, disputeId: string, oldKey: string
   const authorization: string, secret: string, rawBody: string
   const since: Date, dueDate: Date
   const request: IncomingMessage

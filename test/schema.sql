@@ -274,9 +274,10 @@ create table business_api.payments (
   invoice_id text collate "C" not null,
   amount numeric not null,
   received_at timestamp with time zone not null,
+  reversed_by text collate "C",
   constraint payments_pkey PRIMARY KEY (organization_id, id),
   constraint payments_organization_id_invoice_id_fkey FOREIGN KEY (organization_id, invoice_id) REFERENCES business_api.invoices(organization_id, id),
-  constraint payments_amount_check CHECK ((amount > (0)::numeric))
+  constraint payments_amount_check CHECK ((amount <> (0)::numeric))
 );
 
 create table business_api.projects (
@@ -499,8 +500,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 3834f8d7c930 business_api.held_tokens(double precision,double precision,double precision,double precision,double precision)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
--- 9208d803c0ed business_api.import_records(text,jsonb,jsonb)
--- 7760a77d3172 business_api.insert_api_key(text,jsonb,integer)
+-- 154de9ff3e81 business_api.import_records(text,jsonb,jsonb)
+-- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
 -- aa2a60919a03 business_api.insert_endpoint(text,jsonb,integer)
 -- ff88ca8d9769 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)

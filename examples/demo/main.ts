@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type BusinessApiStore, createBusinessApi } from 'business-api-kit'
+import { type BusinessApiStore, createBusinessApi, defineService, type Service } from 'business-api-kit'
 import { createPostgresStore, createShardedStore, migrate } from 'business-api-kit/postgres'
 import { HELP, readCommandLine, type Wishes } from './command-line.ts'
 import { deliver, readSecretKeys, subscribe } from './deliver.ts'
@@ -58,7 +58,8 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
     throw new Mishap('Leave out DATABASE_URL with --shards: the demo starts a PostgreSQL for each shard')
   const urls = shards > 1 ? await openShards(shards) : [process.env.DATABASE_URL || (await openDatabase())]
   const [databaseUrl = ''] = urls
-  const { store, loopStores } = await openStore(urls)
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { store, loopStores } = await openStore(urls, defineService({ baseUrl }))
   const filled = await fill(store)
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
@@ -69,8 +70,7 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
     ending,
   )
 
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const api = createBusinessApi(store, { baseUrl })
+  const api = createBusinessApi(store)
   const [first] = filled
   if (!first) throw new Mishap('There is no organization to show')
   const settings = serveSettings(store, api, first.organization, secretKeys, ending)
@@ -147,6 +147,7 @@ function nameOf(index: number): string {
 /** Opens the store, over the shards if there are several databases, and the stores of the delivery loops. */
 async function openStore(
   urls: readonly string[],
+  service: Service,
 ): Promise<{ store: BusinessApiStore; loopStores: readonly BusinessApiStore[] }> {
   progress.step('Preparing the database')
   try {
@@ -154,7 +155,7 @@ async function openStore(
   } catch (error) {
     throw new Mishap(messageOf(error))
   }
-  const stores = urls.map((url) => createPostgresStore(url))
+  const stores = urls.map((url) => createPostgresStore(url, { service }))
   const [only, ...others] = stores
   if (only && others.length === 0) {
     ending.add(() => only.close())

@@ -1,5 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { isRegExp } from 'node:util/types'
 import { crc32 } from 'node:zlib'
+import { rejectUnknown } from '../base/options.ts'
 import type { Admission, AdmissionRequest } from './admission.ts'
 import type { AuditedRequest } from './audit.ts'
 import type { Insertion } from './insertion.ts'
@@ -26,11 +28,6 @@ export const DEFAULT_KEY_PREFIX = 'bapi'
 /** The shape of a key's prefix: a lower-case letter, then at most 15 lower-case letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
-/** Returns whether a text has the shape of {@link API_KEY_PREFIX}. */
-export function isApiKeyPrefix(prefix: string): boolean {
-  return API_KEY_PREFIX.test(prefix)
-}
-
 /**
  * Makes a new key. Only the returned value holds the key in full.
  *
@@ -44,6 +41,24 @@ export function generateApiKey(prefix: string): string {
 /** Returns whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
 export function isWellFormedApiKey(text: string): boolean {
   return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
+}
+
+/** The keys of the host's earlier API, which `apiKeys.import` takes over. */
+export interface ImportedKeys {
+  /** Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup. */
+  readonly pattern: RegExp
+}
+
+/** Reads the option `importedKeys`. @throws `TypeError` */
+export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys | undefined {
+  if (option === undefined) return undefined
+  rejectUnknown(option, { pattern: true }, 'importedKeys.')
+  const { pattern } = option
+  if (!isRegExp(pattern)) {
+    throw new TypeError("Cannot use option 'importedKeys.pattern' because it must be a regular expression")
+  }
+  // Without the flags that remember the place of the last match.
+  return { pattern: new RegExp(pattern, pattern.flags.replace(/[gy]/g, '')) }
 }
 
 /** Returns the digest of a key, the only form in which a key is stored or compared: SHA-256, lower-case hex. */
@@ -127,6 +142,8 @@ export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
   /** Greatest number of keys in force in the organization, the new key included. */
   readonly limit: number
+  /** The digest is that of a key that was not generated here, and may be the digest of another key. */
+  readonly isImported?: true
 }
 
 /** Changes what people call a key. */
@@ -180,7 +197,8 @@ export interface ApiKeyStore {
 
   /**
    * Inserts a key, unless the id is taken or the limit reached: exact also among calls at the same time. A stored key
-   * with the same id and digest is the same key. A limit below the present number of keys ends no key.
+   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or in force,
+   * the outcome is `already_exists` without the item. A limit below the present number of keys ends no key.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 

@@ -1,3 +1,6 @@
+import * as v from 'valibot'
+import * as field from '../base/fields.ts'
+
 // --- Types ---
 
 /**
@@ -5,11 +8,12 @@
  * tokens, so an entry names changed fields and repeats no value.
  *
  * - `api_key.created`: `name`, `scopes`, `expiresAt`, `rateLimit`
+ * - `api_key.imported`: `name`, `scopes`, `expiresAt`, `rateLimit`
  * - `api_key.updated`: `name`, the new name
  * - `api_key.revoked`: nothing
  * - `api_key.rotated`, of the key that is replaced: `successorId`, `overlapMs`
  * - `rate_limit.set`, of the organization: `rateLimit`, null for a return to the API's limit
- * - `endpoint.registered`: `types`
+ * - `endpoint.registered`: `types`, and `hasGivenSecret`, true for a signing secret of the host's
  * - `endpoint.updated`: `fields`, the names of the fields with a new value
  * - `endpoint.paused`, `endpoint.resumed`, `endpoint.disabled`, `endpoint.enabled`, `endpoint.removed`: nothing
  * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the id of the rotation
@@ -20,9 +24,11 @@
  *   of deliveries
  * - `delivery.cancelled`: nothing
  * - `events.purged`, of the organization, by a purge by hand: `olderThanMs`, and `events`, the number of events
+ * - `payment.reversed`, of the payment: `invoiceId`, `reversalId`
  */
 export const AUDIT_ACTIONS = [
   'api_key.created',
+  'api_key.imported',
   'api_key.updated',
   'api_key.revoked',
   'api_key.rotated',
@@ -41,12 +47,13 @@ export const AUDIT_ACTIONS = [
   'deliveries.recovered',
   'delivery.cancelled',
   'events.purged',
+  'payment.reversed',
 ] as const
 
 /** The action of an entry: a member of {@link AUDIT_ACTIONS}. */
 export type AuditAction = (typeof AUDIT_ACTIONS)[number]
 
-/** One change of the settings: the actor, the action, the subject and the time. */
+/** One change of the settings, or the reversal of a payment: the actor, the action, the subject and the time. */
 export interface AuditEntry {
   /** `aud_<ulid>`. */
   readonly id: string
@@ -56,7 +63,7 @@ export interface AuditEntry {
   readonly actor: string | null
   readonly action: AuditAction
   /**
-   * The id of the key, endpoint or delivery; of the organization, for a change that concerns the whole organization.
+   * The id of the key, endpoint, delivery or payment; of the organization, for a change that concerns the whole organization.
    */
   readonly subjectId: string
   /** Further facts, by action: see {@link AUDIT_ACTIONS}. */
@@ -65,6 +72,12 @@ export interface AuditEntry {
 
 /** An entry without the time, which the store adds: an argument of the verb that makes the change. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
+
+/** The host's name for the person or program that makes a change. */
+export const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null> = v.optional(
+  v.nullable(field.text(1, 200)),
+  null,
+)
 
 /** The request of every verb that changes the settings and writes the audit entry of the change. */
 export interface AuditedRequest {

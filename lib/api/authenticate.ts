@@ -35,7 +35,7 @@ export interface Authentication {
   /** Reads the credentials of a request. @param authorization the header of the request */
   read(authorization: string | undefined): Credentials
   /**
-   * Looks up an unknown key. A text of the wrong shape or checksum is refused without asking the store.
+   * Looks up an unknown key. A text of the wrong shape or checksum, and not of the form of an imported key, is refused without asking the store.
    *
    * @param peer names the group of callers that share their turns
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
@@ -50,7 +50,10 @@ export interface Authentication {
 }
 
 /** Authenticates by the keys of a store. Shards are looked up apart: a silent shard delays no key of the others. */
-export function createAuthentication(store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>): Authentication {
+export function createAuthentication(
+  store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'shards'>,
+): Authentication {
+  const { importedKeys } = store.service
   const parts = (store.shards ?? [{ store }]).map((part) => createKeyLookups(part.store.apiKeys))
   return {
     read(authorization) {
@@ -64,7 +67,8 @@ export function createAuthentication(store: Pick<BusinessApiStore, 'apiKeys' | '
       return { kind: 'unknown', text, keyDigest }
     },
     async find({ text, keyDigest }, peer) {
-      const organizationHint = isWellFormedApiKey(text) ? await find(parts, keyDigest, peer()) : null
+      const isKey = isWellFormedApiKey(text) || importedKeys?.pattern.test(text)
+      const organizationHint = isKey ? await find(parts, keyDigest, peer()) : null
       if (organizationHint === null) throw INVALID_KEY
       return { keyDigest, organizationHint }
     },

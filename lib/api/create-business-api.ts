@@ -19,7 +19,7 @@ export interface BusinessApi extends Mounted {
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
 export function createBusinessApi(store: BusinessApiStore, options: BusinessApiOptions = {}): BusinessApi {
-  const resolved = readOptions(options)
+  const resolved = readOptions(options, store.service)
   const handler = createHandler(traceStore(store), resolved)
   return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe })
 }

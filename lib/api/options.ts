@@ -1,18 +1,11 @@
-import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../access/api-keys.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import {
-  type Names,
-  readHeaderPrefix,
-  readLogger,
-  readMatching,
-  readWhole,
-  rejectUnknown,
-} from '../base/options.ts'
+import { type Names, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
+import type { Service } from '../service.ts'
 import type { OnRequest, OnResponse } from './hooks.ts'
 import type { PeerRequest } from './peer-address.ts'
 
@@ -38,17 +31,11 @@ export interface BusinessApiOptions {
    */
   basePath?: string | undefined
   /**
-   * The URL of the API as callers know it, the base path included: `https://app.example.com`. The server in the OpenAPI document, and the
-   * beginning of every `Link` to a next page. Never taken from a request. Default: the document's server is the basePath, and links are
-   * relative.
-   */
-  baseUrl?: string | undefined
-  /**
    * Serves each path with a slash at its end too, as Next.js with `trailingSlash: true` passes paths. Default `false`: such a path is
    * another path.
    */
   trailingSlash?: boolean | undefined
-  /** The title, version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
+  /** The version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
   info?: ApiInfo | undefined
   /** Largest request body in bytes. Default 65536. */
   maxBodyBytes?: number | undefined
@@ -62,10 +49,6 @@ export interface BusinessApiOptions {
    * address; nothing else depends on the address. Default the socket's remote address.
    */
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
-  /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
-  keyPrefix?: string | undefined
-  /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
-  headerPrefix?: string | undefined
   /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
   /** Receives every failure behind an answer of 500 or 503, with all details. Errors and rejections of the function are logged and dropped. */
@@ -98,10 +81,9 @@ export interface BusinessApiOptions {
   traceparent?: CurrentTraceparent | undefined
 }
 
-/** The checked options with the defaults filled in. */
-export interface ResolvedOptions {
+/** The checked options with the defaults filled in, and the service of the store. */
+export interface ResolvedOptions extends Service {
   readonly basePath: string
-  readonly baseUrl: string | undefined
   readonly trailingSlash: boolean
   readonly info: ApiInfo
   readonly maxBodyBytes: number
@@ -109,8 +91,6 @@ export interface ResolvedOptions {
   readonly rateLimits: RateLimits | null
   readonly rateLimitScope: 'shared' | 'process'
   readonly peerAddress: (request: PeerRequest) => string | undefined
-  readonly keyPrefix: string
-  readonly headerPrefix: string
   readonly logger: Logger
   readonly onError: (error: unknown, context: ErrorContext) => void
   readonly onRequest: OnRequest | undefined
@@ -127,14 +107,11 @@ const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 const NAMES: Names<BusinessApiOptions> = {
   trailingSlash: true,
   basePath: true,
-  baseUrl: true,
   info: true,
   maxBodyBytes: true,
   deadlineMs: true,
   rateLimit: true,
   peerAddress: true,
-  keyPrefix: true,
-  headerPrefix: true,
   logger: true,
   onError: true,
   onRequest: true,
@@ -143,27 +120,27 @@ const NAMES: Names<BusinessApiOptions> = {
   ids: true,
   traceparent: true,
 }
+const INFO_NAMES: Names<ApiInfo> = { version: true, contact: true, license: true, termsOfService: true }
 const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
 
 /**
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
-export function readOptions(options: BusinessApiOptions): ResolvedOptions {
+export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
   rejectUnknown(options, NAMES)
-  const { rateLimit = {}, logger, clock = Date.now } = options
+  const { rateLimit = {}, info = {}, logger, clock = Date.now } = options
+  rejectUnknown(info, INFO_NAMES, 'info.')
   if (rateLimit !== false) rejectUnknown(rateLimit, RATE_LIMIT_NAMES, 'rateLimit.')
   return {
+    ...service,
     basePath: readBasePath(options.basePath),
-    baseUrl: readBaseUrl(options.baseUrl),
     trailingSlash: options.trailingSlash ?? false,
-    info: options.info ?? {},
+    info,
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
     peerAddress: options.peerAddress ?? (({ remoteAddress }) => remoteAddress),
-    keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
-    headerPrefix: readHeaderPrefix(options.headerPrefix),
     logger: readLogger(logger),
     onError: options.onError ?? (() => {}),
     onRequest: options.onRequest,
@@ -182,24 +159,6 @@ function readBasePath(basePath: string | undefined): string {
     )
   }
   return path
-}
-
-function readBaseUrl(baseUrl: string | undefined): string | undefined {
-  if (baseUrl === undefined) return undefined
-  const url = /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
-  if (
-    url === undefined ||
-    url.username !== '' ||
-    url.password !== '' ||
-    url.search !== '' ||
-    url.hash !== ''
-  ) {
-    // Without the value, because a URL may hold a password.
-    throw new TypeError(
-      "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
-    )
-  }
-  return baseUrl.replace(/\/+$/, '')
 }
 
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {

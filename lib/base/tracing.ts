@@ -161,7 +161,7 @@ export function traceStore<Store extends object>(store: Store): Store {
   return new Proxy(store, {
     get(target, name) {
       const slice: unknown = Reflect.get(target, name)
-      if (typeof name !== 'string' || typeof slice !== 'object' || slice === null || name === 'shards')
+      if (typeof name !== 'string' || typeof slice !== 'object' || slice === null || NO_SLICES.has(name))
         return slice
       const known = traced.get(slice) ?? traceSlice(name, slice)
       traced.set(slice, known)
@@ -169,6 +169,9 @@ export function traceStore<Store extends object>(store: Store): Store {
     },
   })
 }
+
+/** Names of a store that are no slices. */
+const NO_SLICES: ReadonlySet<string> = new Set(['shards', 'service'])
 
 /** The verbs behind the wrapped ones. */
 const originals = new WeakMap<object, unknown>()

@@ -9,6 +9,7 @@ import {
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
 import { findServerFault } from '../postgres/schema/server-fault.ts'
+import type { Service } from '../service.ts'
 import { COPY_ADVICE, type Installation, MOVED_ADVICE } from '../webhooks/installation.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
@@ -231,6 +232,58 @@ export function checkInstallation(found: Installation | null, own: string | unde
     advice: MOVED_ADVICE,
   }
 }
+
+const SERVICE_ADVICE =
+  "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
+
+/** Checks that keys in force have the prefix of the service. Older keys, and imported ones, may have others beside it. */
+export function checkKeyPrefix(keys: Readonly<Record<string, number>>, { keyPrefix }: Service): Finding {
+  const own = `${keyPrefix}_live_`
+  const others = Object.entries(keys).filter(([prefix]) => prefix !== own)
+  const counts = others.map(([prefix, count]) => `${formatCount(count)} with ${prefix}`).join(', ')
+  if (others.length === 0 || own in keys) {
+    return {
+      level: 'ok',
+      message: `new API keys begin with ${own}${counts && `; in force besides: ${counts}`}`,
+    }
+  }
+  const message = `new API keys begin with ${own}, and none in force does: ${counts}`
+  return { level: 'warn', message, advice: SERVICE_ADVICE }
+}
+
+/** Checks that the API at the service's address has the names of the service in its document. */
+export async function checkDocument({
+  baseUrl,
+  headerPrefix,
+  keyPrefix,
+  name = '',
+}: Service): Promise<Finding> {
+  const url = `${baseUrl}/openapi.json`
+  const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(DOCUMENT_MS) }).catch(
+    () => null,
+  )
+  if (!response?.ok) {
+    const message = `${url} ${response === null ? 'cannot be reached from here' : `answers ${response.status}`}`
+    return {
+      level: 'warn',
+      message,
+      advice: "see that the API runs, and that 'baseUrl' of the service is its address",
+    }
+  }
+  const text = await response.text()
+  const missing = [baseUrl, `${headerPrefix}-Signature`, `${keyPrefix}_live_`, name].filter(
+    (part = '') => !text.includes(part),
+  )
+  if (missing.length === 0) return { level: 'ok', message: `${url} has the names of the service` }
+  return {
+    level: 'fail',
+    message: `${url} is of another service: it has no ${missing.join(', no ')}`,
+    advice: SERVICE_ADVICE,
+  }
+}
+
+/** Longest wait for the document, in ms. */
+const DOCUMENT_MS = 5000
 
 const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'

@@ -51,6 +51,10 @@ const COMMON_FLAGS = {
     'DATABASE_URL',
     text('URL', 'the PostgreSQL database; other users of this machine can read flags, but not variables'),
   ),
+  service: orVariable(
+    'BUSINESS_API_SERVICE',
+    text('FILE', "the module of the host that exports 'service': the names of its keys, headers and API"),
+  ),
   json: toggle('one JSON value on stdout, for machines'),
 }
 

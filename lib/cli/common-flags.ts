@@ -1,5 +1,3 @@
-import { isApiKeyPrefix } from '../access/api-keys.ts'
-import { readHeaderPrefix } from '../base/options.ts'
 import { INSTALLATION } from '../delivery/loop-options.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
@@ -67,23 +65,6 @@ function parseRanges(given: string, source: string): readonly string[] {
   )
 }
 
-/** The beginning of the names of webhook headers. */
-export const headerPrefix: Flag<string | undefined> = orVariable(
-  'BUSINESS_API_HEADER_PREFIX',
-  parsed('PREFIX', 'the beginning of the names of webhook headers; default: X-SERVICE', parseHeaderPrefix),
-)
-
-/** @throws `UsageError` */
-function parseHeaderPrefix(given: string, source: string): string {
-  try {
-    return readHeaderPrefix(given)
-  } catch {
-    throw new UsageError(
-      `Cannot use ${source} because it must be a letter, then at most 63 letters, digits and hyphens`,
-    )
-  }
-}
-
 /** The name of the installation that a loop belongs to. */
 export const installation: Flag<string | undefined> = orVariable(
   'BUSINESS_API_INSTALLATION',
@@ -96,25 +77,6 @@ export const installation: Flag<string | undefined> = orVariable(
     },
   ),
 )
-
-/** Flag of commands that send to all endpoints, beside the choice of each endpoint. */
-export const standardWebhooks: Flag<boolean> = toggle(
-  'send the headers of Standard Webhooks to every endpoint, beside the headers of the service',
-)
-
-/** The beginning of API keys. */
-export const keyPrefix: Flag<string | undefined> = orVariable(
-  'BUSINESS_API_KEY_PREFIX',
-  parsed('PREFIX', 'the beginning of the key, bapi in bapi_live_…; default: bapi', parseKeyPrefix),
-)
-
-/** @throws `UsageError` */
-function parseKeyPrefix(given: string, source: string): string {
-  if (isApiKeyPrefix(given)) return given
-  throw new UsageError(
-    `Cannot use ${source} because it must be a lower-case letter, then at most 15 lower-case letters and digits`,
-  )
-}
 
 /** A bound of an organization: a host that has raised the bound must say so here too. */
 export function maxFlag(variable: string, help: string): Flag<number | undefined> {

@@ -34,8 +34,10 @@ export async function withStore<Result>(
   work: (store: PostgresStore) => Promise<Result>,
 ): Promise<Result> {
   const url = session.databaseUrl()
+  const service = await session.service()
   await requireSchema(url)
   const store = createPostgresStore(url, {
+    service,
     prepare: false,
     sessions: false,
     maxConnections: 2,

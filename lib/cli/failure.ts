@@ -78,6 +78,7 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   expiresAt: '--expires',
   overlapMs: '--overlap',
   headers: '--header',
+  secret: '--secret-stdin',
   states: '--state',
 }
 

@@ -41,9 +41,11 @@ const VARIABLES: readonly Row[] = [
     'the keys that seal signing secrets: 32 bytes in base64 each, separated by commas; the first key seals, every key opens',
   ],
   ['BUSINESS_API_ORGANIZATION', 'the organization, for commands without --organization'],
-  ['BUSINESS_API_KEY_PREFIX', 'the beginning of new API keys; default: bapi'],
+  [
+    'BUSINESS_API_SERVICE',
+    "the module of the host that exports 'service': the names of its keys, headers and API",
+  ],
   ['BUSINESS_API_INSTALLATION', 'the name of the installation: a loop waits on the database of another one'],
-  ['BUSINESS_API_HEADER_PREFIX', 'the beginning of the names of webhook headers; default: X-SERVICE'],
 ]
 
 const CONVENTIONS = `The result goes to stdout, everything else to stderr. With --json the result is one JSON value. The exit code is 0 after success, 1 after a failure, and 2 for a command line that cannot be understood.

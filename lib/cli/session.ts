@@ -1,8 +1,10 @@
 import { visible } from '../base/visible-text.ts'
+import type { Service } from '../service.ts'
 import { readDatabaseUrl } from './database-url.ts'
 import { nameTarget, UsageError } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
+import { readService } from './service.ts'
 import type { Terminal } from './terminal.ts'
 import { visibleJson, visibleLines } from './text.ts'
 
@@ -12,6 +14,8 @@ export interface Session {
   /** The word after the command's name; empty for a command without an argument. */
   readonly argument: string
   readonly isJson: boolean
+  /** Reads the service of the host; without --service, that of the default names. @throws `UsageError` */
+  service(): Promise<Service>
   /**
    * The width for tables: the columns of the terminal; infinite for a file or a pipe.
    *
@@ -49,7 +53,11 @@ export interface Session {
 /** Creates the session of a command. Missing values are noticed at their first use. */
 export function createSession(
   terminal: Terminal,
-  common: { readonly databaseUrl: string | undefined; readonly json: boolean },
+  common: {
+    readonly databaseUrl: string | undefined
+    readonly json: boolean
+    readonly service: string | undefined
+  },
   argument: string,
   shards: ReadonlyMap<string, string>,
 ): Session {
@@ -59,6 +67,7 @@ export function createSession(
     terminal,
     argument,
     isJson,
+    service: () => readService(common.service),
     shards,
     shard: null,
     width: (isWide = false) => {

@@ -1,6 +1,5 @@
-import type { DatabaseOptions } from '../postgres/connection/database.ts'
 import { createShardedStore, type ShardedStore } from '../postgres/shards/sharded-store.ts'
-import { createPostgresStore } from '../postgres/store.ts'
+import { createPostgresStore, type PostgresStoreOptions } from '../postgres/store.ts'
 import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
 import type { Session } from './session.ts'
 
@@ -8,7 +7,10 @@ import type { Session } from './session.ts'
 // out on every shard, and a shard that is away does not stop the others.
 
 /** Opens the store over shards. */
-export function openShards(databases: ReadonlyMap<string, string>, options: DatabaseOptions): ShardedStore {
+export function openShards(
+  databases: ReadonlyMap<string, string>,
+  options: PostgresStoreOptions,
+): ShardedStore {
   const stores = [...databases].map(([name, url]) => [name, createPostgresStore(url, options)])
   return createShardedStore({ shards: Object.fromEntries(stores) })
 }

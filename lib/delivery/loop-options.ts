@@ -1,12 +1,6 @@
 import type { Logger } from '../base/log.ts'
-import {
-  type Names,
-  readFlag,
-  readHeaderPrefix,
-  readLogger,
-  readWhole,
-  rejectUnknown,
-} from '../base/options.ts'
+import { type Names, readFlag, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import type { Service } from '../service.ts'
 import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
@@ -30,13 +24,6 @@ export interface DeliveryLoopOptions {
   pollIntervalMs?: number | undefined
   /** Milliseconds between the attempts of a round: four delays make five attempts. Default 30, 60, 120, 240 seconds. */
   retryDelaysMs?: readonly number[] | undefined
-  /** `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
-  headerPrefix?: string | undefined
-  /**
-   * Sends `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks too, to every endpoint whose secret
-   * Standard Webhooks can decode. Default `false`: only to endpoints that have chosen these headers.
-   */
-  standardWebhooks?: boolean | undefined
   /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
@@ -84,15 +71,13 @@ export interface DeliveryLoopOptions {
   onError?: ((error: unknown) => void) | undefined
 }
 
-/** The options after defaults and checks. */
-export interface ResolvedLoopOptions {
+/** The options after defaults and checks, and the service of the store. */
+export interface ResolvedLoopOptions extends Service {
   readonly concurrency: number
   readonly slots: DeliverySlots
   readonly leaseMs: number
   readonly pollIntervalMs: number
   readonly retryDelaysMs: readonly number[]
-  readonly headerPrefix: string
-  readonly standardWebhooks: boolean
   readonly installation: string | null
   readonly retentionMs: number | false
   readonly markOverdue: boolean
@@ -114,8 +99,6 @@ const NAMES: Names<DeliveryLoopOptions> = {
   leaseMs: true,
   pollIntervalMs: true,
   retryDelaysMs: true,
-  headerPrefix: true,
-  standardWebhooks: true,
   retentionMs: true,
   markOverdue: true,
   failureLimit: true,
@@ -133,18 +116,17 @@ const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
  *
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
-export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOptions {
+export function resolveLoopOptions(options: DeliveryLoopOptions, service: Service): ResolvedLoopOptions {
   rejectUnknown(options, NAMES)
   const { retentionMs = 30 * DAY_MS, concurrency } = options
   const slots = concurrency instanceof Object ? concurrency : createDeliverySlots(concurrency)
   return {
+    ...service,
     concurrency: slots.concurrency,
     slots,
     leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, { min: 100 }),
     pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
     retryDelaysMs: readDelays(options.retryDelaysMs),
-    headerPrefix: readHeaderPrefix(options.headerPrefix),
-    standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
     installation: readInstallation(options.installation),
     markOverdue: readFlag('markOverdue', options.markOverdue),
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),

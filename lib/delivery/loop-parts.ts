@@ -17,8 +17,8 @@ import { createReader, type Reader, type ReadListener } from './reader.ts'
 import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
-/** The slices of a store that a loop uses; the invoices are for option `markOverdue`, and a store that can be copied has the installation. */
-export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'> &
+/** The service and the slices of a store that a loop uses; the invoices are for option `markOverdue`, and a store that can be copied has the installation. */
+export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'> &
   Partial<Pick<BusinessApiStore, 'invoices' | 'installation'>>
 
 /** The parts of a loop. */
@@ -50,7 +50,7 @@ export function createLoopParts(
 ): LoopParts {
   const traced = traceStore(store)
   const { deliveries, notices, invoices } = traced
-  const options = resolveLoopOptions(given)
+  const options = resolveLoopOptions(given, store.service)
   const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
 
   const steps = createLoopSteps(deliveries)

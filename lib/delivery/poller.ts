@@ -80,9 +80,12 @@ export function createPoller(
         maxAttempts,
       })
       if (unanswered?.token === token) unanswered = undefined
+      // A spread that more properties follow takes Node.js 20 some microseconds, as long as to sign the webhook.
+      const own = <Claimed extends object>(claimed: Claimed) =>
+        Object.assign({}, claimed, { token, leaseEndsAt })
       return {
-        deliveries: claims.deliveries.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
-        unread: claims.unread.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
+        deliveries: claims.deliveries.map(own),
+        unread: claims.unread.map(own),
         failed: claims.failed,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: cursor.advance(claims),

@@ -15,6 +15,15 @@ export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_
 /** A `Retry-After` lengthens the wait to an hour at most. */
 const RETRY_AFTER_MAX_MS = 60 * 60 * 1000
 
+const DELIVERED: Verdict = {
+  outcome: 'delivered',
+  reason: null,
+  isGone: false,
+  delayMs: 0,
+  backOffMs: null,
+  load: 'more',
+}
+
 const GONE = 410
 /** Statuses by which an endpoint rejects deliveries for now; any other failure is a rejection if it has a `Retry-After`. */
 const REJECTIONS = [429, 503]
@@ -30,8 +39,8 @@ export function judgeAnswer(
   attempt: number,
   retryDelaysMs: readonly number[] = RETRY_DELAYS_MS,
 ): Verdict {
+  if (isSuccess(answer)) return DELIVERED
   const rest = { reason: null, isGone: false, delayMs: 0, backOffMs: null, load: 'same' } as const
-  if (isSuccess(answer)) return { ...rest, outcome: 'delivered', load: 'more' }
   const { status, error, retryAfterMs = null } = answer
   // This process ended the attempt, so the delivery is due at once and never fails for the interruption.
   if (error === 'interrupted') return { ...rest, outcome: 'retry' }

@@ -36,6 +36,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
         return { outcome: isOurs ? 'inserted' : 'already_exists', item: showKey(present) }
       }
       if (countInForce(organization, memory.clock()) >= limit) return { outcome: 'limit_reached' }
+      if (memory.digests.has(record.digest)) return { outcome: 'already_exists', item: null }
       const key = insert(memory, organization, structuredClone(record))
       recordEntry(memory, organization, entry)
       return { outcome: 'inserted', item: showKey(key) }

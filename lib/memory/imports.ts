@@ -1,6 +1,6 @@
 import type { ImportedRecord, ImportRefusal, ImportState, ImportStore } from '../resources/imports.ts'
-import type { Payment } from '../resources/invoices.ts'
-import { subtract, withDecimals } from '../resources/money.ts'
+import type { PaymentRow } from '../resources/invoices.ts'
+import { isNegative, subtract, withSignedDecimals } from '../resources/money.ts'
 import { RECORD_KINDS, RECORD_TABLES } from '../resources/record-tables.ts'
 import { ofBusiness, storeClient } from './clients.ts'
 import type { Memory, Organization } from './state.ts'
@@ -63,7 +63,7 @@ function rowOf({ invoices }: Organization, { kind, record }: ImportedRecord): ob
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row
   const decimals = invoices.get(record.invoiceId)?.minorUnits
-  const exact = decimals === undefined ? null : withDecimals(record.amount, decimals)
+  const exact = decimals === undefined ? null : withSignedDecimals(record.amount, decimals)
   return { ...row, amount: exact ?? record.amount }
 }
 
@@ -108,19 +108,21 @@ function refusalOf(
 
 function paymentRefusal(
   { invoices, payments }: Organization,
-  { invoiceId, amount }: Payment & { readonly invoiceId: string },
+  { invoiceId, amount }: PaymentRow,
   added: readonly ImportedRecord[],
 ): ImportRefusal | null {
   const given = added.find(({ kind, record }) => kind === 'invoice' && record.id === invoiceId)
   const invoice = invoices.get(invoiceId) ?? (given?.kind === 'invoice' ? given.record : undefined)
   if (!invoice) return 'no_invoice'
   const decimals = invoice.minorUnits
-  if (withDecimals(amount, decimals) === null) return 'too_fine'
+  if (withSignedDecimals(amount, decimals) === null) return 'too_fine'
   const own = added.flatMap((imported) => (imported.kind === 'payment' ? [imported.record] : []))
   const left = [...payments.values(), ...own]
-    .filter((payment) => payment.invoiceId === invoiceId)
+    .filter(
+      (payment) => payment.invoiceId === invoiceId && !payment.reversedBy && !isNegative(payment.amount),
+    )
     .reduce<string | null>((rest, payment) => {
-      const exact = withDecimals(payment.amount, decimals)
+      const exact = withSignedDecimals(payment.amount, decimals)
       return rest === null || exact === null ? rest : subtract(rest, exact, decimals)
     }, invoice.amountPaid)
   return left === null ? 'overpaid' : null

@@ -13,12 +13,14 @@ import {
   type OverdueRequest,
   type PaidInvoice,
   type Payment,
+  type PaymentRefusal,
   type Settlement,
 } from '../resources/invoices.ts'
-import { isZero, subtract, withDecimals } from '../resources/money.ts'
+import { isNegative, isZero, subtract, withDecimals } from '../resources/money.ts'
 import type { Change } from '../writes/change.ts'
 import { render } from '../writes/placeholders.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { recordEntry } from './audit.ts'
 import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
@@ -71,16 +73,20 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async pay(change) {
       const { payment } = change.set
-      return applyChange<InvoiceRow, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
+      const represent = (invoice: InvoiceRow, { payments }: Organization): PaidInvoice => {
+        const { id, amount, receivedAt } = payments.get(payment.id) ?? payment
+        return { invoice: shown(invoice), payment: { id, amount, receivedAt } }
+      }
+      return applyChange<InvoiceRow, PaidInvoice, PaymentRefusal>(memory, change, {
         ...theInvoice(change.recordId),
-        represent: (invoice, { payments }) => {
-          const { invoiceId: _, ...stored } = payments.get(payment.id) ?? {
-            ...payment,
-            invoiceId: invoice.id,
-          }
-          return { invoice: shown(invoice), payment: stored }
+        represent,
+        decide(invoice, organization) {
+          const { reverses } = change.set
+          const reversed = organization.payments.get(reverses?.paymentId ?? '')
+          if (reversed?.invoiceId === invoice.id && reversed.reversedBy === payment.id)
+            return { representation: represent(invoice, organization), write() {}, events: [] }
+          return pay(memory, invoice, organization, change)
         },
-        decide: (invoice, organization) => pay(invoice, organization, change),
       })
     },
 
@@ -158,25 +164,42 @@ function moneyOf(invoice: InvoiceRecord): Money {
 }
 
 function pay(
+  memory: Memory,
   invoice: InvoiceRow,
-  { invoices, payments }: Organization,
+  organization: Organization,
   { set, events }: Change<Settlement>,
-): Decision<PaidInvoice, 'too_fine' | 'overpaid'> {
+): Decision<PaidInvoice, PaymentRefusal> {
+  const { invoices, payments } = organization
+  const { reverses, unsettledStatus } = set
   const decimals = invoice.minorUnits
-  const amount = withDecimals(set.payment.amount, decimals)
+  const reversed = payments.get(reverses?.paymentId ?? '')
+  if (reverses) {
+    if (reversed?.invoiceId !== invoice.id) return { refused: 'no_payment' }
+    if (isNegative(reversed.amount) || reversed.reversedBy) return { refused: 'reversed' }
+    if (payments.has(set.payment.id)) return { refused: 'id_taken' }
+  }
+  const amount = reversed ? `-${reversed.amount}` : withDecimals(set.payment.amount, decimals)
   if (amount === null) return { refused: 'too_fine' }
   const amountDue = subtract(invoice.amountDue, amount, decimals)
   const amountPaid = amountDue && subtract(invoice.total, amountDue, decimals)
   if (!amountDue || !amountPaid) return { refused: 'overpaid' }
   const isSettled = isZero(amountDue)
-  const status = isSettled ? set.settledStatus : (set.unsettledStatus[invoice.status] ?? invoice.status)
-  const paid = { ...invoice, status, amountPaid, amountDue }
+  const isPastDue = invoice.dueDate < toTimestamp(memory.clock())
+  const unsettled =
+    (isPastDue ? unsettledStatus[`${invoice.status} past due`] : undefined) ??
+    (isZero(amountPaid) ? unsettledStatus[`${invoice.status} unpaid`] : undefined) ??
+    unsettledStatus[invoice.status] ??
+    invoice.status
+  const paid = { ...invoice, status: isSettled ? set.settledStatus : unsettled, amountPaid, amountDue }
   const payment = { ...set.payment, amount }
   return {
     representation: { invoice: shown(paid), payment },
     write() {
       invoices.set(paid.id, paid)
       payments.set(payment.id, { ...payment, invoiceId: paid.id })
+      if (!reverses || !reversed) return
+      payments.set(reversed.id, { ...reversed, reversedBy: payment.id })
+      recordEntry(memory, organization, reverses.entry)
     },
     events: isSettled ? [...events, ...set.settledEvents] : events,
     facts: { ...paid, amount },
@@ -190,7 +213,9 @@ function dueBefore(
   asOf: string,
 ): { readonly organization: Organization; readonly invoice: InvoiceRow }[] {
   return [...organization.invoices.values()]
-    .filter(({ status, dueDate }) => ['issued', 'partially_paid'].includes(status) && dueDate < asOf)
+    .filter(({ status, dueDate, amountDue }) => {
+      return ['issued', 'partially_paid'].includes(status) && !isZero(amountDue) && dueDate < asOf
+    })
     .map((invoice) => ({ organization, invoice }))
 }
 

@@ -5,7 +5,7 @@ import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Business } from '../resources/businesses.ts'
 import type { Client } from '../resources/clients.ts'
-import type { InvoiceRow, Payment } from '../resources/invoices.ts'
+import type { InvoiceRow, PaymentRow } from '../resources/invoices.ts'
 import type { LeadRow } from '../resources/leads.ts'
 import type { Project } from '../resources/projects.ts'
 import type { ProposalRow } from '../resources/proposals.ts'
@@ -105,7 +105,7 @@ export interface Organization {
   readonly leads: SyncedRecords<LeadRow>
   readonly invoices: SyncedRecords<InvoiceRow>
   readonly proposals: SyncedRecords<ProposalRow>
-  readonly payments: Map<string, Payment & { readonly invoiceId: string }>
+  readonly payments: Map<string, PaymentRow>
   /** The client of each business that became a client. */
   readonly clientsOfBusinesses: Map<string, string>
   /** The last number given in each series. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/ids.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { defineService, type Service } from '../service.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
@@ -27,6 +28,8 @@ export interface MemoryStoreOptions {
   clock?: Clock | undefined
   /** The greatest size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
+  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Service | undefined
 }
 
 /** A store that ends with the process. */
@@ -35,7 +38,7 @@ export interface MemoryStore extends BusinessApiStore {
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
-const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true }
+const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
 
 /**
  * Creates a store in this process: for a host's tests, and for reading, because no other code shows the contract of
@@ -47,6 +50,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
   return {
+    service: defineService(options.service),
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),
     clients: createClientStore(memory),

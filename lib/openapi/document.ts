@@ -20,8 +20,6 @@ import {
 
 /** Everything that the document depends on. */
 export interface OpenApiOptions extends InfoOptions, ResponseOptions {
-  /** The URL of the API, the base path included: the document's server. */
-  readonly baseUrl: string | undefined
   /** The server of a document without `baseUrl`; empty for the root. */
   readonly basePath: string
 }

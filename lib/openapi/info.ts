@@ -1,14 +1,13 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
+import type { Service } from '../service.ts'
 import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import type { Schemas } from './schemas.ts'
 import { WEBHOOK_TAG } from './webhooks.ts'
 
 /** The words of the OpenAPI document about the host's platform. */
 export interface ApiInfo {
-  /** Default `Business API`. */
-  readonly title?: string | undefined
   /** The version of the host's API: text. Default `1.0.0`. */
   readonly version?: string | undefined
   /** Where integrators get help. Default `{ name: 'Platform support' }`. */
@@ -22,11 +21,9 @@ export interface ApiInfo {
 }
 
 /** Everything that the words of the document depend on. */
-export interface InfoOptions {
+export interface InfoOptions extends Service {
   readonly routes: readonly Route[]
   readonly info: ApiInfo
-  readonly keyPrefix: string
-  readonly headerPrefix: string
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
   /** The host's hook that may refuse requests; `undefined`: none. */
@@ -35,9 +32,9 @@ export interface InfoOptions {
 
 /** `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
-  const { title = 'Business API', version = '1.0.0', contact, license, termsOfService } = options.info
+  const { version = '1.0.0', contact, license, termsOfService } = options.info
   return {
-    title,
+    title: options.name ?? 'Business API',
     version,
     summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
     description:

@@ -9,9 +9,11 @@ import {
   AmountSchema,
   amount,
   CurrencySchema,
+  MoneyOrZeroSchema,
   MoneySchema,
   NumberSchema,
   SignedAmountSchema,
+  SignedMoneySchema,
   TitleSchema,
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
@@ -27,14 +29,6 @@ export const INVOICE_STATUSES = ['draft', 'issued', 'partially_paid', 'paid', 'o
 export const PROJECT_STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
 
 // --- Inputs ---
-
-const moneyRequirement =
-  'must be a decimal string such as "1250.000", with at most 15 digits before the point'
-/** Money that may be zero. */
-const WholeMoneySchema = v.pipe(
-  v.string(moneyRequirement),
-  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text), moneyRequirement),
-)
 
 /** An id that lists of the API can continue after. */
 function ownId(kind: IdKind) {
@@ -106,7 +100,12 @@ export const ProposalFields = v.object({
 /** The fields of an imported record. */
 export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
 /** The fields of an imported record. */
-export const PaymentFields = v.object({ ...PartFields.entries, invoiceId: ownId('inv') })
+export const PaymentFields = v.object({
+  ...PartFields.entries,
+  amount: SignedMoneySchema,
+  invoiceId: ownId('inv'),
+  reversedBy: v.exactOptional(ownId('pay')),
+})
 /** The fields of an imported record. */
 export const InvoiceFields = v.object({
   id: ownId('inv'),
@@ -115,8 +114,8 @@ export const InvoiceFields = v.object({
   currency: CurrencySchema,
   issueDate: MomentSchema,
   dueDate: MomentSchema,
-  total: WholeMoneySchema,
-  amountPaid: v.exactOptional(WholeMoneySchema),
+  total: MoneyOrZeroSchema,
+  amountPaid: v.exactOptional(MoneyOrZeroSchema),
   minorUnits: MinorUnitsSchema,
   payments: v.exactOptional(
     v.pipe(v.array(v.unknown(), 'must be an array'), v.maxLength(1000, 'must be at most 1000 payments')),
@@ -162,7 +161,8 @@ export interface ImportedInvoice extends Omit<Given<typeof InvoiceFields>, 'paym
   readonly payments?: readonly Given<typeof PartFields>[] | undefined
 }
 /**
- * A payment of an invoice that is imported before. A payment is part of the `amountPaid` of the invoice, and changes no invoice.
+ * A payment of an invoice that is imported before. A payment is part of the `amountPaid` of the invoice, and changes no invoice. A reversed
+ * payment names its reversal, a payment of the amount with a minus.
  */
 export type ImportedPayment = Given<typeof PaymentFields>
 /** A project. */

@@ -19,13 +19,29 @@ export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-field
 /** A price or a value. */
 export const AmountSchema: v.GenericSchema<number, number> = amount(0)
 
-const moneyRequirement =
-  'must be a decimal string above zero such as "1250.000", with at most 15 digits before the point'
+/** Money as a decimal string; the currency bounds its decimals. */
+function money(which: string, pattern: RegExp): v.GenericSchema<string> {
+  const requirement = `must be a decimal string ${which}, with at most 15 digits before the point`
+  return v.pipe(
+    v.string(requirement),
+    v.check((text) => pattern.test(text), requirement),
+  )
+}
 
-/** Money as a decimal string above zero; the currency bounds its decimals. */
-export const MoneySchema: v.GenericSchema<string> = v.pipe(
-  v.string(moneyRequirement),
-  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && /[1-9]/.test(text), moneyRequirement),
+/** Money above zero. */
+export const MoneySchema: v.GenericSchema<string> = money(
+  'above zero such as "1250.000"',
+  /^(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
+)
+/** Money of any sign, but not zero. */
+export const SignedMoneySchema: v.GenericSchema<string> = money(
+  'such as "1250.000" or "-1250.000"',
+  /^-?(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
+)
+/** Money that may be zero. */
+export const MoneyOrZeroSchema: v.GenericSchema<string> = money(
+  'such as "1250.000"',
+  /^\d{1,15}(\.\d{1,20})?$/,
 )
 
 /** An ISO 4217 code. */

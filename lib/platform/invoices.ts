@@ -1,6 +1,14 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../base/errors.ts'
-import { defineCall, type Fields, found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { ActorSchema } from '../access/audit.ts'
+import {
+  ALREADY_EXISTS,
+  BusinessApiError,
+  INVALID_INPUT,
+  INVALID_STATE,
+  NOT_FOUND,
+  OVERPAYMENT,
+} from '../base/errors.ts'
+import { defineCall, type Fields, found, IdSchema, MomentSchema, newIdOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, readPage, recordPageEntries } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
@@ -14,9 +22,10 @@ import {
   type PaidInvoice,
   type Payment,
   type PaymentFacts,
+  type PaymentRefusal,
   type StoredInvoice,
 } from '../resources/invoices.ts'
-import { withDecimals } from '../resources/money.ts'
+import { isZero, withDecimals } from '../resources/money.ts'
 import { overdueRequest } from '../resources/overdue.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
@@ -32,7 +41,7 @@ import {
   refused,
   type WriteCall,
 } from './calls.ts'
-import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
+import { CurrencySchema, MoneyOrZeroSchema, MoneySchema, NumberSchema } from './inputs.ts'
 import { createReads, StatesSchema } from './reads.ts'
 
 // Longer than 250 lines: an invoice has more transitions than any other record, and each is documented for hosts.
@@ -43,7 +52,7 @@ import { createReads, StatesSchema } from './reads.ts'
 export interface NewInvoice extends CallOptions {
   /** ISO 4217. */
   readonly currency: string
-  /** Above zero, a decimal string no finer than the currency: `1250.000` or `1250` TND. */
+  /** A decimal string no finer than the currency: `1250.000` or `1250` TND. An invoice over `0` is paid when it is issued. */
   readonly total: string
   /** Not before the issue date. */
   readonly dueDate: Date | string
@@ -74,6 +83,17 @@ export interface NewPayment extends InvoiceRef {
   readonly receivedAt?: Date | string | undefined
 }
 
+/** The reversal of a payment: a mistake, a bounced cheque, a chargeback. */
+export interface NewReversal extends InvoiceRef {
+  readonly paymentId: string
+  /** The id of the reversal, `pay_<ulid>`: the same call sent again reverses nothing again. Default a new id. */
+  readonly id?: string | undefined
+  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  readonly reversedAt?: Date | string | undefined
+  /** The host's name for the person or program that reverses, for the audit: 1 to 200 characters. Default null. */
+  readonly actor?: string | null | undefined
+}
+
 /** Selects the invoices to list; an absent field selects all. */
 export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 
@@ -98,7 +118,7 @@ export interface InvoiceCalls {
    */
   create(organizationId: string, invoice: NewInvoice): Promise<Invoice>
   /**
-   * Draft → issued. Publishes `invoice.issued`.
+   * Draft → issued; an invoice with nothing to pay becomes paid. Publishes `invoice.issued`, and then `invoice.paid` of a paid invoice.
    *
    * @throws `BusinessApiError` with code `invalid_input` for an issue date after the due date
    */
@@ -112,6 +132,15 @@ export interface InvoiceCalls {
    *   currency
    */
   recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
+  /**
+   * Takes a whole payment back, once, by a payment below zero, and gives that with the invoice afterwards. A paid invoice becomes overdue
+   * after its due date; before, and from partially paid, it becomes partially paid or issued. An overdue invoice stays overdue. Publishes
+   * nothing, and leaves the audit entry `payment.reversed`.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the invoice has no such payment, `invalid_state` for a payment that was
+   *   reversed and for a reversal, `already_exists` when another payment has the `id`
+   */
+  reversePayment(organizationId: string, reversal: NewReversal): Promise<PaidInvoice>
   /** Draft, issued or overdue → void, as long as nothing was paid. Void is final. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
@@ -131,7 +160,7 @@ export interface InvoiceCalls {
   list(organizationId: string, query?: InvoiceQuery): Promise<Page<StoredInvoice>>
   /** Gives an invoice. */
   get(organizationId: string, invoiceId: string): Promise<StoredInvoice>
-  /** Lists the payments of an invoice, newest first. */
+  /** Lists the payments of an invoice, reversals too, newest first. */
   payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
 
@@ -145,11 +174,18 @@ const PAY = {
   unsettled: { issued: 'partially_paid' },
 } as const
 
+const REVERSED = {
+  'paid past due': 'overdue',
+  'paid unpaid': 'issued',
+  paid: 'partially_paid',
+  'partially_paid unpaid': 'issued',
+} as const
+
 // --- Inputs ---
 
 const CREATE_FIELDS = {
   currency: CurrencySchema,
-  total: MoneySchema,
+  total: MoneyOrZeroSchema,
   dueDate: MomentSchema,
   issueDate: v.exactOptional(MomentSchema),
   number: v.exactOptional(NumberSchema),
@@ -164,6 +200,13 @@ const PAY_FIELDS = {
   invoiceId: IdSchema,
   amount: MoneySchema,
   receivedAt: v.exactOptional(MomentSchema),
+}
+const REVERSE_FIELDS = {
+  invoiceId: IdSchema,
+  paymentId: IdSchema,
+  id: v.exactOptional(newIdOf('pay')),
+  reversedAt: v.exactOptional(MomentSchema),
+  actor: ActorSchema,
 }
 const MARK_OVERDUE_FIELDS = {
   asOf: v.exactOptional(MomentSchema),
@@ -205,8 +248,13 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
 
     issue: build('invoices.issue', 'Cannot issue the invoice', ISSUE_FIELDS, async (call) => {
       const { invoiceId, ...dates } = call.input
-      const set = { status: ISSUE.to, ...dates }
-      const events = [invoiceIssued(invoiceId, call.context)]
+      // The total of a draft never changes.
+      const draft = await store.invoices.get(call.organizationId, invoiceId)
+      const isSettled = draft !== null && isZero(draft.amountDue)
+      const set = { status: isSettled ? PAY.settled : ISSUE.to, ...dates }
+      // In the order of the events: later events get later ids.
+      const issued = invoiceIssued(invoiceId, call.context)
+      const events = isSettled ? [issued, invoicePaid(invoiceId, call.context)] : [issued]
       const change = { recordId: invoiceId, from: ISSUE.from, set, events }
       return changed(call, change, (given) => store.invoices.change(given), REFUSALS)
     }),
@@ -219,11 +267,31 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const settledEvents = [invoicePaid(invoiceId, call.context)]
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
       const change = { recordId: invoiceId, from: PAY.from, set, events }
-      return changed(call, change, (given) => store.invoices.pay(given), {
-        too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
-        overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
-      })
+      return changed(call, change, (given) => store.invoices.pay(given), PAYMENT_REFUSALS)
     }),
+
+    reversePayment: build(
+      'invoices.reversePayment',
+      'Cannot reverse the payment',
+      REVERSE_FIELDS,
+      async (call) => {
+        const { ids, now } = call.context
+        const { invoiceId, paymentId, id = ids('pay'), reversedAt = toTimestamp(now), actor } = call.input
+        const details = { invoiceId, reversalId: id }
+        const entry = {
+          id: ids('aud'),
+          actor,
+          action: 'payment.reversed',
+          subjectId: paymentId,
+          details,
+        } as const
+        const payment = { id, amount: '0', receivedAt: reversedAt }
+        const statuses = { settledStatus: PAY.settled, unsettledStatus: REVERSED }
+        const set = { payment, ...statuses, settledEvents: [], reverses: { paymentId, entry } }
+        const change = { recordId: invoiceId, set }
+        return changed(call, change, (given) => store.invoices.pay(given), PAYMENT_REFUSALS)
+      },
+    ),
 
     void: build('invoices.void', 'Cannot void the invoice', REF_FIELDS, async (call) => {
       const set = { status: VOID.to, isOnlyIfUnpaid: true }
@@ -260,6 +328,14 @@ const DUE_BEFORE_ISSUE: Refusal = [
 const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
   paid: [INVALID_STATE, 'something was paid already'],
   due_before_issue: DUE_BEFORE_ISSUE,
+}
+
+const PAYMENT_REFUSALS: Readonly<Record<PaymentRefusal, Refusal>> = {
+  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
+  overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
+  no_payment: [NOT_FOUND, 'the invoice has no payment of that id', ['paymentId']],
+  reversed: [INVALID_STATE, 'it was reversed before, or is a reversal', ['paymentId']],
+  id_taken: [ALREADY_EXISTS, 'another payment has the id of the reversal', ['id']],
 }
 
 function newInvoice(

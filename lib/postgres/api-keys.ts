@@ -56,6 +56,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
           select ${one(sql, sql`present`)}::text, (select digest from present), ${answerTag}`,
       )
       if (!item) return { outcome: 'limit_reached' }
+      if (digest === null) return { outcome: 'already_exists', item: null }
       return {
         outcome: digest === key.digest ? 'inserted' : 'already_exists',
         item: JSON.parse(item) as ApiKey,

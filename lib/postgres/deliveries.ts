@@ -103,5 +103,6 @@ function toDelivery({
 }: {
   readonly endpoint: EndpointTarget
 } & Omit<ClaimedDelivery, keyof EndpointTarget>): ClaimedDelivery {
-  return { ...delivery, ...endpoint }
+  // Two spreads would take Node.js 20 twenty times as long, some microseconds.
+  return Object.assign(delivery, endpoint)
 }

@@ -86,7 +86,7 @@ async function markOverdue(
     (sql, answerTag) => sql`
       with due as (
         select organization_id, id from business_api.invoices
-        where status in ('issued', 'partially_paid')
+        where status in ('issued', 'partially_paid') and amount_paid < total
           and due_date < coalesce(${asOf}::text::timestamptz, now())
           ${organizationId === null ? sql`` : sql`and organization_id = ${organizationId}::text`}
         order by due_date, id

@@ -64,11 +64,14 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   representation: `
     '{"lead":' || ${represent(leadTable, 'after')} || ',"client":' || ${representClient('client', 'client')} || '}'`,
   from: 'after, client',
-  alongside: `
-    update business_api.businesses record
-       set ${CLIENT_COLUMNS.map(({ name }) => `${name} = client.${name}`).join(', ')}, ${CHANGED_NOW}
-      from client, reserved
-     where record.organization_id = @organizationId::text and record.id = client.id and client.is_made`,
+  alongside: [
+    `converted as (
+      update business_api.businesses record
+         set ${CLIENT_COLUMNS.map(({ name }) => `${name} = client.${name}`).join(', ')}, ${CHANGED_NOW}
+        from client, reserved
+       where record.organization_id = @organizationId::text and record.id = client.id and client.is_made
+    )`,
+  ],
   events: `${EVENTS_OF_NEW_STAGE}
     || case when (select is_made from client) then @clientEvents::text::jsonb else '[]' end`,
   facts: FACTS,

@@ -1,5 +1,11 @@
 import { columnsOf } from '../resources/columns.ts'
-import { invoiceTable, type PaidInvoice, type Payment, type Settlement } from '../resources/invoices.ts'
+import {
+  invoiceTable,
+  type PaidInvoice,
+  type Payment,
+  type PaymentRefusal,
+  type Settlement,
+} from '../resources/invoices.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, writeChange } from './statements/change.ts'
@@ -17,6 +23,9 @@ interface PaymentValues {
   readonly paymentId: string
   readonly amount: string
   readonly receivedAt: string
+  /** The id of the payment that is taken back, and the audit entry as JSON. */
+  readonly reversedId: string | null
+  readonly entry: string | null
   readonly settledStatus: string
   /** The status after a payment that leaves something due, by the status before, as JSON. */
   readonly unsettledStatus: string
@@ -30,44 +39,79 @@ const PAY = defineChange<PaymentValues>({
   of: invoiceTable,
   state: 'status',
   after: [
+    // The reversed payment is locked after the invoice, and is then as the latest change of the invoice has left it.
     `judged as (
       select
-        before.*, @amount::text::numeric as amount,
-        before.is_repeat or exists (
-          select 1 from business_api.payments
-          where organization_id = @organizationId::text and id = @paymentId::text
-        ) as is_there,
-        ${isAllowed('status')} as is_allowed
+        before.*, coalesce(-reversed.amount, @amount::text::numeric) as amount,
+        coalesce(stored.received_at, @receivedAt::text::timestamptz) as received_at,
+        before.is_repeat or case
+          when @reversedId::text is null then stored.id is not null
+          else coalesce(reversed.reversed_by = @paymentId::text, false)
+        end as is_there,
+        ${isAllowed('status')} as is_allowed,
+        case
+          when @reversedId::text is null then null
+          when reversed.amount is null then 'no_payment'
+          when reversed.amount < 0 or reversed.reversed_by is not null then 'reversed'
+          when stored.id is not null then 'id_taken'
+        end as obstacle
       from before
+      left join business_api.payments stored
+        on stored.organization_id = @organizationId::text and stored.id = @paymentId::text
+      left join lateral (
+        select amount, reversed_by from business_api.payments
+        where organization_id = @organizationId::text and id = @reversedId::text and invoice_id = before.id
+        for update
+      ) as reversed on true
     )`,
     `after as (
       select
-        ${namesOf(KEPT)}, is_there, amount,
+        ${namesOf(KEPT)}, is_there, amount, received_at,
         case when is_there then amount_paid else amount_paid + amount end as amount_paid,
         case
           when is_there then status
           when amount_paid + amount = total then @settledStatus::text
-          else coalesce(@unsettledStatus::text::jsonb ->> status, status)
+          else coalesce(
+            case when due_date < now() then @unsettledStatus::text::jsonb ->> (status || ' past due') end,
+            case when amount_paid + amount = 0 then @unsettledStatus::text::jsonb ->> (status || ' unpaid') end,
+            @unsettledStatus::text::jsonb ->> status,
+            status
+          )
         end as status
       from judged
       where is_there
-        or (is_allowed and amount = pg_catalog.round(amount, minor_units) and amount_paid + amount <= total)
+        or (is_allowed and obstacle is null and amount = pg_catalog.round(amount, minor_units) and amount_paid + amount <= total)
     )`,
   ],
   representation: `
     '{"invoice":' || ${INVOICE_REPRESENTATION} || ',"payment":' || ${paymentRepresentation({
       id: '@paymentId::text',
       amount: 'pg_catalog.round(after.amount, after.minor_units)',
-      receivedAt: '@receivedAt::text::timestamptz',
+      receivedAt: 'after.received_at',
     })} || '}'`,
   set: 'status = after.status, amount_paid = after.amount_paid',
   isDone: 'after.is_there',
-  alongside: `
-    insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-    select
-      @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
-    from after, reserved
-    where not after.is_there`,
+  alongside: [
+    `added as (
+      insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+      select @organizationId::text, @paymentId::text, @recordId::text, after.amount, after.received_at
+      from after, reserved
+      where not after.is_there
+    )`,
+    `reversed as (
+      update business_api.payments record set reversed_by = @paymentId::text
+      from after, reserved
+      where record.organization_id = @organizationId::text and record.id = @reversedId::text and not after.is_there
+    )`,
+    `audited as (
+      insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+      select
+        @organizationId::text, entry ->> 'id', pg_catalog.clock_timestamp(), entry ->> 'actor', entry ->> 'action',
+        entry ->> 'subjectId', entry -> 'details'
+      from after, reserved, (select @entry::text::jsonb as entry) as given
+      where not after.is_there and entry is not null
+    )`,
+  ],
   // The events of a payment that exists already exist too, and with other ids if it did not settle the invoice then.
   events: `
     case
@@ -82,6 +126,7 @@ const PAY = defineChange<PaymentValues>({
   reason: `(
     select case
       when not is_allowed then 'state'
+      when obstacle is not null then obstacle
       when amount <> pg_catalog.round(amount, minor_units) then 'too_fine'
       else 'overpaid'
     end from judged
@@ -89,19 +134,21 @@ const PAY = defineChange<PaymentValues>({
 })
 
 /**
- * Adds a payment to an invoice, all of it in numeric. A payment that is there already, as the answer to an earlier
+ * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the answer to an earlier
  * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
  * sent once more.
  */
 export function pay(
   database: RecordDatabase,
   given: Change<Settlement>,
-): Promise<ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>> {
-  const { payment, settledStatus, unsettledStatus, settledEvents } = given.set
+): Promise<ChangeOutcome<PaidInvoice, PaymentRefusal>> {
+  const { payment, settledStatus, unsettledStatus, settledEvents, reverses } = given.set
   return writeChange(database, given, PAY, {
     paymentId: payment.id,
     amount: payment.amount,
     receivedAt: payment.receivedAt,
+    reversedId: reverses?.paymentId ?? null,
+    entry: reverses ? JSON.stringify(reverses.entry) : null,
     settledStatus,
     unsettledStatus: JSON.stringify(unsettledStatus),
     settledEvents: eventsOf(settledEvents),
@@ -134,6 +181,7 @@ export async function listPayments(
                   id: 'payment.id',
                   amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
                   receivedAt: 'payment.received_at',
+                  reversedBy: 'payment.reversed_by',
                 }),
               )} as representation
               from (${page}) as payment
@@ -150,9 +198,10 @@ export async function listPayments(
 }
 
 /** JSON text of a payment, of SQL expressions. */
-function paymentRepresentation({ id, amount, receivedAt }: Payment): string {
+function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text
-    || '","receivedAt":' || ${jsonTimestamp(receivedAt)} || '}'
+    || '","receivedAt":' || ${jsonTimestamp(receivedAt)}
+    || coalesce(',"reversedBy":' || pg_catalog.to_json(${reversedBy})::text, '') || '}'
   )`
 }

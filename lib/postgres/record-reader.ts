@@ -32,7 +32,8 @@ function sourceOf(kind: RecordKind): Source {
   const table = RECORD_TABLES[kind]
   const rows = kind === 'client' ? CLIENT_ROWS : `business_api.${table.table}`
   // Only payments are shown by no list, and are rendered here.
-  if (kind === 'payment') return { rows, json: `${jsonOf(columnsOf(table))}::text`, beside: "'}'" }
+  if (kind === 'payment')
+    return { rows, json: `pg_catalog.jsonb_strip_nulls(${jsonOf(columnsOf(table))})::text`, beside: "'}'" }
   const json = kind === 'business' ? represent(businessTable, 'record') : 'record.representation'
   const hidden = columnsOf(table).filter(({ isHidden }) => isHidden)
   if (hidden.length === 0) return { rows, json, beside: "'}'" }

@@ -1,5 +1,7 @@
 import type { Sql } from 'postgres'
+import { type Names, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import { defineService, type Service } from '../service.ts'
 import type { InstallationStore } from '../webhooks/installation.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -11,6 +13,7 @@ import { createClientStore } from './clients.ts'
 import {
   type CloseOptions,
   createDatabase,
+  DATABASE_NAMES,
   type Database,
   type DatabaseOptions,
   type RecordDatabase,
@@ -31,6 +34,14 @@ import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
+
+/** Options of `createPostgresStore`. */
+export interface PostgresStoreOptions extends DatabaseOptions {
+  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Service | undefined
+}
+
+const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -74,8 +85,10 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
-export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  return createStoreOn(createDatabase(source, options))
+export function createPostgresStore(source: Sql | string, given: PostgresStoreOptions = {}): PostgresStore {
+  rejectUnknown(given, NAMES)
+  const { service, ...options } = given
+  return createStoreOn(createDatabase(source, options), defineService(service))
 }
 
 /**
@@ -83,7 +96,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  *
  * @internal
  */
-export function createStoreOn(database: Database): PostgresStore {
+export function createStoreOn(database: Database, service: Service = defineService()): PostgresStore {
   const batches = createBatches(database)
   const admissions = createAdmissions(database, batches.ask)
 
@@ -98,6 +111,7 @@ export function createStoreOn(database: Database): PostgresStore {
 
   return {
     ...createRecordStores(database, admissions),
+    service,
     apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
     deliveries: createDeliveryStore(database),

@@ -1,6 +1,6 @@
 import type { Business } from './businesses.ts'
 import type { Client } from './clients.ts'
-import type { InvoiceRow, Payment } from './invoices.ts'
+import type { InvoiceRow, PaymentRow } from './invoices.ts'
 import type { LeadRow } from './leads.ts'
 import type { Project } from './projects.ts'
 import type { ProposalRow } from './proposals.ts'
@@ -27,7 +27,7 @@ export type ImportedRecord =
   | { readonly kind: 'lead'; readonly record: LeadRow }
   | { readonly kind: 'proposal'; readonly record: ProposalRow & Numbered }
   | { readonly kind: 'invoice'; readonly record: InvoiceRow & Numbered }
-  | { readonly kind: 'payment'; readonly record: Payment & { readonly invoiceId: string } }
+  | { readonly kind: 'payment'; readonly record: PaymentRow }
   | { readonly kind: 'project'; readonly record: Project }
 
 /**
@@ -73,7 +73,7 @@ export interface ImportStore {
    * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so that a batch
    * may have its records in any order.
    *
-   * A payment is part of the invoice's `amountPaid`, and changes no invoice. A new payment of an invoice that the batch has too,
+   * A payment is part of the invoice's `amountPaid`, unless it was reversed, and changes no invoice. A new payment of an invoice that the batch has too,
    * and that is different, is different.
    *
    * The counter of each series moves on to the greatest number of the added records, so that later records of the series get

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { AuditRecord } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
@@ -57,28 +58,50 @@ export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueD
 /** The reasons for refusing a change of an invoice whose status allows the change. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
-/** Received money for an invoice. */
+/** Received money for an invoice, or the reversal of a payment. */
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
-  /** Above zero, a decimal string; of a recorded payment with exactly the currency's decimals. */
+  /** A decimal string; of a recorded payment with exactly the currency's decimals. Below zero for a reversal. */
   readonly amount: string
   /** ISO 8601 in UTC with milliseconds. */
   readonly receivedAt: string
+  /** The id of the payment's reversal. Absent: not reversed. */
+  readonly reversedBy?: string
+}
+
+/** A payment as a store keeps it. */
+export interface PaymentRow extends Payment {
+  readonly invoiceId: string
 }
 
 /** A payment with the effects on the invoice. */
 export interface Settlement {
+  /** The amount of a reversal is ignored. */
   readonly payment: Payment
   /** The status of an invoice with nothing left to pay. */
   readonly settledStatus: string
-  /** The next status of an unsettled invoice by the present status; for an absent status the status stays. */
+  /**
+   * The next status of an unsettled invoice by the present status; for an absent status the status stays. `paid past due` is the
+   * entry of an invoice whose due date has passed, before `paid unpaid`, that of an invoice with nothing paid, before `paid`.
+   */
   readonly unsettledStatus: Readonly<Record<string, string>>
   /** Published after the change's own events if the payment settles the invoice. */
   readonly settledEvents: readonly EventRecord[]
+  /** The payment of the invoice that is taken back, and the audit entry. */
+  readonly reverses?: { readonly paymentId: string; readonly entry: AuditRecord }
 }
 
-/** A recorded payment, and the invoice after the payment. */
+/**
+ * The reasons for refusing a payment or a reversal.
+ *
+ * - `no_payment`: the invoice has no payment of the reversed id.
+ * - `reversed`: another reversal has taken the payment back, or the payment is a reversal.
+ * - `id_taken`: another payment has the id of the reversal.
+ */
+export type PaymentRefusal = 'too_fine' | 'overpaid' | 'no_payment' | 'reversed' | 'id_taken'
+
+/** A recorded payment or reversal, and the invoice afterwards. */
 export interface PaidInvoice {
   readonly invoice: Invoice
   readonly payment: Payment
@@ -132,7 +155,7 @@ export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
 }
 
 /** The columns of payments. */
-export const paymentTable: RecordTable<Payment & { invoiceId: string }> = {
+export const paymentTable: RecordTable<PaymentRow> = {
   kind: 'payment',
   table: 'payments',
   columns: {
@@ -140,6 +163,7 @@ export const paymentTable: RecordTable<Payment & { invoiceId: string }> = {
     invoiceId: { isHidden: true },
     amount: { type: 'numeric' },
     receivedAt: { type: 'timestamptz' },
+    reversedBy: { isChangeable: true },
   },
 }
 
@@ -235,8 +259,11 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
    * Adds a payment to the amount paid. Refused with the reason `too_fine` if the payment is finer than the invoice's
    * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
    * invoice and with {@link PaymentFacts}; a replay answers `{ invoice, payment }`.
+   *
+   * A reversal takes a whole payment back, once: adds a payment of the amount below zero, names it in `reversedBy` of the payment, and
+   * writes the audit entry. A payment or a reversal that is there already changes nothing.
    */
-  pay(change: Change<Settlement>): Promise<ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>>
+  pay(change: Change<Settlement>): Promise<ChangeOutcome<PaidInvoice, PaymentRefusal>>
 
   /**
    * Lists the newest payments of an invoice, newest id first.
@@ -252,8 +279,8 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   ): Promise<readonly Payment[] | null>
 
   /**
-   * Gives the status `overdue` to due invoices with status `issued` or `partially_paid`: at most `limit` in a call, each
-   * invoice once. Invoices that another transaction is changing are skipped.
+   * Gives the status `overdue` to due invoices with status `issued` or `partially_paid` and something to pay: at most `limit` in a
+   * call, each invoice once. Invoices that another transaction is changing are skipped.
    *
    * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost answer and a retry of
    *   the statement, only the invoices of the retry

@@ -12,6 +12,12 @@ export function withDecimals(decimal: string, decimals: number): string | null {
   return decimals === 0 ? integer : `${integer}.${kept.padEnd(decimals, '0')}`
 }
 
+/** Formats a decimal string of any sign: see {@link withDecimals}. */
+export function withSignedDecimals(decimal: string, decimals: number): string | null {
+  const exact = withDecimals(decimal.replace(/^-/, ''), decimals)
+  return exact && isNegative(decimal) ? `-${exact}` : exact
+}
+
 /** Subtracts two decimal strings with the same number of decimals. Returns null for a result below zero. */
 export function subtract(minuend: string, subtrahend: string, decimals: number): string | null {
   const difference = BigInt(minuend.replace('.', '')) - BigInt(subtrahend.replace('.', ''))
@@ -28,6 +34,11 @@ export function isAsFineAs(amount: number, decimals: number): boolean {
 /** Counts the decimals of a decimal string. */
 export function decimalsOf(decimal: string): number {
   return decimal.split('.')[1]?.length ?? 0
+}
+
+/** Returns true for a decimal string below zero. */
+export function isNegative(decimal: string): boolean {
+  return decimal.startsWith('-')
 }
 
 /** Returns true for a decimal string that is zero. */

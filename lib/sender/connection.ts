@@ -200,7 +200,7 @@ function receive(
   let size = 0
 
   function succeed(): boolean {
-    if (head) resolve({ ...head, chunks })
+    if (head) resolve({ status: head.status, headers: head.headers, chunks })
     return head !== undefined
   }
 

@@ -20,11 +20,18 @@ const HEAD = /^.*?\r?\n\r?\n/s
 const STATUS_LINE = /^HTTP\/1\.(\d) (\d{3})(?= |\r?\n)/
 /** Blank lines that some servers leave behind the previous body. */
 const BLANK_LINES = /^(?:\r?\n)+/
-/** A head without a line that undici's parser rejects. */
-const STRICT_HEAD = /^HTTP\/1\.[01] [2-5]\d\d[^\r\n\0]*\r\n(?:[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*\r\n)*\r\n$/
+/** A header of a name that undici reads, other than the two that frame a body. */
+const PLAIN_HEADERS = String.raw`(?:(?!content-length:|transfer-encoding:)[\w!#$%&'*+.^${'`'}|~-]+:[^\r\n\0]*\r\n)*`
+const FRAMING_HEADER = String.raw`(?:content-length:[ \t]*\d{1,15}|transfer-encoding:[ \t]*chunked)[ \t]*\r\n`
+/** A head that undici reads as it is: nearly every head. One expression, because each attempt pays for it. */
+const PLAIN_HEAD = new RegExp(
+  String.raw`^HTTP/1\.[01] (?:(?:204|304)[^\r\n\0]*\r\n${PLAIN_HEADERS}|` +
+    String.raw`(?!204|304)[2-5]\d\d[^\r\n\0]*\r\n${PLAIN_HEADERS}(?:${FRAMING_HEADER}${PLAIN_HEADERS})?)\r\n`,
+  'i',
+)
 const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*([^\r\0]*?)[ \t]*$/
-const FRAMING_HEADERS = /^(?:content-length|transfer-encoding):.*$/gim
-const STRICT_FRAMING = /^(?:content-length:[ \t]*\d{1,15}|transfer-encoding:[ \t]*chunked)[ \t]*$/i
+/** What a response may begin with: blank lines, or HTTP. */
+const BEGINNINGS = Buffer.from('\r\nH')
 const NO_BYTES = Buffer.alloc(0)
 const LINE_FEED = 10
 
@@ -45,6 +52,10 @@ export function createHeadReader(advance: () => void): HeadReader {
     let text = bytes.toString('latin1')
     for (;;) {
       text = text.replace(BLANK_LINES, '')
+      if (PLAIN_HEAD.test(text)) {
+        isInBody = true
+        return text.length === bytes.length ? bytes : Buffer.from(text, 'latin1')
+      }
       const head = HEAD.exec(text)?.[0]
       if (head === undefined) {
         pieces = text === '' ? [] : [Buffer.from(text, 'latin1')]
@@ -52,10 +63,7 @@ export function createHeadReader(advance: () => void): HeadReader {
       }
       if (!isInterim(head)) {
         isInBody = true
-        const readable = rewriteHead(head)
-        // Nearly always.
-        if (readable === head && text.length === bytes.length) return bytes
-        return Buffer.from(readable + text.slice(head.length), 'latin1')
+        return Buffer.from(rewriteHead(head) + text.slice(head.length), 'latin1')
       }
       interimResponses += 1
       if (interimResponses > INTERIM_RESPONSES_MAX)
@@ -68,7 +76,7 @@ export function createHeadReader(advance: () => void): HeadReader {
   return {
     read(piece) {
       // Another protocol may send no line feed: undici rejects it at once.
-      isInBody ||= pieces.length === 0 && !/^[\r\nH]/.test(piece.toString('latin1', 0, 1))
+      isInBody ||= pieces.length === 0 && !BEGINNINGS.includes(piece[0] ?? 0)
       if (isInBody) return piece
       // A head ends with a line feed: without one, nothing is read again from the beginning.
       if (!piece.includes(LINE_FEED)) {
@@ -93,20 +101,18 @@ function isInterim(head: string): boolean {
   return status?.startsWith('1') === true && status !== '101'
 }
 
-/** Returns a head that undici reads; the head itself if that is so already, or if no client can read it. */
+/** Returns a head that undici reads; the head itself if no client can read it. */
 function rewriteHead(head: string): string {
   const [, minor, status] = STATUS_LINE.exec(head) ?? []
-  const isWithoutBody = status === '204' || status === '304'
-  const framing = head.match(FRAMING_HEADERS) ?? []
-  const isStrict =
-    framing.length === 0 || (framing.length === 1 && !isWithoutBody && STRICT_FRAMING.test(framing[0]))
-  if (status === undefined || (isStrict && STRICT_HEAD.test(head))) return head
+  if (status === undefined) return head
   const headers = readHeaders(head)
   if (!headers) return head
   const lines = headers.filter(([name]) => !/^(?:content-length|transfer-encoding)$/i.test(name))
   return [
     `HTTP/1.${minor === '0' ? 0 : 1} ${status} `,
-    ...[...lines, ...frame(headers, isWithoutBody)].map(([name, value]) => `${name}: ${value}`),
+    ...[...lines, ...frame(headers, status === '204' || status === '304')].map(
+      ([name, value]) => `${name}: ${value}`,
+    ),
     '\r\n',
   ].join('\r\n')
 }

@@ -32,7 +32,7 @@ export interface Context {
 }
 
 /** The parts of a context that the frame around a page needs. */
-export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference'>
+export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference' | 'settings'>
 
 /** The content of a page. */
 export interface ScreenPage {

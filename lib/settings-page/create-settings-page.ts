@@ -160,6 +160,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
   function frameOf({ access, received }: PageExchange): Frame {
     return {
       access,
+      settings,
       reference,
       t: createTexts(access.locale, options.texts),
       link: (path, query) => `${received.publicPath}${path}${queryText(query)}` || '/',

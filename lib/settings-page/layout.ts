@@ -24,13 +24,14 @@ export function renderDocument(
   { path, assets, csp }: Rendering,
   { layout, logo, stylesheet }: Pick<ResolvedOptions, 'layout' | 'logo' | 'stylesheet'>,
 ): string {
-  const { access, t } = frame
+  const { access, t, settings } = frame
   const section = sectionsFor(frame).find(({ path: root }) => isBelow(path, root))
   const isError = (page.status ?? 200) >= 400
   const names = [
     page.title,
     section && section.text !== page.title ? section.text : null,
     t`Developer settings`,
+    settings.service.name ?? null,
   ]
   const title = `${isError ? `${t`Error`}: ` : ''}${names.filter((name) => name !== null).join(' – ')}`
   const { nonce } = access

@@ -39,6 +39,9 @@ export interface NewApiKey extends Acting {
   readonly rateLimit?: RateLimit | null
 }
 
+/** A key of the host's earlier API: `digest` is SHA-256 of the whole key in hex, `prefix` at most 24 characters, may be empty. */
+export interface ImportedApiKey extends NewApiKey, Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
+
 /** A new key, with the facts that later calls show. */
 export interface CreatedApiKey extends ApiKey {
   /** The key itself, shown only now: no store keeps the key, and no call can show the key again. */
@@ -80,6 +83,14 @@ export interface ApiKeySettings {
    *   as many keys in force as `maxApiKeys` allows
    */
   create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
+
+  /**
+   * Takes over a key of the host's earlier API, which works as it is and cannot be shown.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when the id was used before, or a key of any organization has the digest: one
+   *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without `importedKeys` of the service
+   */
+  import(organizationId: string, key: ImportedApiKey): Promise<ApiKey>
 
   /**
    * Gives a key, also a revoked or expired one.
@@ -133,18 +144,16 @@ function defineCalls(clock: Clock) {
     v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
     v.transform((expiry) => expiry.toISOString()),
   )
+  const entries = {
+    id: v.exactOptional(newIdOf('key')),
+    name: field.text(1, 100),
+    scopes: ScopesSchema,
+    expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
+    rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
+  }
   return {
-    readCreate: defineAuditedCall(
-      'Cannot create an API key',
-      {
-        id: v.exactOptional(newIdOf('key')),
-        name: field.text(1, 100),
-        scopes: ScopesSchema,
-        expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
-        rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
-      },
-      { judgesUndefined: true },
-    ),
+    readCreate: defineAuditedCall('Cannot create an API key', entries, { judgesUndefined: true }),
+    readImport: defineAuditedCall(IMPORT, { ...entries, ...IMPORTED }, { judgesUndefined: true }),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
     readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
@@ -162,6 +171,21 @@ function defineCalls(clock: Clock) {
   }
 }
 
+const IMPORT = 'Cannot import an API key'
+
+function matching(pattern: RegExp, requirement: string) {
+  return v.pipe(v.string(requirement), v.regex(pattern, requirement))
+}
+
+const IMPORTED = {
+  digest: v.pipe(
+    matching(/^[0-9a-f]{64}$/i, 'must be the SHA-256 digest of the whole key, 64 hexadecimal digits'),
+    v.toLowerCase(),
+  ),
+  prefix: matching(/^[!-~]{0,24}$/, 'must be at most 24 visible ASCII characters'),
+  lastFour: matching(/^[!-~]{4}$/, 'must be four visible ASCII characters'),
+}
+
 const ScopesSchema = v.pipe(
   v.array(v.picklist(SCOPES, scopesRequirement), scopesRequirement),
   v.minLength(1, scopesRequirement),
@@ -173,6 +197,7 @@ const ScopesSchema = v.pipe(
 /** The parts with which API keys are managed. */
 export interface ApiKeyTools {
   readonly keyPrefix: string
+  readonly importedKeys?: object | undefined
   readonly maxApiKeys: number
   readonly ids: Ids
   readonly clock: Clock
@@ -182,9 +207,9 @@ export interface ApiKeyTools {
 /** Creates the calls about API keys. */
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
-  { keyPrefix, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
+  { keyPrefix, importedKeys, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const { readCreate, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
+  const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
 
   /** A new key, and the part of its record that does not depend on the call. */
   function generate(id = ids('key')): { key: string; generated: GeneratedKey } {
@@ -215,6 +240,22 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.created', record.id, chosen)
       const insertion = await apiKeys.insert({ ...request, key: record, limit: maxApiKeys })
       return { key, ...insertedItem(call, insertion, refusals) }
+    },
+
+    async import(organizationId, given) {
+      if (!importedKeys) {
+        const advice = 'give defineService the pattern of such keys'
+        throw new TypeError(
+          `${IMPORT} because the service has no importedKeys, and the API would answer 401: ${advice}`,
+        )
+      }
+      const call = readImport(organizationId, given)
+      const { id = ids('key'), digest, prefix, lastFour, ...chosen } = call.input
+      const key = { id, digest, prefix, lastFour, ...chosen, createdAt: toTimestamp(clock()) }
+      const request = audited(makeEntry, call, 'api_key.imported', id, chosen)
+      const insertion = await apiKeys.insert({ ...request, key, limit: maxApiKeys, isImported: true })
+      if (insertion.outcome !== 'already_exists') return insertedItem(call, insertion, refusals)
+      throw new BusinessApiError(ALREADY_EXISTS, `${IMPORT} because a key with its id or its digest exists`)
     },
 
     async get(organizationId, keyId) {

@@ -1,8 +1,7 @@
-import * as v from 'valibot'
-import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.ts'
+import type * as v from 'valibot'
+import { ActorSchema, type AuditAction, type AuditedRequest, type AuditRecord } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
-import * as field from '../base/fields.ts'
 import { type Call, type CallRules, defineCall, type Fields } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
@@ -99,12 +98,6 @@ export type MakeEntry = (
   actor: string | null,
   details?: AuditRecord['details'],
 ) => AuditRecord
-
-/** The field of {@link Acting}. */
-const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null> = v.optional(
-  v.nullable(field.text(1, 200)),
-  null,
-)
 
 /** @param ids makes the ids of entries */
 export function createMakeEntry(ids: Ids): MakeEntry {

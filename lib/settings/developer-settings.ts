@@ -1,7 +1,7 @@
-import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { type Names, readFlag, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import type { Service } from '../service.ts'
 import {
   DESTINATION_NAMES,
   type DestinationOptions,
@@ -25,15 +25,6 @@ import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /**
-   * The prefix of new API keys: `bapi` in `bapi_live_…`. A lower-case letter, then at most 15 letters or digits.
-   * Default `bapi`.
-   */
-  keyPrefix?: string | undefined
-  /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
-  headerPrefix?: string | undefined
-  /** The same as the delivery loop's, for the headers of tests. Default `false`. */
-  standardWebhooks?: boolean | undefined
   /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
   /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
@@ -78,6 +69,8 @@ export interface DeveloperSettings {
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
   readonly organizations: OrganizationSettings
+  /** The service of the store. */
+  readonly service: Service
   /** The calls that the options make possible, for pages that offer these calls. */
   readonly capabilities: Capabilities
 }
@@ -88,16 +81,11 @@ export interface Capabilities {
   readonly tests: boolean
   /** True with `secretKeys` or `allowPlaintextSecrets`: signing secrets can be stored. */
   readonly signing: boolean
-  /** The beginning of the names of the service's headers: `X-SERVICE`. */
-  readonly headerPrefix: string
 }
 
 const NAMES: Names<DeveloperSettingsOptions> = {
   ...SEALING_NAMES,
   ...DESTINATION_NAMES,
-  keyPrefix: true,
-  headerPrefix: true,
-  standardWebhooks: true,
   maxApiKeys: true,
   maxEndpoints: true,
   lookup: true,
@@ -117,12 +105,21 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings(
   store: Pick<
     BusinessApiStore,
-    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills' | 'eventLog' | 'organizations'
+    | 'service'
+    | 'apiKeys'
+    | 'endpoints'
+    | 'deliveries'
+    | 'audit'
+    | 'overview'
+    | 'backfills'
+    | 'eventLog'
+    | 'organizations'
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
+  const { service } = store
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)
@@ -130,16 +127,15 @@ export function createDeveloperSettings(
   return {
     apiKeys: createApiKeySettings(store, {
       ...context,
-      keyPrefix: readKeyPrefix(options.keyPrefix),
+      ...service,
       maxApiKeys: readWhole('maxApiKeys', options.maxApiKeys, 100, { max: LIMIT_MAX }),
     }),
     rateLimits: createRateLimitSettings(store, context.makeEntry),
     endpoints: createEndpointSettings(store, {
       ...context,
+      ...service,
       sealer,
       judge: createJudge(options, sender),
-      headerPrefix: readHeaderPrefix(options.headerPrefix),
-      standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
       maxEndpoints: readWhole('maxEndpoints', options.maxEndpoints, 50, { max: LIMIT_MAX }),
       sender,
     }),
@@ -149,10 +145,10 @@ export function createDeveloperSettings(
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store),
     organizations: createOrganizationSettings(store),
+    service,
     capabilities: {
       tests: sender !== undefined,
       signing: sealer.hasKeys || options.allowPlaintextSecrets === true,
-      headerPrefix: readHeaderPrefix(options.headerPrefix),
     },
   }
 }
@@ -183,13 +179,5 @@ function readSender(sender: WebhookSender | undefined): WebhookSender | undefine
   if (sender === undefined || typeof sender?.send === 'function') return sender
   throw new TypeError(
     "Cannot use option 'sender' because it must have the method send, as that of createWebhookSender()",
-  )
-}
-
-function readKeyPrefix(prefix = DEFAULT_KEY_PREFIX): string {
-  if (isApiKeyPrefix(prefix)) return prefix
-  throw new TypeError(
-    `Cannot use option 'keyPrefix' because it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
-      `current value is '${prefix}'`,
   )
 }

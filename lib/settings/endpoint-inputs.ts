@@ -27,6 +27,16 @@ const UrlSchema = v.pipe(
   v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
   field.text(1, URL_MAX_LENGTH),
 )
+const secretRequirement =
+  'must be at least 24 bytes, in base64 after whsec_ or as visible ASCII characters, at most 256 without white space and quotes around them'
+const SecretSchema = v.pipe(
+  v.string(secretRequirement),
+  v.regex(/^(?!["'`])[!-~]{24,256}(?<!["'`])$/, secretRequirement),
+  v.check(
+    (text) => !text.startsWith('whsec_') || Buffer.from(text.slice(6), 'base64').length >= 24,
+    secretRequirement,
+  ),
+)
 const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
 const MaxPerSecondSchema = v.nullable(
   v.pipe(
@@ -95,6 +105,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       id: v.exactOptional(newIdOf('we')),
       ...CHOICES,
       url: UrlSchema,
+      secret: v.exactOptional(SecretSchema),
       headers: v.optional(HeadersSchema, {}),
     }),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {

@@ -1,9 +1,10 @@
 import type { AuditAction } from '../access/audit.ts'
-import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { ENDPOINT_DEFAULTS, type EndpointState, type WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
+import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { type BackfillCalls, createBackfillCalls } from './backfill.ts'
 import { type Acting, audited, insertedItem } from './calls.ts'
@@ -28,6 +29,8 @@ export interface NewEndpoint extends Omit<EndpointUpdate, 'headers'> {
    */
   readonly id?: string | undefined
   readonly url: string
+  /** The signing secret that the subscriber has already: at least 24 bytes, in base64 after `whsec_` or as they are. Default a new one. */
+  readonly secret?: string | undefined
   /** The organization's own headers, as in {@link EndpointUpdate}. */
   readonly headers?: HeaderValues | undefined
 }
@@ -170,15 +173,23 @@ export function createEndpointSettings(
   return {
     async register(organizationId, newEndpoint) {
       const call = readRegister(organizationId, newEndpoint)
-      const { id = ids('we'), headers, ...chosen } = { ...ENDPOINT_DEFAULTS, ...call.input }
+      const { id = ids('we'), headers, secret: given, ...chosen } = { ...ENDPOINT_DEFAULTS, ...call.input }
       const ref = { organizationId: call.organizationId, endpointId: id }
       checkHeaderBounds(headers, call.action)
-      const secret = generateSigningSecret()
+      const secret = given ?? generateSigningSecret()
+      if (chosen.standardWebhooks && !isStandardSecret(secret)) {
+        const text =
+          'Standard Webhooks cannot decode the secret: it must be whsec_ and 24 to 64 bytes in base64'
+        throw new BusinessApiError(INVALID_INPUT, `${call.action} because ${text}`, {
+          fields: ['secret', 'standardWebhooks'],
+        })
+      }
       // Before the name lookup: without a key to seal with, nothing that the URL says matters.
       const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
       await checkUrl(judge, chosen.url, call.action)
       const endpoint = { id, ...chosen, ...sealed, createdAt: toTimestamp(clock()) }
-      const request = audited(makeEntry, call, 'endpoint.registered', id, { types: endpoint.types })
+      const details = { types: endpoint.types, ...(given !== undefined && { hasGivenSecret: true }) }
+      const request = audited(makeEntry, call, 'endpoint.registered', id, details)
       const insertion = await endpoints.insert({ ...request, endpoint, limit: maxEndpoints })
       return { secret, ...insertedItem(call, insertion, refusals) }
     },

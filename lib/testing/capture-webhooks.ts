@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import type { Clock } from '../base/ids.ts'
 import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Event, EventType } from '../resources/event-catalogue.ts'
+import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
 
@@ -21,14 +22,15 @@ export interface CaptureWebhooksOptions {
   readonly types?: readonly EventType[] | undefined
   /** The status to answer an event with; repeated attempts ask again. Default 204. */
   readonly answer?: ((event: Event) => number) | undefined
-  /** The beginning of the names of the headers. Default `X-SERVICE`. */
-  readonly headerPrefix?: string | undefined
+  /** The service whose headers come. Default: the service of `settings`, else the default names. */
+  readonly service?: Service | undefined
   /** The clock that the time of signatures is compared with. Default `Date.now`. */
   readonly clock?: Clock | undefined
 }
 
 /** The part of the developer settings that a capture uses. */
 export interface CapturingSettings {
+  readonly service: Service
   readonly endpoints: {
     register(
       organizationId: string,
@@ -76,7 +78,7 @@ const NAMES: Names<CaptureWebhooksOptions> = {
   organizationId: true,
   types: true,
   answer: true,
-  headerPrefix: true,
+  service: true,
   clock: true,
 }
 
@@ -88,7 +90,8 @@ const NAMES: Names<CaptureWebhooksOptions> = {
  */
 export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Promise<CapturedWebhooks> {
   rejectUnknown(options, NAMES)
-  const { settings, organizationId, types, answer = () => 204, headerPrefix, clock = Date.now } = options
+  const { settings, organizationId, types, answer = () => 204, clock = Date.now } = options
+  const { headerPrefix } = options.service ?? settings?.service ?? {}
   if ((settings === undefined) !== (organizationId === undefined)) {
     throw new TypeError(
       "Cannot register the capture because 'settings' and 'organizationId' must be given together",

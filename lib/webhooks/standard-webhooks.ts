@@ -3,8 +3,11 @@ import type { WebhookRequest } from './webhook-sender.ts'
 
 // Standard Webhooks (https://www.standardwebhooks.com), beside the signature of the service.
 
-/** `whsec_` and 32 bytes in standard base64. */
-const SECRET = /^whsec_([A-Za-z0-9+/]{43}=)$/
+const GROUP = '[A-Za-z0-9+/]{4}'
+/** `whsec_` and 24 to 64 bytes in standard base64. */
+const SECRET = new RegExp(
+  `^whsec_((?:${GROUP}){8,20}(?:${GROUP}|[A-Za-z0-9+/]{3}=)?|(?:${GROUP}){8,21}[A-Za-z0-9+/]{2}==)$`,
+)
 
 /** Returns true for a secret that the verifiers of Standard Webhooks can decode, as every new secret is. */
 export function isStandardSecret(secret: string): boolean {

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { createLocalLimiter } from '../../lib/api/local-limiter.ts'
 import { type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
+import { named } from '../_service.ts'
 
 function create(options: BusinessApiOptions): () => unknown {
   return () => createBusinessApi(createMemoryStore(), options)
@@ -12,9 +13,6 @@ describe('createBusinessApi() refuses at construction', () => {
   const refused: readonly [string, BusinessApiOptions, RegExp][] = [
     ['a basePath without a slash', { basePath: 'platform' }, /'basePath'.*'platform'/],
     ['a basePath with a query', { basePath: '/a?b' }, /'basePath'/],
-    ['a baseUrl that is none', { baseUrl: 'app.example.com' }, /'baseUrl'/],
-    ['a baseUrl of another scheme', { baseUrl: 'ftp://app.example.com' }, /'baseUrl'/],
-    ['a baseUrl with a password', { baseUrl: 'https://user:pw@app.example.com' }, /'baseUrl'/],
     ['a deadlineMs beyond the longest timer', { deadlineMs: 2 ** 31 }, /'deadlineMs'/],
     ['a rate too small to count', { rateLimit: { key: { perSecond: 1e-300, burst: 1 } } }, /'rateLimit.key'/],
     [
@@ -25,8 +23,6 @@ describe('createBusinessApi() refuses at construction', () => {
     ['a maxBodyBytes of 0', { maxBodyBytes: 0 }, /'maxBodyBytes'.*0/],
     ['a maxBodyBytes of 1.5', { maxBodyBytes: 1.5 }, /'maxBodyBytes'.*1\.5/],
     ['a deadlineMs that is not a number', { deadlineMs: Number.NaN }, /'deadlineMs'.*NaN/],
-    ['a keyPrefix in upper case', { keyPrefix: 'ACME' }, /'keyPrefix'.*'ACME'/],
-    ['a headerPrefix with a space', { headerPrefix: 'X ACME' }, /'headerPrefix'.*'X ACME'/],
     ['a rate of 0', { rateLimit: { key: { perSecond: 0, burst: 1 } } }, /'rateLimit.key'/],
     ['a burst of 0', { rateLimit: { organization: { perSecond: 1, burst: 0 } } }, /'rateLimit.organization'/],
   ]
@@ -48,7 +44,7 @@ describe('createBusinessApi() refuses at construction', () => {
 })
 
 describe('GET /openapi.json', () => {
-  const api = createBusinessApi(createMemoryStore(), { baseUrl: 'https://app.business.test/' })
+  const api = createBusinessApi(named(createMemoryStore(), { baseUrl: 'https://app.business.test/' }))
   const ask = (headers: Record<string, string> = {}): Promise<Response> =>
     api(new Request('http://localhost/openapi.json', { headers }))
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import express from 'express'
 import { createApiClient } from '../../lib/client.ts'
+import { named } from '../_service.ts'
 import {
   type Answer,
   assertError,
@@ -47,7 +48,10 @@ describe('GET /clients', () => {
   })
 
   test('GET /clients names the next page in an absolute Link with baseUrl, also of a list of changes', async () => {
-    const known = platform.apiWith({ rateLimit: false, baseUrl: 'https://app.example/platform/' })
+    const known = platform.apiWith(
+      { rateLimit: false },
+      named(platform.store, { baseUrl: 'https://app.example/platform/' }),
+    )
     const linkOf = async (query: string): Promise<string | null> =>
       (await request(known, PATH + query, { key })).headers.get('link')
     const absolute = '<https://app.example/platform/api/v1/clients?limit=5&'

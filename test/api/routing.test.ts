@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { named } from '../_service.ts'
 import {
   type Answer,
   assertError,
@@ -152,7 +153,7 @@ describe('Paths', () => {
       [undefined, '../clients/?limit=2&'],
       ['https://app.example', 'https://app.example/api/v1/clients/?limit=2&'],
     ] as const) {
-      const sliding = platform.apiWith({ trailingSlash: true, baseUrl })
+      const sliding = platform.apiWith({ trailingSlash: true }, named(platform.store, { baseUrl }))
       for (const path of [...PATHS, '/openapi.json']) {
         assert.equal((await request(sliding, `${path}/?x=1`, { key: own })).status, 200, path)
         assert.equal((await request(sliding, `${path}//`, { key: own })).status, 404, path)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createApiClient } from '../../lib/client.ts'
-import { createBusinessApi } from '../../lib/index.ts'
+import { createBusinessApi, defineService } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createMetrics } from '../../lib/metrics.ts'
 import { createPlatform } from '../../lib/platform.ts'
@@ -36,6 +36,8 @@ describe('an options object', () => {
     ['basepath', 'basePath', (given) => createBusinessApi(store, given)],
     ['rateLimits', 'rateLimit', (given) => createBusinessApi(store, given)],
     ['rateLimit.organisation', 'organization', (given) => createBusinessApi(store, { rateLimit: given })],
+    ['info.versions', 'version', (given) => createBusinessApi(store, { info: given })],
+    ['headerprefix', 'headerPrefix', (given) => defineService(given)],
     ['refuseAddress', 'refuseAddresses', (given) => createWebhookSender(given)],
     ['secretkeys', 'secretKeys', (given) => createDeveloperSettings(store, given)],
     ['refuseAddress', 'refuseAddresses', (given) => createDeveloperSettings(store, given)],
@@ -55,6 +57,7 @@ describe('an options object', () => {
     ['timeout', 'timeoutMs', (given) => createMetrics(store, given)],
     ['maxEventByte', 'maxEventBytes', (given) => createMemoryStore(given)],
     ['maxConnection', 'maxConnections', (given) => createPostgresStore(DATABASE, given)],
+    ['services', 'service', (given) => createPostgresStore(DATABASE, given)],
     ['timeoutMS', 'timeoutMs', (given) => createPostgresStore(DATABASE).close(given)],
     ['maxEventByte', 'maxEventBytes', (given) => migrate(DATABASE, given)],
     ['server', 'servers', (given) => createPublicLookup(given)],

@@ -15,6 +15,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
 import { createSettingsPage } from '../../lib/settings-page.ts'
 import { createDeliveryLoop, createWebhookSender, verifyWebhook } from '../../lib/webhooks.ts'
+import { named } from '../_service.ts'
 import { launch, missingBrowser, watch } from './_browser.ts'
 
 // Five tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
@@ -45,12 +46,12 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
 
   before(async () => {
     browser = await launch()
-    const store = createMemoryStore()
     const secretKeys = [randomBytes(32)]
     const local = { allowHttp: true, allowPrivateNetworks: true }
     const sender = createWebhookSender(local)
     const apiUrl = await listen((request, response) => void api(request, response))
-    const api = createBusinessApi(store, { baseUrl: apiUrl, logger: false })
+    const store = named(createMemoryStore(), { baseUrl: apiUrl })
+    const api = createBusinessApi(store, { logger: false })
     settings = createDeveloperSettings(store, { secretKeys, sender, localDevelopment: true })
     const platform = createPlatform(store)
     publish = () => platform.publish(ORGANIZATION, 'project.completed', { projectId: 'proj_1', name: 'Site' })

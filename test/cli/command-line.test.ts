@@ -256,18 +256,13 @@ describe('a variable of the environment', () => {
 
   test('is named when invalid, and a typed flag wins over the variable', async () => {
     const create = ['keys', 'create', '-o', 'O', '--scopes', 'leads:read']
-    const env = { DATABASE_URL, BUSINESS_API_KEY_PREFIX: 'No', BUSINESS_API_HEADER_PREFIX: 'X Acme' }
-    assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_KEY_PREFIX because it must be/)
-    assertFailed(await cli([...create, '--key-prefix', 'acme'], { env }), 1, /Cannot reach PostgreSQL/)
+    const env = { DATABASE_URL, BUSINESS_API_MAX_API_KEYS: 'No' }
+    assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_MAX_API_KEYS because it must be/)
+    assertFailed(await cli([...create, '--max-api-keys', '5'], { env }), 1, /Cannot reach PostgreSQL/)
     assertFailed(
-      await cli(['deliver'], { env }),
+      await cli([...create, '--max-api-keys', 'x'], { env }),
       2,
-      /Cannot use BUSINESS_API_HEADER_PREFIX because it must be/,
-    )
-    assertFailed(
-      await cli(['deliver', '--header-prefix', 'X:'], { env }),
-      2,
-      /Cannot use --header-prefix because it must be/,
+      /Cannot use --max-api-keys because it must be/,
     )
   })
 })

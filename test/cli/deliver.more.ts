@@ -14,6 +14,7 @@ import { startProxy } from '../faults/_proxy.ts'
 import { type Receiver, startReceiver } from '../sender/_receiver.ts'
 import { cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
+import { writeService } from './_service.ts'
 
 const ORG = 'org_1'
 const DEVELOPMENT = ['--allow-http', '--allow-private-networks']
@@ -248,11 +249,14 @@ describe('deliver, in this process', () => {
     )
   })
 
-  test('--header-prefix names the headers', async (t) => {
+  test('--service names the headers', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     await publish(sql, ORG)
-    await run('deliver', '--once', '--header-prefix', 'X-Acme', '--pooler', ...DEVELOPMENT)
+    await run(
+      ...['deliver', '--once', '--service', await writeService({ headerPrefix: 'X-Acme' })],
+      ...['--pooler', ...DEVELOPMENT],
+    )
     assert.equal(receiver.requests[0]?.headers['x-acme-event-type'], 'project.completed')
   })
 

@@ -61,6 +61,7 @@ test('a database in order passes every check', async () => {
       'retention',
       'installation',
       'secrets',
+      'keys',
     ].map((name) => `${name} ok`),
   )
   const text = textOf(await run('doctor'))

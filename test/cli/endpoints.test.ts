@@ -6,6 +6,7 @@ import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
+import { writeService } from './_service.ts'
 import { addEndpoint, DEVELOPMENT, ERASE, findEndpoint, newOrganization } from './_settings.ts'
 
 // Webhook endpoints in the hands of an administrator. Each test has a new organization.
@@ -59,6 +60,28 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
+  test('add --secret-stdin takes the first line of stdin as the signing secret, and never prints it', async () => {
+    const secret = `whsec_${'q1W2e3R4'.repeat(4)}`
+    const add = (org: string, answer: string | null) =>
+      cliOn(database.url, { answer })(
+        ...['endpoints', 'add', '--organization', org, '--url', 'https://192.0.0.8/'],
+        ...DEVELOPMENT,
+        '--secret-stdin',
+      )
+    const org = newOrganization()
+    const { exitCode, stdout, stderr } = await add(org, secret)
+    assert.deepEqual([exitCode, stderr], [0, ''])
+    const [, id = ''] = /^Registered (we_\w+) with the given signing secret\n$/.exec(stdout) ?? []
+    const [stored] = await sql`select sealed_secret from business_api.webhook_endpoints where id = ${id}`
+    const sealer = createSecretSealer({ secretKeys: [SECRET_KEY] })
+    assert.equal(sealer.unseal(stored?.sealed_secret, { organizationId: org, endpointId: id }), secret)
+    for (const given of ['', null, 'hush-hush-4711', `${secret} `, `"${secret}"`]) {
+      const refused = await add(org, given)
+      assertFailed(refused, 2, /--secret-stdin must be at least 24 bytes/)
+      assert.doesNotMatch(refused.stderr, /q1W2/)
+    }
+  })
+
   test('add refuses http and private addresses without the flags for both', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
@@ -77,7 +100,7 @@ describe('endpoints', () => {
       2,
       /Cannot use --types because it must be one or more of client.created/,
     )
-    const own = ['--header', 'X-Acme-Trace: 1', '--header-prefix', 'X-Acme']
+    const own = ['--header', 'X-Acme-Trace: 1', '--service', await writeService({ headerPrefix: 'X-Acme' })]
     assertFailed(
       await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT),
       2,

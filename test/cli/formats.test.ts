@@ -191,8 +191,8 @@ test('a failure is one line, for every thrown value', () => {
       1,
     ],
     [
-      new TypeError("Cannot use option 'keyPrefix' because it must be …"),
-      'Cannot use --key-prefix because it must be …',
+      new TypeError("Cannot use option 'maxApiKeys' because it must be …"),
+      'Cannot use --max-api-keys because it must be …',
       2,
     ],
     [Object.assign(new Error(), { code: 'EODD' }), 'Unexpected failure: EODD', 1],

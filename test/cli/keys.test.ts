@@ -1,20 +1,22 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { SCOPES } from '../../lib/access/scopes.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+import { writeService } from './_service.ts'
 import { newOrganization } from './_settings.ts'
 
 // API keys in the hands of an administrator. Each test has a new organization.
 
 let database: TestDatabase
-let _sql: Sql
+let sql: Sql
 let run: (...args: readonly string[]) => Promise<Result>
 
 before(async () => {
   database = await createTestDatabase()
-  _sql = database.sql({ max: 1 })
+  sql = database.sql({ max: 1 })
   run = cliOn(database.url)
 })
 
@@ -28,7 +30,13 @@ describe('keys', () => {
     assert.deepEqual(Object.keys(created), ['id', 'key'])
     assert.match(created.key, /^bapi_live_[0-9A-Za-z]{49}$/)
 
-    const { exitCode, stdout, stderr } = await run(...args, '--name', 'Website', '--key-prefix', 'acme')
+    const { exitCode, stdout, stderr } = await run(
+      ...args,
+      '--name',
+      'Website',
+      '--service',
+      await writeService({ keyPrefix: 'acme' }),
+    )
     assert.equal(exitCode, 0)
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
     assert.match(stderr, /^Created key_\w+\. The key is shown only once:\n$/)
@@ -66,6 +74,47 @@ describe('keys', () => {
     assert.ok(!(table + JSON.stringify(data)).includes(key))
   })
 
+  test('import takes a digest, and names what is missing; the key is listed and nothing secret is printed', async () => {
+    const org = newOrganization()
+    const key = `old_${org}_7f3a`
+    const digest = digestApiKey(key)
+    const line = ['keys', 'import', '--organization', org, '--scopes', 'clients:read', '--name', 'Warehouse']
+    const shown = ['--prefix', 'old_', '--last-four', '7f3a', '--digest', digest]
+    const none =
+      /because the service has no importedKeys, and the API would answer 401: give defineService the pattern/
+    assertFailed(await run(...line, ...shown), 1, none)
+    const pattern = ['--service', await writeService({ importedKeys: { pattern: /^old_/ } })]
+    const wrong = [...line, ...pattern, '--prefix', 'old_', '--last-four', '7f3', '--digest', key]
+    assertFailed(
+      await run(...wrong),
+      2,
+      /--digest must be the SHA-256 digest of the whole key.*; --last-four must be four/,
+    )
+    const imported = jsonOf(await run(...line, ...shown, ...pattern, '--expires', '90d', '--json'))
+    assert.deepEqual([imported.name, imported.prefix, imported.lastFour], ['Warehouse', 'old_', '7f3a'])
+    assertFailed(
+      await run(...line, ...shown, ...pattern),
+      1,
+      /because a key with its id or its digest exists/,
+    )
+    const other = ['--last-four', '0000', '--digest', 'b'.repeat(64)]
+    assert.match(textOf(await run(...line, ...other, ...pattern)), /^Imported key_\w+ \(…0000\)\n$/)
+    const { data } = jsonOf(await run('audit', 'list', '--organization', org, '--json'))
+    assert.deepEqual(
+      data.map((entry: { action: string; actor: string }) => [entry.action, entry.actor]),
+      [
+        ['api_key.imported', 'cli'],
+        ['api_key.imported', 'cli'],
+      ],
+    )
+    const stored =
+      await sql`select digest from business_api.api_keys where organization_id = ${org} order by id`
+    assert.deepEqual(
+      stored.map((row) => row.digest),
+      [digest, 'b'.repeat(64)],
+    )
+  })
+
   test('rotate gives the id and key of the successor, and the key before ends with the overlap', async () => {
     const org = newOrganization()
     const create = ['keys', 'create', '--organization', org, '--scopes', 'leads:read', '--name', 'Form']
@@ -80,7 +129,10 @@ describe('keys', () => {
     assert.ok(Math.abs(Date.parse(previous.expiresAt) - (Date.now() + 7_200_000)) < 60_000)
     assertFailed(await run(...rotate), 1, /Cannot rotate an API key because the key has been rotated/)
     const again = ['keys', 'rotate', rotated.id, '--organization', org]
-    const { stdout, stderr } = await run(...again, '--overlap', '0', '--yes', '--key-prefix', 'acme')
+    const { stdout, stderr } = await run(
+      ...again,
+      ...['--overlap', '0', '--yes', '--service', await writeService({ keyPrefix: 'acme' })],
+    )
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
     assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
   })
@@ -119,9 +171,9 @@ describe('keys', () => {
       /Cannot use --scopes because it must be one or more of clients:read/,
     )
     assertFailed(
-      await run(...args, '--scopes', 'leads:read', '--key-prefix', 'No'),
+      await run(...args, '--scopes', 'leads:read', '--service', await writeService({ keyPrefix: 'No' })),
       2,
-      /Cannot use --key-prefix because it must be/,
+      /Cannot use the module of --service: Cannot use option 'keyPrefix' because it must match/,
     )
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--expires', '2020-01-01'),

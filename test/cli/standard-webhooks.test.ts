@@ -6,9 +6,10 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { type Receiver, startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cliOn, jsonOf, type Result } from './_cli.ts'
 import { publish } from './_events.ts'
+import { writeService } from './_service.ts'
 import { addEndpoint, DEVELOPMENT, findEndpoint, newOrganization } from './_settings.ts'
 
-// The headers of Standard Webhooks, chosen for an endpoint or for a whole loop.
+// The headers of Standard Webhooks, chosen for an endpoint or for the whole service.
 
 let database: TestDatabase
 let sql: Sql
@@ -65,7 +66,7 @@ describe('--standard-webhooks', () => {
     assert.equal((await run(...update, 'off')).exitCode, 0)
   })
 
-  test('of deliver and of endpoints test holds for every endpoint', async (t) => {
+  test('of the service holds for every endpoint, in deliver and in endpoints test', async (t) => {
     const receiver = await startReceiver(t)
     const org = newOrganization()
     const url = ['--url', `${receiver.origin}/hook`]
@@ -74,9 +75,10 @@ describe('--standard-webhooks', () => {
     await run('deliver', '--once', ...DEVELOPMENT)
     assert.equal(receiver.requests.at(-1)?.headers['webhook-signature'], undefined)
     await publish(sql, org)
-    await run('deliver', '--once', '--standard-webhooks', ...DEVELOPMENT)
+    const service = ['--service', await writeService({ standardWebhooks: true })]
+    await run('deliver', '--once', ...service, ...DEVELOPMENT)
     verify(receiver, secret)
-    await run('endpoints', 'test', id, '-o', org, '--standard-webhooks', ...DEVELOPMENT)
+    await run('endpoints', 'test', id, '-o', org, ...service, ...DEVELOPMENT)
     assert.equal(receiver.requests.length, 3)
     verify(receiver, secret)
   })

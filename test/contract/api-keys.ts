@@ -3,13 +3,14 @@ import { setTimeout } from 'node:timers/promises'
 import type { ApiKey, ApiKeyRecord } from '../../lib/access/api-keys.ts'
 import { newEntry } from './audit-entry.ts'
 import type { StoreHarness } from './harness.ts'
-import { createTenant, ids, newKey, requestOf, type Tenant } from './tenant.ts'
+import { callAtOnce, createTenant, ids, newKey, requestOf, type Tenant } from './tenant.ts'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The stored fields of keys, and revocation, expiry and last use. */
 export function testApiKeys(harness: StoreHarness): void {
   testList(harness)
+  testImports(harness)
   testRevoke(harness)
   testLastUse(harness)
   testOrganizationLimit(harness)
@@ -85,11 +86,54 @@ function testList(harness: StoreHarness): void {
 
   harness.test('apiKeys.insert() never lets two keys share a digest', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
-    await assert.rejects(theirs.insertKey({ digest: ours.key.digest }))
+    for (const { id: organizationId, store } of [ours, theirs]) {
+      const key = newKey({ digest: ours.key.digest })
+      const request = { organizationId, limit: 1000, key, isImported: true, entry: newEntry() } as const
+      assert.deepEqual(await store.apiKeys.insert(request), { outcome: 'already_exists', item: null })
+      assert.deepEqual(await store.audit.list(organizationId, { subjectId: key.id }, 10, null), [])
+      assert.equal(await store.apiKeys.get(organizationId, key.id), null)
+    }
     const admission = await ours.store.apiKeys.admit(requestOf(ours.key))
     assert.ok(admission.outcome === 'admitted', admission.outcome)
     assert.equal(admission.caller.organizationId, ours.id)
   })
+}
+
+function testImports(harness: StoreHarness): void {
+  harness.test('an imported key that is inserted again under its id is the same key', async () => {
+    const tenant = await createTenant(harness)
+    const key = newKey({ prefix: 'old-', lastFour: '7f3a' })
+    const insert = (store = tenant.store) =>
+      store.apiKeys.insert({
+        organizationId: tenant.id,
+        limit: 1000,
+        key,
+        isImported: true,
+        entry: newEntry(),
+      })
+    assert.deepEqual(await insert(), { outcome: 'inserted', item: shown(key) })
+    assert.deepEqual(await insert(tenant.secondStore), { outcome: 'inserted', item: shown(key) })
+    assert.equal((await tenant.store.apiKeys.admit(requestOf(key))).outcome, 'admitted')
+  })
+
+  harness.test(
+    'of ten imports of a digest at once, into two organizations, one at most is in force',
+    async () => {
+      const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+      const { digest } = newKey()
+      const outcomes = await callAtOnce(ours, async (store) => {
+        const tenant = store === ours.store ? ours : theirs
+        const request = { organizationId: tenant.id, limit: 1000, key: newKey({ digest }), entry: newEntry() }
+        return tenant.store.apiKeys.insert({ ...request, isImported: true })
+      })
+      const inserted = outcomes.filter(({ outcome }) => outcome === 'inserted')
+      assert.ok(inserted.length <= 1, `${inserted.length} inserted`)
+      const inForce = (await Promise.all([ours, theirs].map(({ id, store }) => store.apiKeys.list(id))))
+        .flat()
+        .filter(({ id, revokedAt }) => ![ours.key.id, theirs.key.id].includes(id) && revokedAt === null)
+      assert.equal(inForce.length, inserted.length)
+    },
+  )
 }
 
 function testRevoke(harness: StoreHarness): void {

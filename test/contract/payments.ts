@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type { Invoice, InvoiceRecord, PaidInvoice, Settlement } from '../../lib/resources/invoices.ts'
+import type {
+  Invoice,
+  InvoiceRecord,
+  PaidInvoice,
+  PaymentRefusal,
+  Settlement,
+} from '../../lib/resources/invoices.ts'
 import type { ChangeOutcome } from '../../lib/writes/change.ts'
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder } from '../../lib/writes/placeholders.ts'
@@ -17,7 +23,7 @@ export function testPayments(harness: StoreHarness): void {
   testSettling(harness)
 }
 
-type PaymentOutcome = ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>
+type PaymentOutcome = ChangeOutcome<PaidInvoice, PaymentRefusal>
 
 const MOMENT = '2026-03-14T09:26:53.589Z'
 const PAYABLE = ['issued', 'partially_paid', 'overdue']

@@ -40,6 +40,7 @@ import { testReadsFilters } from './reads-filters.ts'
 import { testRecoveries } from './recoveries.ts'
 import { testRepeats } from './repeats.ts'
 import { testResealing } from './resealing.ts'
+import { testReversals } from './reversals.ts'
 import { testRotations } from './rotations.ts'
 import { testRoundRobin } from './round-robin.ts'
 import { testSigningSecrets } from './signing-secrets.ts'
@@ -87,6 +88,7 @@ const PARTS = {
   'repeated changes': testRepeatedChanges,
   'idempotency of changes': testChangesIdempotency,
   payments: testPayments,
+  'reversals of payments': testReversals,
   'overdue invoices': testOverdue,
   numbers: testNumbers,
   imports: testImports,

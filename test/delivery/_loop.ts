@@ -38,7 +38,7 @@ export function untyped<T>(value: unknown): T {
 // --- Stores ---
 
 /** The slices of a store that a loop needs. */
-export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'>
+export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'>
 
 /** A store in the hands of a test. */
 export interface StoreUnderTest {

@@ -8,6 +8,7 @@ import { createWebhookSender } from '../../lib/sender/sender.ts'
 import type { DeliveryDetails } from '../../lib/webhooks/deliveries.ts'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 import { newEntry } from '../_audit.ts'
+import { named } from '../_service.ts'
 import {
   AN_HOUR_MS,
   addEndpoint,
@@ -97,7 +98,7 @@ describeOnStores('Deliveries', (under) => {
     await addEndpoint(under.store)
     const { id, body } = await event()
     const sender = createTestSender()
-    await under.loop(sender, { headerPrefix: 'X-Acme' }).runOnce()
+    await under.loop(sender, {}, named(under.store, { headerPrefix: 'X-Acme' })).runOnce()
     const { 'X-Acme-Signature': signature, ...others } = sender.requests[0]?.headers ?? {}
     assert.deepEqual(others, {
       'Content-Type': 'application/json',

@@ -20,10 +20,6 @@ describe('createDeliveryLoop() refuses at construction', () => {
     ['a delay that is missing', { retryDelaysMs: [1000, undefined] }, /'retryDelaysMs'/],
     ['a delay that is not a number', { retryDelaysMs: [Number.NaN] }, /'retryDelaysMs'.*NaN/],
     ['delays that are no list', { retryDelaysMs: 1000 }, /'retryDelaysMs'/],
-    ['a headerPrefix with a space', { headerPrefix: 'X ACME' }, /'headerPrefix'.*'X ACME'/],
-    ['a headerPrefix with a line break', { headerPrefix: 'X-A\r\nB' }, /'headerPrefix'/],
-    ['a headerPrefix that is empty', { headerPrefix: '' }, /'headerPrefix'/],
-    ['a headerPrefix that is null', { headerPrefix: null }, /'headerPrefix'/],
     ['a retentionMs of 0', { retentionMs: 0 }, /'retentionMs'.*0/],
     ['a retentionMs of true', { retentionMs: true }, /'retentionMs'.*true/],
     [
@@ -64,7 +60,7 @@ describe('createDeliveryLoop() refuses at construction', () => {
   test('nothing of what is allowed', () => {
     const allowed: DeliveryLoopOptions[] = [
       {},
-      { concurrency: 1, leaseMs: 100, pollIntervalMs: 1, retryDelaysMs: [], headerPrefix: 'Acme' },
+      { concurrency: 1, leaseMs: 100, pollIntervalMs: 1, retryDelaysMs: [] },
       { expiryNoticeMs: false, onNotice: () => {} },
       { expiryNoticeMs: { signingSecrets: false, apiKeys: 1 } },
       { expiryNoticeMs: {} },

@@ -57,9 +57,9 @@ describeOnStores('A loop that marks invoices overdue', (under) => {
   })
 
   test('needs a store that has invoices', () => {
-    const { deliveries, notices } = under.store
+    const { service, deliveries, notices } = under.store
     const create = () =>
-      createDeliveryLoop({ deliveries, notices }, createTestSender(), { markOverdue: true })
+      createDeliveryLoop({ service, deliveries, notices }, createTestSender(), { markOverdue: true })
     assert.throws(create, TypeError)
   })
 })

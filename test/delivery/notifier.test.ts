@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { resolveLoopOptions } from '../../lib/delivery/loop-options.ts'
 import { createNotifier } from '../../lib/delivery/notifier.ts'
+import { defineService } from '../../lib/service.ts'
 import type { FailedDelivery } from '../../lib/webhooks/claims.ts'
 import type { Notice } from '../../lib/webhooks/notices.ts'
 
@@ -23,7 +24,7 @@ test('failed deliveries of an endpoint are a notice after 5 seconds without anot
   const onNotice = (notice: Notice): void => {
     if (notice.kind === 'delivery_failed') counts.push([notice.endpointId, notice.deliveryId, notice.count])
   }
-  const notifier = createNotifier(resolveLoopOptions({ onNotice, logger: false }))
+  const notifier = createNotifier(resolveLoopOptions({ onNotice, logger: false }, defineService()))
   const pass = (ms: number): void => {
     now += ms
     t.mock.timers.tick(ms)

@@ -98,7 +98,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     await addEndpoint(under.store, { maxPerSecond: 1000 })
     await publishMany(under.store, 200)
     let claims = 0
-    const { deliveries, notices } = under.store
+    const { service, deliveries, notices } = under.store
     const counted: DeliveryStore = {
       ...deliveries,
       claim(request) {
@@ -111,7 +111,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
       await gate.opened
       return {}
     })
-    under.loop(sender, NO_POLL, { deliveries: counted, notices }).start()
+    under.loop(sender, NO_POLL, { service, deliveries: counted, notices }).start()
     await until('attempts wait for the gate', () => sender.inFlight > 0)
     await setTimeout(300)
     const before = claims

@@ -12,6 +12,7 @@ import { Webhook } from 'standardwebhooks'
 import Stripe from 'stripe'
 import { Webhook as SvixWebhook } from 'svix'
 import { createTestDatabase } from '../_database.ts'
+import { named } from '../_service.ts'
 
 // A delivery over a socket, verified by the packages that subscribers have: the signature of the service by `stripe`, the
 // headers of Standard Webhooks by `standardwebhooks` and `svix`, all with the same secret as shown to the administrator.
@@ -59,7 +60,7 @@ test('stripe, standardwebhooks and svix verify the same delivery with the same s
   const { businesses } = createPlatform(store)
   const deliver = async (standardWebhooks = false): Promise<Arrival> => {
     await businesses.create('org_a', { name: 'Écume Ceramics 🏺' })
-    await createDeliveryLoop(store, sender, { secretKeys, standardWebhooks }).runOnce()
+    await createDeliveryLoop(named(store, { standardWebhooks }), sender, { secretKeys }).runOnce()
     const [arrival, ...others] = arrivals.splice(0)
     assert.ok(arrival && others.length === 0)
     return arrival

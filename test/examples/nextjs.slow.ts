@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import postgres from 'postgres'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { ROOT } from '../_program.ts'
@@ -109,3 +110,61 @@ test('examples/nextjs migrates, serves the API and delivers', async () => {
   await endProgram(program)
   assert.doesNotMatch(program.stderr(), /held up/)
 })
+
+test('examples/nextjs in `next dev` keeps its connections, loop and sender through edits', async () => {
+  const environment = { DATABASE_URL: prepared.databaseUrl }
+  const program = startProgram('npm', ['run', 'dev', '--', '--port', '0'], environment, app)
+  const [, port] = await program.prints(/http:\/\/localhost:(\d+)/)
+  const sql = postgres(prepared.databaseUrl, { max: 1 })
+  const sessions = async (): Promise<number> => {
+    const rows = await sql`
+      select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    return rows.length
+  }
+  /** Edits a module of the app, and waits until the app runs the edit. */
+  const edit = async (file: string, to: number): Promise<void> => {
+    const path = join(app, 'lib', file)
+    await writeFile(
+      path,
+      (await readFile(path, 'utf8')).replace(/\n*(\/\/ edit \d+\n)?$/, `\n// edit ${to}\n`),
+    )
+  }
+  const api = join(app, 'lib/api.ts')
+  const counts: number[] = []
+  try {
+    for (let edits = 0; edits < 6; edits++) {
+      const version = `1.0.${edits}`
+      await writeFile(
+        api,
+        `import { createBusinessApi } from 'business-api-kit'
+import { store } from './store'
+
+export const api = createBusinessApi(store, { info: { version: '${version}' } })
+`,
+      )
+      for (const file of ['store.ts', 'deliveries.ts', 'settings.ts']) await edit(file, edits)
+      await until(`version ${version} is served`, async () => {
+        const response = await fetch(`http://127.0.0.1:${port}/openapi.json`)
+        return response.ok && (await response.text()).includes(`"version":"${version}"`)
+      })
+      const lists = Array.from({ length: 8 }, () =>
+        call(`http://127.0.0.1:${port}/api/v1/clients`, prepared.key),
+      )
+      for (const { status } of await Promise.all(lists)) assert.equal(status, 200)
+      counts.push(await sessions())
+    }
+    // The first store opens at most its ten connections, and no edit another store.
+    assert.ok(Math.max(...counts) <= 10, `sessions after each edit: ${counts}`)
+  } finally {
+    await sql.end()
+    await endProgram(program)
+  }
+})
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const endsAt = performance.now() + 60_000
+  while (!(await isSo())) {
+    assert.ok(performance.now() < endsAt, `not within a minute: ${what}`)
+    await sleep(250)
+  }
+}

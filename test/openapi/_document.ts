@@ -5,6 +5,7 @@ import { readOptions } from '../../lib/api/options.ts'
 import { createRoutes } from '../../lib/api/routes.ts'
 import type { BusinessApiOptions, BusinessApiStore } from '../../lib/index.ts'
 import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
+import { defineService, type ServiceOptions } from '../../lib/service.ts'
 
 // The document is built from declarations, so no store is ever called and no database is needed.
 
@@ -90,9 +91,9 @@ export interface Document {
   }
 }
 
-export function build(options: BusinessApiOptions = {}): Document {
+export function build(options: BusinessApiOptions = {}, names: ServiceOptions = {}): Document {
   const routes = createRoutes({} as BusinessApiStore)
-  return buildOpenApiDocument({ routes, ...readOptions(options) }) as Document
+  return buildOpenApiDocument({ routes, ...readOptions(options, defineService(names)) }) as Document
 }
 
 export const openapi = build()

@@ -2,8 +2,9 @@ import { readOptions } from '../../lib/api/options.ts'
 import { createRoutes } from '../../lib/api/routes.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
+import { defineService } from '../../lib/service.ts'
 
 // For `npm run lint:openapi`: the document of a host with default options.
-const settings = readOptions({ baseUrl: 'https://app.business.test' })
+const settings = readOptions({}, defineService({ baseUrl: 'https://app.business.test' }))
 const routes = createRoutes(createMemoryStore())
 process.stdout.write(JSON.stringify(buildOpenApiDocument({ routes, ...settings })))

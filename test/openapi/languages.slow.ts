@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { findNextLink } from '../../lib/client/next-link.ts'
+import { named } from '../_service.ts'
 import { request, seedClients, startPlatform } from '../api/_api.ts'
 
 // Programs in other languages, each with the means of its language. A language that is not on this machine is skipped.
@@ -42,7 +43,7 @@ describe('Link', () => {
       for (const query of ['?limit=2', '?limit=2&updatedSince=1970-01-01T00:00:00%2B00:00']) {
         const name = `${language} resolves the Link of ${query} ${baseUrl ? 'with' : 'without'} baseUrl to the next page`
         test(name, async (t) => {
-          const api = platform.apiWith(baseUrl === undefined ? {} : { baseUrl })
+          const api = platform.apiWith({}, named(platform.store, { baseUrl }))
           const link = findNextLink(
             (await request(api, `/api/v1/clients${query}`, { key })).headers.get('link'),
           )

@@ -110,7 +110,7 @@ describe('openapi operations (specification, section 4)', () => {
 
 describe('openapi authentication (specification, section 5)', () => {
   test('bearer is HTTP bearer and gives the form of a key', () => {
-    const { bearer } = build({ keyPrefix: 'acme' }).components.securitySchemes
+    const { bearer } = build({}, { keyPrefix: 'acme' }).components.securitySchemes
     assert.ok(isNode(bearer))
     assert.deepEqual([bearer.type, bearer.scheme], ['http', 'bearer'])
     assert.match(String(bearer.description), /`acme_live_`/)
@@ -221,14 +221,17 @@ describe('openapi document', () => {
   test('info says what the host says, and claims no licence for the host', () => {
     assert.deepEqual(openapi.info.license, { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' })
     const info = {
-      title: 'Atlas API',
       version: '2026-11',
       contact: { email: 'api@atlas.example' },
       license: { name: 'Terms', url: 'https://atlas.example/terms' },
       termsOfService: 'https://atlas.example/terms',
     }
-    const { summary: _, description: __, ...said } = build({ info }).info as Record<string, unknown>
-    assert.deepEqual(said, info)
+    const {
+      summary: _,
+      description: __,
+      ...said
+    } = build({ info }, { name: 'Atlas API' }).info as Record<string, unknown>
+    assert.deepEqual(said, { title: 'Atlas API', ...info })
   })
 
   test('every answer and every event has a named schema of its own', () => {
@@ -248,13 +251,9 @@ describe('openapi document', () => {
   })
 
   test('the server is baseUrl, else basePath, else the root', () => {
-    const servers = [
-      { baseUrl: 'https://app.example.com/platform', basePath: '/x' },
-      { basePath: '/platform' },
-      {},
-    ]
+    const known = build({ basePath: '/x' }, { baseUrl: 'https://app.example.com/platform' })
     assert.deepEqual(
-      servers.map((options) => build(options).servers),
+      [known, build({ basePath: '/platform' }), build()].map(({ servers }) => servers),
       [[{ url: 'https://app.example.com/platform' }], [{ url: '/platform' }], [{ url: '/' }]],
     )
   })

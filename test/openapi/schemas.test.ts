@@ -206,7 +206,7 @@ describe('openapi webhooks (specification, section 6)', () => {
   })
 
   test('the headers carry the prefix of the platform', () => {
-    const text = JSON.stringify(build({ headerPrefix: 'X-Acme' }))
+    const text = JSON.stringify(build({}, { headerPrefix: 'X-Acme' }))
     assert.match(text, /"X-Acme-Signature"/)
     assert.doesNotMatch(text, /X-SERVICE/)
   })

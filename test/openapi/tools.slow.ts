@@ -7,6 +7,7 @@ import { after, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import { type BusinessApi, EVENT_TYPES } from '../../lib/index.ts'
+import { named } from '../_service.ts'
 import {
   assertFields,
   OPERATIONS,
@@ -29,15 +30,15 @@ const bin = (name: string): string => join(cwd, 'node_modules/.bin', name)
 const platform = await startPlatform()
 let api: BusinessApi | undefined
 const server = await serve((request, response) => api?.(request, response))
-api = platform.apiWith({
-  baseUrl: server.url,
+const options = {
   // Linters want every address, which only a host knows.
   info: {
     contact: { name: 'Support', url: 'https://atlas.example/help', email: 'api@atlas.example' },
     license: { name: 'Terms', url: 'https://atlas.example/terms' },
   },
   rateLimit: { key: { perSecond: 1000, burst: 1000 }, organization: { perSecond: 1000, burst: 1000 } },
-})
+}
+api = platform.apiWith(options, named(platform.store, { baseUrl: server.url }))
 after(async () => {
   await server.close()
   await platform.close()

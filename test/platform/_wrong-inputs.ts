@@ -119,7 +119,7 @@ export const REQUIREMENTS: Readonly<
     /^must be an email address of at most 254 characters$/,
     [...textOf(254), SECRET, 'a@b', 'a b@c.d', ''],
   ],
-  total: [/^must be a (number from 0|decimal string above zero)/, []],
+  total: [/^must be a (number from 0|decimal string such as)/, []],
   monthlyTotal: [
     /^must be a number from 0 to 999999999999.999 with at most three decimals$/,
     [...AMOUNTS, -0.001],
@@ -164,7 +164,9 @@ export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
 
 export function valuesOf({ name }: CallUnderTest, field: string): readonly unknown[] {
   if (field !== 'total') return REQUIREMENTS[field]?.[1] ?? []
-  return name.startsWith('invoices.') ? MONEY : [...AMOUNTS, -1]
+  return name.startsWith('invoices.')
+    ? MONEY.filter((value) => value !== '0' && value !== '0.000')
+    : [...AMOUNTS, -1]
 }
 
 /** Values that are no organization. */

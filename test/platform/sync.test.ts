@@ -116,6 +116,14 @@ const STEPS: Readonly<Record<string, Step>> = {
     ({ platform, organizationId: org }, invoiceId) =>
       platform.invoices.recordPayment(org, { invoiceId, amount: '6' }),
   ),
+  'invoices.reversePayment': on(
+    'invoices',
+    'invoice',
+    async ({ platform, organizationId: org }, invoiceId) => {
+      const [payment] = (await platform.invoices.payments(org, invoiceId)).data
+      await platform.invoices.reversePayment(org, { invoiceId, paymentId: payment?.id ?? '' })
+    },
+  ),
   'invoices.create another': invoice('void'),
   'invoices.void': on('invoices', 'void', ({ platform, organizationId: org }, invoiceId) =>
     platform.invoices.void(org, { invoiceId }),

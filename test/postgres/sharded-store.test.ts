@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import {
@@ -10,6 +11,7 @@ import {
 } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
+import { named } from '../_service.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
 
@@ -300,6 +302,30 @@ test('admit() without a hint finds the shard of the key', async () => {
   assert.deepEqual(await store.apiKeys.admit(requestOf(UNKNOWN_KEY)), { outcome: 'unauthenticated' })
   const { admission, page } = await store.clients.admitAndList(requestOf(UNKNOWN_KEY), { limit: 10 })
   assert.deepEqual([admission.outcome, page], ['unauthenticated', null])
+})
+
+test('an import asks every shard for the digest, also beside another import, and writes nothing while one is away', async (t) => {
+  const importing = { importedKeys: { pattern: /^old_/ } }
+  const settings = createDeveloperSettings(named(store, importing))
+  const given = (digest: string) =>
+    ({ digest, prefix: 'old_', lastFour: '7f3a', name: 'Old', scopes: ['clients:read'] }) as const
+  const exists = isCode('already_exists', /because a key with its id or its digest exists$/)
+  const first = newKey().digest
+  await settings.apiKeys.import(ofA, given(first))
+  for (const organization of [ofA, ofB, ofC])
+    await assert.rejects(settings.apiKeys.import(organization, given(first)), exists)
+  const { key } = await settings.apiKeys.create(ofB, { name: 'Made here', scopes: ['clients:read'] })
+  await assert.rejects(settings.apiKeys.import(ofC, given(digestApiKey(key))), exists)
+
+  const raced = given(newKey().digest)
+  const results = await Promise.allSettled([ofA, ofB, ofC].map((org) => settings.apiKeys.import(org, raced)))
+  assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1)
+
+  const withoutC = openNamed(t, { a: urlOf('a'), b: urlOf('b'), c: 'postgres://127.0.0.1:1/none' })
+  const { apiKeys } = createDeveloperSettings(named(withoutC, importing))
+  const before = await apiKeys.list(ofA)
+  await assert.rejects(apiKeys.import(ofA, given(newKey().digest)), isCode(STORE_UNAVAILABLE, /Shard 'c'/))
+  assert.deepEqual(await apiKeys.list(ofA), before)
 })
 
 test('the verbs of a delivery loop belong to one shard', async () => {

@@ -5,6 +5,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import type { SettingsPageOptions } from '../../lib/settings-page.ts'
 import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import { named } from '../_service.ts'
 import { BASE, ORGANIZATION, setUp, type Under } from './_page.ts'
 import { type Seeded, type SeedTexts, seed } from './_seed.ts'
 
@@ -38,8 +39,8 @@ export async function startHost({
   sender = SENDER,
   ...options
 }: Partial<SettingsPageOptions> & HostOptions = {}): Promise<Host> {
-  const store = createMemoryStore()
-  const api = createBusinessApi(store, { baseUrl: 'https://api.example.com', logger: false })
+  const store = named(createMemoryStore(), { baseUrl: 'https://api.example.com' })
+  const api = createBusinessApi(store, { logger: false })
   const under = setUp({ store, api, settings: { sender }, ...options })
   under.access = {
     organizationId: ORGANIZATION,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isWellFormedApiKey } from '../../lib/access/api-keys.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { named } from '../_service.ts'
 import { BASE, EVERYTHING, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
 
 const WEBSITE = { name: 'Website', scope: ['clients:read', 'clients:write'], expiry: '90' } as const
@@ -136,26 +138,33 @@ test('POST /keys/:id/rotate gives a successor with an overlap, and asks first wi
   assert.ok((await under.settings.apiKeys.get(ORGANIZATION, old.successorId)).revokedAt)
 })
 
-test('a person renames and rotates no key that may do more than the person may grant', async () => {
-  const under = setUp()
-  const { apiKeys } = under.settings
-  const scopes = ['leads:read', 'clients:write'] as const
-  const { id } = await apiKeys.create(ORGANIZATION, { name: 'Website', scopes })
-  const before = await apiKeys.list(ORGANIZATION)
-  under.access = { ...EVERYTHING, grantableScopes: ['leads:read'] }
-  const { text } = await under.get(`/keys/${id}`)
-  assert.doesNotMatch(text, new RegExp(`href="${BASE}/keys/${id}/(rotate|edit)"`))
-  assert.match(text, new RegExp(`href="${BASE}/keys/${id}/revoke"`))
-  for (const path of ['rotate', 'edit']) {
-    assert.equal((await under.get(`/keys/${id}/${path}`)).status, 403, path)
-    for (const fields of [{ name: 'Mine' }, { overlap: 'now' }, { overlap: 'now', sure: 'yes' }] as const) {
-      const refused = await under.post(`/keys/${id}/${path}`, fields)
-      assert.equal(refused.status, 403, path)
-      assert.match(refused.words, /permissions that you can't grant/)
-      assert.doesNotMatch(refused.text, KEY)
+for (const origin of ['made', 'imported'] as const) {
+  test(`a person renames and rotates no ${origin} key that may do more than the person may grant`, async () => {
+    const under = setUp({ store: named(createMemoryStore(), { importedKeys: { pattern: /^old_/ } }) })
+    const { apiKeys } = under.settings
+    const scopes = ['leads:read', 'clients:write'] as const
+    const chosen = { name: 'Website', scopes }
+    const old = { digest: 'a'.repeat(64), prefix: 'old_', lastFour: '7f3a' }
+    const { id } =
+      origin === 'made'
+        ? await apiKeys.create(ORGANIZATION, chosen)
+        : await apiKeys.import(ORGANIZATION, { ...chosen, ...old })
+    const before = await apiKeys.list(ORGANIZATION)
+    under.access = { ...EVERYTHING, grantableScopes: ['leads:read'] }
+    const { text } = await under.get(`/keys/${id}`)
+    assert.doesNotMatch(text, new RegExp(`href="${BASE}/keys/${id}/(rotate|edit)"`))
+    assert.match(text, new RegExp(`href="${BASE}/keys/${id}/revoke"`))
+    for (const path of ['rotate', 'edit']) {
+      assert.equal((await under.get(`/keys/${id}/${path}`)).status, 403, path)
+      for (const fields of [{ name: 'Mine' }, { overlap: 'now' }, { overlap: 'now', sure: 'yes' }] as const) {
+        const refused = await under.post(`/keys/${id}/${path}`, fields)
+        assert.equal(refused.status, 403, path)
+        assert.match(refused.words, /permissions that you can't grant/)
+        assert.doesNotMatch(refused.text, KEY)
+      }
     }
-  }
-  assert.deepEqual(await apiKeys.list(ORGANIZATION), before)
-  under.access = { ...EVERYTHING, grantableScopes: [...scopes, 'projects:read'] }
-  assert.match((await under.submit(`/keys/${id}/rotate`, { overlap: '24h' })).text, KEY)
-})
+    assert.deepEqual(await apiKeys.list(ORGANIZATION), before)
+    under.access = { ...EVERYTHING, grantableScopes: [...scopes, 'projects:read'] }
+    assert.match((await under.submit(`/keys/${id}/rotate`, { overlap: '24h' })).text, KEY)
+  })
+}

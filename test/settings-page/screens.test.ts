@@ -119,7 +119,9 @@ test('an unreachable store is 503 with a request id, and the page says that a ch
     throw storeUnavailable('Cannot read because the database is away, says postgres://user:secret@host')
   }
   const slice = new Proxy({}, { get: () => away })
-  const store = new Proxy(createMemoryStore(), { get: () => slice }) as BusinessApiStore
+  const store: BusinessApiStore = new Proxy(createMemoryStore(), {
+    get: (target, name) => (name === 'service' ? target.service : slice),
+  })
   const under = setUp({ store })
   for (const path of ['/', '/keys', '/endpoints', '/deliveries', '/audit']) {
     const { status, words, text } = await under.get(path)

@@ -3,6 +3,7 @@ import type { AuditEntry } from '../../lib/access/audit.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
 import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import { named } from '../_service.ts'
 import { newOrganization } from './_stores.ts'
 
 export const URL = 'https://hooks.example.com/t0ken?key=t0ken'
@@ -24,7 +25,7 @@ export interface Given {
 /** Makes a function that sets an organization up, with an endpoint and a key. */
 export function createSetUp(open: () => BusinessApiStore) {
   return async function setUp(): Promise<Given> {
-    const store = open()
+    const store = named(open(), { importedKeys: { pattern: /^old_/ } })
     const settings = createDeveloperSettings(store, {
       allowPlaintextSecrets: true,
       allowPrivateNetworks: true,

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { ServiceOptions } from '../../lib/service.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions } from '../../lib/settings.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { named } from '../_service.ts'
 import { claim, newOrganization, publish, record } from './_stores.ts'
 
 export const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
@@ -13,8 +15,8 @@ export const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
 /** Makes a function that sets a new organization up, without name lookups. */
 export function createSetUp(open: () => BusinessApiStore) {
-  return function setUp(options: DeveloperSettingsOptions = {}) {
-    const store = open()
+  return function setUp(options: DeveloperSettingsOptions = {}, names: ServiceOptions = {}) {
+    const store = named(open(), names)
     const settings = createDeveloperSettings(store, {
       clock: () => NOW,
       secretKeys: [KEY],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../lib/access/audit.ts'
 import { INVALID_INPUT, INVALID_STATE, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
@@ -28,6 +29,16 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     const rateLimit = { perSecond: 0.5, burst: 7 }
     const chosen = { name: 'Shop', scopes: ['clients:read'], expiresAt, rateLimit } as const
     const { id } = await settings.apiKeys.create(organizationId, { ...chosen, ...acting })
+    return { subjectId: id, details: chosen }
+  },
+  async 'api_key.imported'({ settings, organizationId }, acting) {
+    const chosen = { name: 'Shop', scopes: ['clients:read'], expiresAt: null, rateLimit: null } as const
+    const old = {
+      digest: digestApiKey(`old_${organizationId}_${acting.actor}`),
+      prefix: 'old_',
+      lastFour: '7f3a',
+    }
+    const { id } = await settings.apiKeys.import(organizationId, { ...chosen, ...old, ...acting })
     return { subjectId: id, details: chosen }
   },
   async 'api_key.updated'({ settings, organizationId, keyId }, acting) {
@@ -127,6 +138,16 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     // Negative, so that events of this moment are old enough by any clock.
     await given.store.deliveries.purge({ eventsAfterMs: -60_000, limit: 1000, entry })
     return { subjectId: given.organizationId, details: { olderThanMs: 0, events: 1 } }
+  },
+  async 'payment.reversed'({ store, organizationId }, acting) {
+    const { invoices } = createPlatform(store)
+    const draft = { currency: 'EUR', total: '10', dueDate: '2099-01-31T00:00:00Z' }
+    const { id: invoiceId } = await invoices.create(organizationId, draft)
+    await invoices.issue(organizationId, { invoiceId })
+    const { payment } = await invoices.recordPayment(organizationId, { invoiceId, amount: '10' })
+    const given = { invoiceId, paymentId: payment.id, ...acting }
+    const { payment: reversal } = await invoices.reversePayment(organizationId, given)
+    return { subjectId: payment.id, details: { invoiceId, reversalId: reversal.id } }
   },
 }
 

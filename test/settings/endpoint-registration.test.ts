@@ -197,7 +197,7 @@ describeOnEveryStore((open) => {
     })
 
     test('endpoints.register() keeps the headers of the host’s own prefix for the service', async () => {
-      const { settings, organizationId } = setUp({ headerPrefix: 'Acme' })
+      const { settings, organizationId } = setUp({}, { headerPrefix: 'Acme' })
       const own = { url: URL, headers: { 'ACME-Signature': 's3cret' } }
       const call = settings.endpoints.register(organizationId, own)
       await assertRefused(

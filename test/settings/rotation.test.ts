@@ -9,7 +9,9 @@ import {
   INVALID_STATE,
   NOT_FOUND,
 } from '../../lib/base/errors.ts'
-import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import type { ServiceOptions } from '../../lib/service.ts'
+import { createDeveloperSettings, type NewApiKey } from '../../lib/settings.ts'
+import { named } from '../_service.ts'
 import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
@@ -30,9 +32,9 @@ async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: Reg
 }
 
 describeOnEveryStore((open) => {
-  function setUp(options: DeveloperSettingsOptions = {}) {
-    const store = open()
-    const { apiKeys } = createDeveloperSettings(store, options)
+  function setUp(names: ServiceOptions = {}) {
+    const store = named(open(), names)
+    const { apiKeys } = createDeveloperSettings(store)
     const isAdmitted = async (key: string) => {
       const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
       return (await store.apiKeys.admit(request)).outcome === 'admitted'

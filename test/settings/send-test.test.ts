@@ -5,6 +5,7 @@ import { inspect } from 'node:util'
 import * as v from 'valibot'
 import { INVALID_INPUT, LIMIT_REACHED, NOT_FOUND, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { EVENT_TYPES, eventSchemas } from '../../lib/resources/event-catalogue.ts'
+import type { ServiceOptions } from '../../lib/service.ts'
 import {
   createDeveloperSettings,
   type DeveloperSettingsOptions,
@@ -12,6 +13,7 @@ import {
 } from '../../lib/settings.ts'
 import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { createWebhookSender, verifyWebhook } from '../../lib/webhooks.ts'
+import { named } from '../_service.ts'
 import {
   type AnswerRequest,
   startRawReceiver,
@@ -28,8 +30,8 @@ const EVENT_ID = /^evt_test_[0-9A-HJKMNP-TV-Z]{26}$/
 
 describeOnEveryStore((open) => {
   /** Settings for a new organization, by default on a development host. */
-  function setUp(context: TestContext, options: DeveloperSettingsOptions = {}) {
-    const store = open()
+  function setUp(context: TestContext, options: DeveloperSettingsOptions = {}, names: ServiceOptions = {}) {
+    const store = named(open(), names)
     const settings = createDeveloperSettings(store, {
       secretKeys: [KEY],
       allowPrivateNetworks: true,
@@ -212,7 +214,7 @@ describeOnEveryStore((open) => {
 
     test('endpoints.sendTest() has the headers of the host’s own prefix', async (t) => {
       const receiver = await startReceiver(t)
-      const { endpoints, organizationId } = setUp(t, { headerPrefix: 'Acme' })
+      const { endpoints, organizationId } = setUp(t, {}, { headerPrefix: 'Acme' })
       const { id } = await endpoints.register(organizationId, { url: receiver.origin })
       const { eventId } = await endpoints.sendTest(organizationId, id)
       assert.equal(receiver.requests[0]?.headers['acme-event-id'], eventId)

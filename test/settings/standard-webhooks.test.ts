@@ -6,6 +6,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import type { WebhookRequest } from '../../lib/webhooks/webhook-sender.ts'
 import { newEntry } from '../_audit.ts'
+import { named } from '../_service.ts'
 import { createSetUp, KEY, URL } from './_endpoints.ts'
 import { assertRefused, untyped } from './_refusals.ts'
 import { describeOnEveryStore } from './_stores.ts'
@@ -85,7 +86,7 @@ describeOnEveryStore((open) => {
         close: async () => {},
       }
       const withSender = (standardWebhooks: boolean) =>
-        createDeveloperSettings(store, { secretKeys: [KEY], sender, standardWebhooks })
+        createDeveloperSettings(named(store, { standardWebhooks }), { secretKeys: [KEY], sender })
       const standardOf = async (standardWebhooks: boolean) => {
         await withSender(standardWebhooks).endpoints.sendTest(organizationId, id)
         const names = Object.keys(requests.at(-1)?.headers ?? {})

@@ -66,6 +66,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
   let calls = 0
   const eitherOf = <Slice>(some: Slice, other: Slice): Slice => (calls++ % 2 === 0 ? some : other)
   return {
+    service: api.service,
     businesses: platform.businesses,
     clients: {
       ...platform.clients,

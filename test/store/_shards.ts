@@ -11,7 +11,6 @@ import {
 } from '../../lib/postgres.ts'
 import type { DeliveryStore } from '../../lib/store.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import type { TestRunner } from '../contract/store-contract.ts'
 
 /** The names of the shards of the tests. */
 export const NAMES = ['a', 'b', 'c'] as const
@@ -112,15 +111,4 @@ export async function withLoops(store: ShardedStore, organizationId: string): Pr
     },
   }
   return { ...store, deliveries: { ...store.deliveries, ...loops } }
-}
-
-/** The digests of keys are unique on each server: two servers cannot know of the same key of a host's own making. */
-const OF_ONE_SERVER = 'apiKeys.insert() never lets two keys share a digest'
-
-/** Leaves out the test of the contract that holds on a single server only. */
-export function ofSeveralServers({ describe, test }: TestRunner): TestRunner {
-  const { skip } = test
-  const run = (name: string, body: () => Promise<void>): unknown =>
-    name === OF_ONE_SERVER ? skip(name, body) : test(name, body)
-  return { describe, test: Object.assign(run, { skip }) }
 }

@@ -3,7 +3,7 @@ import type { ShardedStore } from '../../lib/postgres.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
 import { type PgBouncer, startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
-import { createTestShards, ofSeveralServers, type TestShards, withLoops } from './_shards.ts'
+import { createTestShards, type TestShards, withLoops } from './_shards.ts'
 
 // The contract on a store over three databases, each behind PgBouncer in transaction mode.
 
@@ -31,7 +31,7 @@ describe('behind PgBouncer', WITH_PGBOUNCER, () => {
 
   describeStoreContract({
     name: 'three shards behind PgBouncer',
-    runner: ofSeveralServers({ describe, test }),
+    runner: { describe, test },
     store: (organizationId) => withLoops(store, organizationId),
     secondStore: (organizationId) => withLoops(secondStore, organizationId),
     events: (organizationId) => readEventsOf(shards.sqlOf(organizationId), organizationId),

@@ -2,7 +2,7 @@ import { after, before, describe, test } from 'node:test'
 import type { ShardedStore } from '../../lib/postgres.ts'
 import { describeStoreContract } from '../contract/store-contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
-import { createTestShards, ofSeveralServers, type TestShards, withLoops } from './_shards.ts'
+import { createTestShards, type TestShards, withLoops } from './_shards.ts'
 
 // The contract on a store over three databases. The organizations of the contract are spread over all three.
 
@@ -23,7 +23,7 @@ after(async () => {
 
 describeStoreContract({
   name: 'three shards',
-  runner: ofSeveralServers({ describe, test }),
+  runner: { describe, test },
   store: (organizationId) => withLoops(store, organizationId),
   secondStore: (organizationId) => withLoops(secondStore, organizationId),
   events: (organizationId) => readEventsOf(shards.sqlOf(organizationId), organizationId),

@@ -10,7 +10,7 @@ import { createPostgresStore } from '../../postgres/store.ts'
 import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import { type Command, defineCommand } from '../command.ts'
-import { DESTINATION_FLAGS, headerPrefix, installation, standardWebhooks } from '../common-flags.ts'
+import { DESTINATION_FLAGS, installation } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { formatDuration, formatNow, parseDuration, parseRetention } from '../durations.ts'
 import { describeFailure, inFlags, nameTarget } from '../failure.ts'
@@ -43,8 +43,6 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     markOverdue: toggle('mark unpaid invoices of all organizations as overdue after their due date'),
     pooler: toggle('the database is behind a pooler in transaction mode'),
     installation,
-    headerPrefix,
-    standardWebhooks,
     ...DESTINATION_FLAGS,
     allowPlaintextSecrets: toggle(
       'accepted as elsewhere; a secret that was stored unsealed is always readable',
@@ -70,8 +68,6 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       markOverdue,
       installation,
       allowPlaintextSecrets,
-      headerPrefix: prefix,
-      standardWebhooks: isStandard,
       ...destinations
     },
     session,
@@ -81,6 +77,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const isSharded = shards.size > 0
     const urls = isSharded ? [...shards.values()] : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
+    const service = await session.service()
     const { stdout, stderr } = session.terminal
     const logger = createJsonLog(stderr)
     const check = async (url: string): Promise<void> => {
@@ -96,13 +93,11 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     )
     await Promise.all(checks)
 
-    const connecting = { prepare: !pooler, sessions: !pooler }
+    const connecting = { service, prepare: !pooler, sessions: !pooler }
     const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(destinations)
     const slots = createDeliverySlots(concurrency)
     const looping = {
-      headerPrefix: prefix,
-      standardWebhooks: isStandard,
       markOverdue,
       installation,
       allowPlaintextSecrets,

@@ -1,12 +1,15 @@
 import { MISSING_PRIVILEGE } from '../../base/errors.ts'
 import { visible } from '../../base/visible-text.ts'
 import type { Inspector } from '../../postgres/schema/inspector.ts'
+import type { Service } from '../../service.ts'
 import {
   type Check,
   checkBacklog,
   checkClock,
   checkDays,
+  checkDocument,
   checkInstallation,
+  checkKeyPrefix,
   checkLeases,
   checkMigrations,
   checkRetention,
@@ -27,7 +30,7 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   onShards: 'parallel',
   flags: { installation },
   examples: [
@@ -39,8 +42,9 @@ export const doctor: Command = defineCommand({
   ],
   async run({ installation: own }, session) {
     const secretKeys = readSecretKeys(session)
+    const service = await session.service()
     const checks = await withInspector(session.databaseUrl(), (inspector) =>
-      runChecks(inspector, secretKeys, own, session),
+      runChecks(inspector, { secretKeys, own, service }, session),
     )
     const failed = checks.filter(({ level }) => level === 'fail')
     await session.print({ ok: failed.length === 0, checks }, () => {
@@ -53,10 +57,14 @@ export const doctor: Command = defineCommand({
 /** Runs each check although another check fails, except where the failed check is its precondition. */
 async function runChecks(
   inspector: Inspector,
-  secretKeys: readonly string[],
-  own: string | undefined,
+  here: {
+    readonly secretKeys: readonly string[]
+    readonly own: string | undefined
+    readonly service: Service
+  },
   { explain }: Session,
 ): Promise<readonly Check[]> {
+  const { secretKeys, own, service } = here
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
     attemptCheck(name, check, explain)
   const connection = await attempt('connection', async () => {
@@ -83,6 +91,8 @@ async function runChecks(
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
+    await attempt('keys', async () => checkKeyPrefix(await inspector.keyPrefixes(), service)),
+    ...(service.baseUrl === undefined ? [] : [await attempt('document', () => checkDocument(service))]),
   ]
 }
 

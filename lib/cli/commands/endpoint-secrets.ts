@@ -5,7 +5,6 @@ import {
   CHOICE_FLAGS,
   DESTINATION_FLAGS,
   EXAMPLE_ULID,
-  headerPrefix,
   maxFlag,
   organization,
   overlapFlag,
@@ -41,8 +40,8 @@ export const add: Command = defineCommand({
       'a header to send with every event; other users of this machine can read it here',
     ),
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
+    secretStdin: toggle('take over the signing secret that the subscriber has: the first line of stdin'),
     ...CHOICE_FLAGS,
-    headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
     maxEndpoints: maxFlag(
@@ -57,19 +56,28 @@ export const add: Command = defineCommand({
       line: 'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --types invoice.paid,client.created',
     },
     {
+      purpose: 'an endpoint of an earlier service, whose subscriber keeps the signing secret',
+      line: 'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --secret-stdin < secret.txt',
+    },
+    {
       purpose: 'an endpoint on this machine, for development',
       line: 'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
     },
   ],
-  async run({ organization: owner, header, actor: who, ...rest }, session) {
+  async run({ organization: owner, header, secretStdin, actor: who, ...rest }, session) {
     const { choices: chosen, others } = splitChoices(rest)
     const sealing = readSealing(session, others)
     const headers = readHeaders(header)
+    const given = secretStdin ? ((await session.terminal.stdin.readLine()) ?? '') : undefined
     const { id, secret } = await withSettings(
       session,
-      (settings) => settings.endpoints.register(owner, { ...chosen, headers, actor: who }),
+      (settings) => settings.endpoints.register(owner, { ...chosen, secret: given, headers, actor: who }),
       { ...others, ...sealing },
     )
+    if (secretStdin) {
+      await session.print({ id }, () => `Registered ${id} with the given signing secret\n`)
+      return
+    }
     session.note(`Registered ${id}. Its signing secret is shown only once:`)
     await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} to get one`)
   },

@@ -2,15 +2,7 @@ import { DESTINATION_REFUSED } from '../../sender/send-error.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
 import { type Command, defineCommand } from '../command.ts'
-import {
-  actor,
-  DESTINATION_FLAGS,
-  EXAMPLE_ULID,
-  eventTypeFlag,
-  headerPrefix,
-  organization,
-  standardWebhooks,
-} from '../common-flags.ts'
+import { actor, DESTINATION_FLAGS, EXAMPLE_ULID, eventTypeFlag, organization } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
 import { Failure } from '../failure.ts'
@@ -27,8 +19,6 @@ export const test: Command = defineCommand({
   flags: {
     organization,
     type: eventTypeFlag('the type of the example; default: the first type that the endpoint wants'),
-    headerPrefix,
-    standardWebhooks,
     ...DESTINATION_FLAGS,
     actor,
   },
@@ -38,23 +28,13 @@ export const test: Command = defineCommand({
       line: `business-api-kit endpoints test we_${EXAMPLE_ULID} --organization org_42 --type invoice.paid`,
     },
   ],
-  async run(
-    {
-      organization: owner,
-      type,
-      actor: who,
-      headerPrefix: prefix,
-      standardWebhooks: isStandard,
-      ...destinations
-    },
-    session,
-  ) {
+  async run({ organization: owner, type, actor: who, ...destinations }, session) {
     const secretKeys = readSecretKeys(session)
     const sender = createWebhookSender(destinations)
     const sending = withSettings(
       session,
       ({ endpoints }) => endpoints.sendTest(owner, session.argument, { type, actor: who }),
-      { ...destinations, headerPrefix: prefix, standardWebhooks: isStandard, secretKeys, sender },
+      { ...destinations, secretKeys, sender },
     ).finally(() => sender.close())
     const result = await session.progress('Sending an example').during(sending)
     await session.print(result, () => describeResult(result, session.width()))

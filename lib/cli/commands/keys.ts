@@ -2,15 +2,7 @@ import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { SCOPES, type Scope } from '../../access/scopes.ts'
 import { withoutUndefined } from '../../base/host-input.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import {
-  actor,
-  EXAMPLE_ULID,
-  keyPrefix,
-  maxFlag,
-  organization,
-  overlapFlag,
-  TABLE_FLAGS,
-} from '../common-flags.ts'
+import { actor, EXAMPLE_ULID, maxFlag, organization, overlapFlag, TABLE_FLAGS } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRevokingKey, ofRotatingKey } from '../consequences.ts'
 import { withSettings } from '../database.ts'
@@ -45,7 +37,6 @@ Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
       parseFuture,
     ),
     ...RATE_FLAGS,
-    keyPrefix,
     maxApiKeys,
     actor,
   },
@@ -71,6 +62,36 @@ Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
   },
 })
 
+const importKey: Command = defineCommand({
+  name: 'import',
+  summary: "takes over a key of the host's earlier API, which its callers keep",
+  about:
+    "Takes the digest of the key, never the key. The form of such keys is the importedKeys of the host's --service.",
+  flags: {
+    organization,
+    digest: required(text('HEX', 'SHA-256 of the whole key')),
+    prefix: text('TEXT', 'the beginning of the key, for people; default: none'),
+    lastFour: required(text('TEXT', 'the last four characters of the key')),
+    scopes: required(scopesFlag),
+    name: required(text('NAME', 'a name for people')),
+    expires: parsed('WHEN', 'the end of the key; default: never', parseFuture),
+    maxApiKeys,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'a key with the digest that the earlier API has stored',
+      line: 'business-api-kit keys import --organization org_42 --digest $DIGEST --prefix acme_ --last-four 7f3a --scopes clients:read --name Website --service service.js',
+    },
+  ],
+  async run({ organization: owner, maxApiKeys: most, prefix = '', expires, ...given }, session) {
+    const key = withoutUndefined({ ...given, prefix, expiresAt: expires })
+    const options = { maxApiKeys: most }
+    const imported = await withSettings(session, ({ apiKeys }) => apiKeys.import(owner, key), options)
+    await session.print(imported, () => `Imported ${imported.id} (${imported.prefix}…${imported.lastFour})\n`)
+  },
+})
+
 const rotate: Command = defineCommand({
   name: 'rotate',
   summary: 'makes a key that replaces another key',
@@ -80,7 +101,6 @@ const rotate: Command = defineCommand({
     organization,
     overlap: overlapFlag('both keys are in force'),
     expires: parsed('WHEN', 'the end of the new key; default: the end of the previous key', parseFuture),
-    keyPrefix,
     maxApiKeys,
     ...CONFIRMATION_FLAGS,
     actor,
@@ -191,5 +211,5 @@ const rename: Command = defineCommand({
 export const keys: Group = {
   name: 'keys',
   summary: 'the API keys of an organization',
-  commands: [create, listKeys, rename, rotate, revoke],
+  commands: [create, importKey, listKeys, rename, rotate, revoke],
 }

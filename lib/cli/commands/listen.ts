@@ -1,6 +1,7 @@
 import { visible } from '../../base/visible-text.ts'
 import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
+import type { Service } from '../../service.ts'
 import {
   attempt,
   createInterruption,
@@ -17,7 +18,7 @@ import {
 import type { WebhookAnswer, WebhookSender } from '../../webhooks/webhook-sender.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { type Command, defineCommand } from '../command.ts'
-import { headerPrefix, organization } from '../common-flags.ts'
+import { organization } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration, formatNow } from '../durations.ts'
 import { describeFailure, UsageError } from '../failure.ts'
@@ -35,7 +36,6 @@ export const listen: Command = defineCommand({
     organization,
     forwardTo: required(text('URL', 'where to send the events: http://localhost:4000/hooks')),
     types: choices('t,…', 'of these types only; default: every type', EVENT_TYPES),
-    headerPrefix,
     standardWebhooks: toggle('send the headers of Standard Webhooks too'),
   },
   examples: [
@@ -44,11 +44,12 @@ export const listen: Command = defineCommand({
       line: 'business-api-kit listen --organization org_42 --forward-to http://localhost:4000/hooks',
     },
   ],
-  async run({ organization: owner, forwardTo, types, headerPrefix: prefix, standardWebhooks }, session) {
+  async run({ organization: owner, forwardTo, types, standardWebhooks }, session) {
     const url = readUrl(forwardTo)
+    const service = await session.service()
     const secret = generateSigningSecret()
     const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
-    const forwarder = createForwarder(sender, { owner, url, secret, prefix, standardWebhooks })
+    const forwarder = createForwarder(sender, { owner, url, secret, service, standardWebhooks })
     const counts = { forwarded: 0, failed: 0 }
     try {
       await withSettings(session, (settings) =>
@@ -103,11 +104,11 @@ function createForwarder(
     readonly owner: string
     readonly url: string
     readonly secret: string
-    readonly prefix: string | undefined
+    readonly service: Service
     readonly standardWebhooks: boolean
   },
 ): Forwarder {
-  const { owner: organizationId, url, secret, prefix: headerPrefix = 'X-SERVICE', standardWebhooks } = given
+  const { owner: organizationId, url, secret, service, standardWebhooks } = given
   // The secret never leaves this process, so nothing is sealed.
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
@@ -124,12 +125,7 @@ function createForwarder(
     async forward({ id: eventId, type, body }, signal) {
       if (signal.aborted) return null
       const now = Math.floor(Date.now() / 1000)
-      const request = makeRequest(
-        { ...ref, ...target, eventId, type, body },
-        sealer,
-        { headerPrefix, standardWebhooks },
-        now,
-      )
+      const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, service, now)
       const interrupt = (): void => interruption.interrupt()
       signal.addEventListener('abort', interrupt, { once: true })
       try {

@@ -146,7 +146,8 @@ export interface CloseOptions {
 }
 
 const CLOSE_NAMES: Names<CloseOptions> = { timeoutMs: true }
-const NAMES: Names<DatabaseOptions> = {
+/** The names of {@link DatabaseOptions}. */
+export const DATABASE_NAMES: Names<DatabaseOptions> = {
   maxConnections: true,
   prepare: true,
   sessions: true,
@@ -161,7 +162,7 @@ const NAMES: Names<DatabaseOptions> = {
  * @throws `TypeError` for a source that is neither a connection string nor a pool; `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, DATABASE_NAMES)
   const readable = readSource(source)
   const { prepare, sessions = !readable.isTransactionPooled } = options
   const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)

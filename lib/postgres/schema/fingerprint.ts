@@ -181,6 +181,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column payments.invoice_id': '0415511659f8',
     'column payments.organization_id': '0415511659f8',
     'column payments.received_at': '60019a7f1daa',
+    'column payments.reversed_by': '9299932d5f23',
     'column projects.billing_type': 'cafe39a033bf',
     'column projects.changed_xid': 'bff74eb36c92',
     'column projects.id': '0415511659f8',
@@ -283,7 +284,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint open_deliveries.open_deliveries_pkey': '1a29056265b9',
     'constraint organization_limits.organization_limits_burst_check': 'e2fb66188d6c',
     'constraint organization_limits.organization_limits_pkey': 'b56cabea1aae',
-    'constraint payments.payments_amount_check': '5ddec6c010bb',
+    'constraint payments.payments_amount_check': '8430b1319064',
     'constraint payments.payments_organization_id_invoice_id_fkey': '5178c8cf629e',
     'constraint payments.payments_pkey': '1a29056265b9',
     'constraint projects.projects_pkey': '1a29056265b9',
@@ -355,8 +356,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb, steps jsonb)': '56f3d229b9a3',
-    'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
+    'function import_records(organization_id text, records jsonb, steps jsonb)': '4c61da37483b',
+    'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '30153ca4d8ce',
     'function insert_events(organization_id text, events jsonb)': '36f175ee0b19',

@@ -84,6 +84,8 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Reads the installation that the database belongs to; null if no loop has started yet. */
   installation(): Promise<Installation | null>
+  /** Counts the keys in force by their prefixes: `bapi_live_`. */
+  keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** Counts the events that a purge would erase: old events without a pending delivery. Reads up to `max` events. */
@@ -222,6 +224,16 @@ export function createInspector(url: string): Inspector {
               'name', i.name, 'isMoved', i.identity <> business_api.database_identity()
             ) from business_api.installation i where i.organization_id = ''
           )::text, ${mark}`,
+      ),
+
+    keyPrefixes: () =>
+      read(
+        (sql, mark) => sql`
+          select coalesce(pg_catalog.json_object_agg(prefix, keys), '{}')::text, ${mark} from (
+            select prefix, count(*) as keys from business_api.api_keys
+            where coalesce(revoked_at > now(), true) and coalesce(expires_at > now(), true)
+            group by prefix
+          ) as counted`,
       ),
 
     secrets: (limit) =>

@@ -90,9 +90,8 @@ function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: rea
     }
     const update = [
       ...(kind === 'client' && use !== 'add' ? [...namesOf(() => true), ...CHANGED] : []),
-      ...(kind !== 'payment' && use === 'change'
-        ? [...namesOf(({ isChangeable }) => isChangeable === true), 'latest_changes', ...CHANGED]
-        : []),
+      ...(use === 'change' ? namesOf(({ isChangeable }) => isChangeable === true) : []),
+      ...(kind !== 'payment' && use === 'change' ? ['latest_changes', ...CHANGED] : []),
     ]
     return only({ select: true, insert: true, ...updating(update) })
   })
@@ -136,6 +135,8 @@ const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECOR
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },
+    // Of reversed payments.
+    audit_entries: { insert: true },
   },
 })
 

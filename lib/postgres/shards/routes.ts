@@ -8,7 +8,10 @@ import type { Answers, AskAll } from './fleet.ts'
 // and does not compile without one. SHARDS.md has these verbs in a table.
 
 /** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
-export type Slices = Omit<BusinessApiStore, 'beginRequest' | 'connectionUse' | 'shards' | 'installation'>
+export type Slices = Omit<
+  BusinessApiStore,
+  'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'installation'
+>
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
 /** The verbs of a slice, optional or not, that may name none. `watch` is no call on the database. */
@@ -115,7 +118,7 @@ export function routeVerbs<Store extends object>(
   ) => Promise<unknown>,
 ): Pick<Store, keyof Store & keyof Slices> {
   const slices = Object.entries(store).filter(
-    ([name, slice]) => typeof slice === 'object' && name !== 'installation',
+    ([name, slice]) => typeof slice === 'object' && name !== 'installation' && name !== 'service',
   )
   const routeVerb =
     (slice: string, verb: string) =>

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { AdmissionRequest } from '../../access/admission.ts'
+import type { ApiKeyStore } from '../../access/api-keys.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
@@ -33,7 +35,7 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
  * `wrong_shard` at the first call.
  *
  * @param options.shards a store for each shard, by the name of the shard; the order has no meaning
- * @throws `TypeError` for names that cannot be used
+ * @throws `TypeError` for names that cannot be used, and for stores of different services
  * @example
  * ```ts
  * const store = createShardedStore({
@@ -48,6 +50,9 @@ export function createShardedStore(options: {
   rejectUnknown(options, { shards: true })
   const fleet = createFleet(options.shards)
   const stores = fleet.shards.map(({ store }) => store)
+  const { service } = stores[0] as PostgresStore
+  if (!stores.every((store) => isDeepStrictEqual(store.service, service)))
+    throw new TypeError("Cannot use the shards because their stores differ in option 'service'")
   const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
 
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
@@ -95,6 +100,8 @@ export function createShardedStore(options: {
 
   return {
     ...slices,
+    apiKeys: { ...slices.apiKeys, insert: insertOnce(slices.apiKeys) },
+    service,
     deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
     shards,
     async shardOf(organizationId) {
@@ -107,6 +114,22 @@ export function createShardedStore(options: {
     [Symbol.asyncDispose]: () => close(),
   }
 }
+
+/** Inserts a key; of an imported key once no other shard has the digest in force, one import after another. */
+function insertOnce({ identify, insert }: ApiKeyStore): ApiKeyStore['insert'] {
+  let turn: Promise<unknown> = Promise.resolve()
+  return (request) => {
+    if (!request.isImported) return insert(request)
+    const insertion = turn.then(async () => {
+      const owner = (await identify([request.key.digest])).get(request.key.digest) ?? request.organizationId
+      return owner === request.organizationId ? insert(request) : TAKEN
+    })
+    turn = insertion.catch(() => {})
+    return insertion
+  }
+}
+
+const TAKEN = { outcome: 'already_exists', item: null } as const
 
 /** Returns the store of a shard, which rejects organizations of other shards. */
 function guard(fleet: Fleet, shard: Shard): PostgresStore {

@@ -47,8 +47,8 @@ export interface ChangeParts {
   readonly set?: string
   /** SQL condition: the row already has the target values. Default: this change was applied before. */
   readonly isDone?: string
-  /** A further step that writes. Default none. */
-  readonly alongside?: string
+  /** Further steps that write. Default none. */
+  readonly alongside?: readonly string[]
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
   readonly events?: string
   /** The values of placeholders besides the representation, as `json`. */
@@ -66,7 +66,7 @@ export function defineChange<Values = unknown>({
   from = 'after',
   set = assign(columnsOf(of)),
   isDone = 'before.is_repeat',
-  alongside,
+  alongside = [],
   events = '@events::text::jsonb',
   facts = "'{}'::json",
   reason = 'null::text',
@@ -93,7 +93,7 @@ export function defineChange<Values = unknown>({
           from before, after, reserved
          where record.organization_id = @organizationId::text and record.id = before.id and not ${isDone}
       )`,
-      ...(alongside ? [`alongside as (${alongside})`] : []),
+      ...alongside,
       published('reserved, represented, before, after where not before.is_repeat', filled),
     ],
     answer: {

@@ -151,6 +151,7 @@ function actionText(t: Texts, action: AuditAction): string {
 
 const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'api_key.created': (t) => t`made the key`,
+  'api_key.imported': (t) => t`took over the key`,
   'api_key.updated': (t) => t`renamed the key`,
   'api_key.revoked': (t) => t`revoked the key`,
   'api_key.rotated': (t) => t`rotated the key`,
@@ -169,6 +170,7 @@ const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'deliveries.recovered': (t) => t`sent failed deliveries again`,
   'delivery.cancelled': (t) => t`cancelled the delivery`,
   'events.purged': (t) => t`purged old events`,
+  'payment.reversed': (t) => t`reversed the payment`,
 }
 
 function sentence(t: Texts, { action, details }: AuditEntry): string {

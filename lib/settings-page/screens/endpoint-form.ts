@@ -130,7 +130,7 @@ export function showSecret(context: Context, { id, secret }: EndpointWithSecret,
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Your program verifies each webhook with it.`}</p>`)}
 ${secretField(t, t`Signing secret`, secret)}
 <h2>${t`Verify webhooks`}</h2>
-${verificationCode(t, settings.capabilities.headerPrefix)}
+${verificationCode(t, settings.service.headerPrefix)}
 <p>${buttonLink(link(`/endpoints/${id}`), t`I have stored it`, 'main')}</p>`
   return { title, content }
 }

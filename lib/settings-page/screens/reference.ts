@@ -26,7 +26,7 @@ ${prose(description)}`
 export function showWebhooks(context: Context): ScreenPage {
   const { t, link, settings } = context
   const content = html`<h2>${t`Verify webhooks`}</h2>
-${verificationCode(t, settings.capabilities.headerPrefix)}
+${verificationCode(t, settings.service.headerPrefix)}
 <h2>${t`Types of events`}</h2>
 ${operationTable(context, t`Types of events`, find(context).webhooks)}`
   return { title: t`Webhooks`, content, up: { href: link('/reference'), text: t`Reference` } }

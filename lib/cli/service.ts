@@ -1,0 +1,21 @@
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { defineService, type Service, type ServiceOptions } from '../service.ts'
+import { UsageError } from './failure.ts'
+
+/**
+ * Reads the service from a module of the host, in which the host's own processes have it from too.
+ *
+ * @param path undefined for the default names
+ * @throws `UsageError`
+ */
+export async function readService(path: string | undefined): Promise<Service> {
+  try {
+    if (path === undefined) return defineService()
+    const { service }: { readonly service?: ServiceOptions } = await import(pathToFileURL(resolve(path)).href)
+    if (service instanceof Object) return defineService(service)
+    throw new TypeError("it has no export 'service': export const service = defineService({ … })")
+  } catch (error) {
+    throw new UsageError(`Cannot use the module of --service: ${(error as Error).message}`)
+  }
+}

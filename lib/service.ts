@@ -1,0 +1,82 @@
+import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
+import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } from './base/options.ts'
+
+/** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
+export interface ServiceOptions {
+  /** The title of the OpenAPI document, and the end of the settings pages' titles: 1 to 100 characters. Default `Business API` in the document. */
+  readonly name?: string | undefined
+  /**
+   * The URL of the API as callers know it, the base path included: `https://app.example.com`. The server in the OpenAPI document, and the
+   * beginning of every `Link` to a next page. Never taken from a request. Default: the document's server is the basePath, and links are
+   * relative.
+   */
+  readonly baseUrl?: string | undefined
+  /** The prefix of new API keys: `bapi` in `bapi_live_…`. A lower-case letter, then up to 15 letters or digits. Default `bapi`. */
+  readonly keyPrefix?: string | undefined
+  /** The keys of the host's earlier API, which `apiKeys.import` takes over. Default: none, and every key of another form gets 401. */
+  readonly importedKeys?: ImportedKeys | undefined
+  /** The prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. An endpoint's own headers may not begin with it. Default `X-SERVICE`. */
+  readonly headerPrefix?: string | undefined
+  /** Also sends the headers of Standard Webhooks to every endpoint whose signing secret that scheme can decode. Default `false`. */
+  readonly standardWebhooks?: boolean | undefined
+}
+
+/** The checked {@link ServiceOptions} with the defaults filled in. */
+export interface Service extends ServiceOptions {
+  readonly keyPrefix: string
+  readonly headerPrefix: string
+  readonly standardWebhooks: boolean
+}
+
+const NAMES: Names<ServiceOptions> = {
+  name: true,
+  baseUrl: true,
+  keyPrefix: true,
+  importedKeys: true,
+  headerPrefix: true,
+  standardWebhooks: true,
+}
+
+/**
+ * Defines the names of a service once. The store carries them to everything that is built on it: the API and its document, the delivery
+ * loop, the settings and their pages. The command line reads them from the module of `--service`.
+ *
+ * @throws `TypeError` naming the option that cannot be used
+ * @example
+ * ```ts
+ * export const service = defineService({ name: 'Acme API', keyPrefix: 'acme', headerPrefix: 'X-Acme' })
+ * const store = createPostgresStore(process.env.DATABASE_URL, { service })
+ * ```
+ */
+export function defineService(options: ServiceOptions = {}): Service {
+  rejectUnknown(options, NAMES)
+  return Object.freeze({
+    name: options.name === undefined ? undefined : readMatching('name', options.name, '', NAME),
+    baseUrl: readBaseUrl(options.baseUrl),
+    keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
+    importedKeys: readImportedKeys(options.importedKeys),
+    headerPrefix: readHeaderPrefix(options.headerPrefix),
+    standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
+  })
+}
+
+/** A name: visible characters and spaces. */
+const NAME = /^\P{C}{1,100}$/u
+
+function readBaseUrl(baseUrl: string | undefined): string | undefined {
+  if (baseUrl === undefined) return undefined
+  const url = /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+  if (
+    url === undefined ||
+    url.username !== '' ||
+    url.password !== '' ||
+    url.search !== '' ||
+    url.hash !== ''
+  ) {
+    // Without the value, because a URL may hold a password.
+    throw new TypeError(
+      "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
+    )
+  }
+  return baseUrl.replace(/\/+$/, '')
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Check } from '../../lib/cli/checks.ts'
+import { createBusinessApi, defineService, type ServiceOptions } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { serve } from '../api/_api.ts'
+import { cliOn, textOf } from './_cli.ts'
+import { writeService } from './_service.ts'
+
+// What `doctor` compares with the service of --service: the keys in the database, and the document of the API.
+
+let database: TestDatabase
+before(async () => {
+  database = await createTestDatabase()
+})
+after(() => database.drop())
+
+async function diagnose(name: string, names: ServiceOptions): Promise<Check | undefined> {
+  const { stdout } = await cliOn(database.url)('doctor', '--json', '--service', await writeService(names))
+  return JSON.parse(stdout).checks.find((check: Check) => check.name === name)
+}
+
+test('keys: warns of a prefix that no key in force has, and names the prefixes beside it', async () => {
+  const create = async (names: ServiceOptions): Promise<void> => {
+    const flags = ['-o', 'org_1', '--scopes', 'all', '--service', await writeService(names)]
+    textOf(await cliOn(database.url)('keys', 'create', ...flags))
+  }
+  const ACME = { keyPrefix: 'acme' }
+  assert.deepEqual(await diagnose('keys', ACME), {
+    name: 'keys',
+    level: 'ok',
+    message: 'new API keys begin with acme_live_',
+  })
+  await create({})
+  const { level, message, advice } = (await diagnose('keys', ACME)) ?? assert.fail()
+  assert.equal(level, 'warn')
+  assert.equal(message, 'new API keys begin with acme_live_, and none in force does: 1 with bapi_live_')
+  assert.match(advice ?? '', /BUSINESS_API_SERVICE/)
+  await create(ACME)
+  assert.deepEqual(await diagnose('keys', ACME), {
+    name: 'keys',
+    level: 'ok',
+    message: 'new API keys begin with acme_live_; in force besides: 1 with bapi_live_',
+  })
+})
+
+describe('document', () => {
+  test('is not asked for without a baseUrl, and a warning if it cannot be read', async () => {
+    assert.equal(await diagnose('document', {}), undefined)
+    const silent = await diagnose('document', { baseUrl: 'http://127.0.0.1:1' })
+    assert.deepEqual(
+      [silent?.level, silent?.message],
+      ['warn', 'http://127.0.0.1:1/openapi.json cannot be reached from here'],
+    )
+  })
+
+  test('fails where the API has other names than the loop and the settings', async (t) => {
+    const names = { name: 'Acme', keyPrefix: 'acme', headerPrefix: 'X-Acme' }
+    let api = createBusinessApi(createMemoryStore())
+    const server = await serve((request, response) => api(request, response))
+    t.after(() => server.close())
+    const here = { ...names, baseUrl: server.url }
+    const other = await diagnose('document', here)
+    assert.equal(other?.level, 'fail')
+    assert.equal(
+      other?.message,
+      `${server.url}/openapi.json is of another service: it has no ${server.url}, no X-Acme-Signature, no acme_live_, no Acme`,
+    )
+    api = createBusinessApi(createMemoryStore({ service: defineService(here) }))
+    assert.equal((await diagnose('document', here))?.level, 'ok')
+    assert.match(
+      (await diagnose('document', { ...here, baseUrl: `${server.url}/x` }))?.message ?? '',
+      /answers 404$/,
+    )
+  })
+})
+
+test('--service names the reason why a module cannot be used, in one line, before anything is read', async () => {
+  const run = cliOn('postgres://127.0.0.1:1/none')
+  for (const [path, about] of [
+    ['/no/such/service.mjs', /Cannot use the module of --service: Cannot find module/],
+    [
+      await writeService({}).then((own) => own.replace('.mjs', '.ts')),
+      /Cannot use the module of --service: /,
+    ],
+    [
+      new URL('_service.ts', import.meta.url).pathname,
+      /it has no export 'service': export const service = defineService/,
+    ],
+  ] as const) {
+    const { exitCode, stderr } = await run('keys', 'create', '-o', 'o', '--scopes', 'all', '--service', path)
+    assert.deepEqual([exitCode, stderr.split('\n').length], [2, 2], stderr)
+    assert.match(stderr, about)
+  }
+})
