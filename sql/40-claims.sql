@@ -1,4 +1,4 @@
--- Claims: a delivery loop takes deliveries for a lease, and gives them back. A claim opens the days of its deliveries and no other: an
+-- Claims: a delivery loop takes deliveries for a lease, and releases them. A claim opens the days of its deliveries and no other: an
 -- event is found by its id and by the day of the delivery. In a table that seemed to be empty, the planner joins a list of keys the
 -- wrong way round and compares each row of the table with the list. So claims and results look lists up one by one (lateral, with a
 -- limit), and change rows where they were found: by ctid, all other scans off. The snapshot of the call keeps a place from being
@@ -8,13 +8,12 @@
 -- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped. `is_limited`: the endpoint has
 -- a rate, which this claim spends (44-endpoint-rates.sql).
 create function business_api.pick_deliveries(
-  organization_id text, endpoint_id text, budget integer, at_time timestamptz, out ids text[], out events text[], out places tid[],
+  organization text, endpoint text, budget integer, at_time timestamptz, out ids text[], out events text[], out places tid[],
   out later jsonb, out is_limited boolean
 )
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 declare
   endpoint_state text;
   own_rate double precision;
@@ -24,28 +23,28 @@ begin
     into endpoint_state, own_rate, is_limited
     from business_api.webhook_endpoints e
     left join business_api.endpoint_rates r on r.organization_id = e.organization_id and r.endpoint_id = e.id
-   where e.organization_id = $1 and e.id = $2;
+   where e.organization_id = organization and e.id = endpoint;
   if endpoint_state = 'paused' then
     return;
   elsif endpoint_state is distinct from 'enabled' then
-    perform business_api.skip_pending($1, $2);
+    perform business_api.skip_pending(organization, endpoint);
     return;
   end if;
-  is_limited := is_limited and $3 > 0;
+  is_limited := is_limited and budget > 0;
   if is_limited then
-    budget := business_api.rate_allowance($1, $2, own_rate, $3, $4);
+    budget := business_api.rate_allowance(organization, endpoint, own_rate, budget, at_time);
   end if;
-  if $3 > 0 then
+  if budget > 0 then
     select coalesce(array_agg(f.id) filter (where f.priority < 2), '{}'), array_agg(f.event_id) filter (where f.priority < 2),
            array_agg(f.place) filter (where f.priority < 2),
            jsonb_agg(jsonb_build_object(
-             'organizationId', $1, 'endpointId', $2, 'id', f.id, 'eventId', f.event_id, 'place', f.place::text
+             'organizationId', organization, 'endpointId', endpoint, 'id', f.id, 'eventId', f.event_id, 'place', f.place::text
            )) filter (where f.priority = 2)
       into ids, events, places, later
       from (
         select d.id, d.event_id, d.ctid as place, d.priority from business_api.open_deliveries d
-         where d.claim_token is null and not d.is_backing_off and d.organization_id = $1 and d.endpoint_id = $2
-         order by d.priority, d.id limit $3 for update skip locked
+         where d.claim_token is null and not d.is_backing_off and d.organization_id = organization and d.endpoint_id = endpoint
+         order by d.priority, d.id limit budget for update skip locked
       ) as f;
   end if;
 end
@@ -343,8 +342,8 @@ begin
   end if;
   if cardinality(picked.limited_endpoints) > 0 then
     next_in_ms := business_api.spend_rates(
-      picked.limited_organizations, picked.limited_endpoints, organizations[repeated + 1:], endpoints[repeated + 1:], token,
-      at_time, at_time + lease_ms * interval '1 millisecond'
+      picked.limited_organizations, picked.limited_endpoints, organizations[repeated + 1:], endpoints[repeated + 1:],
+      ids[repeated + 1:], token, at_time
     );
   end if;
   if cardinality(unread_places) > 0 then
@@ -388,7 +387,7 @@ end
 $$;
 select business_api.forbid_plans('hold_deliveries', 'enable_indexscan');
 
--- Gives claims back: the deliveries are due as before, and the attempts are not counted.
+-- Releases claims: the deliveries are due as before, and the attempts are not counted.
 create function business_api.release_deliveries(claims jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -396,23 +395,15 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   claim record;
-  endpoint text;
   released bigint := 0;
 begin
   for claim in
-    select * from jsonb_to_recordset($1) as c ("organizationId" text, "deliveryId" text, token text)
+    select * from jsonb_to_recordset(claims) as c ("organizationId" text, "deliveryId" text, token text)
   loop
     update business_api.open_deliveries d
        set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token
-    returning d.endpoint_id into endpoint;
-    if found then
-      released := released + 1;
-      -- A probe that was not sent: the next claim probes.
-      update business_api.endpoint_rates r set probe_until = null
-       where r.organization_id = claim."organizationId" and r.endpoint_id = endpoint and r.probe_token = claim.token
-         and r.probe_until is not null;
-    end if;
+     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+    released := released + found::integer;
   end loop;
   return released;
 end

@@ -98,9 +98,11 @@ begin
         end if;
     end;
   end if;
-  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease.
+  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease. The token is another one, because a
+  -- probe must not last as long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
-     set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes'
+     set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
+         claim_token = d.claim_token || ' expired'
    where d.organization_id = $1 and d.id = $2;
   return '[]';
 end

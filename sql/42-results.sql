@@ -54,7 +54,7 @@ begin
            e.location
       from ended e
      -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
-     -- next number, and a claim that is given back has logged nothing.
+     -- next number, and a claim that is released has logged nothing.
   ), last_success as (
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
@@ -294,7 +294,7 @@ begin
        )
      order by o.value ->> 'organization_id', o.value ->> 'endpoint_id'
   loop
-    perform business_api.judge_rate(outcome ->> 'organization_id', outcome, at_time);
+    perform business_api.judge_rate(outcome, at_time);
   end loop;
   return business_api.report_results(
     results, ended.written,

@@ -93,15 +93,14 @@ create table business_api.endpoint_rates (
   endpoint_id text collate "C" not null,
   rate double precision,
   ceiling double precision,
-  raised_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
   rejected_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
   accepted integer default 0 not null,
   wait_ms double precision default 0 not null,
   waited_ms double precision default 0 not null,
   is_down boolean default false not null,
   next_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  probe_id text collate "C",
   probe_token text collate "C",
-  probe_until timestamp with time zone,
   constraint endpoint_rates_pkey PRIMARY KEY (organization_id, endpoint_id)
 ) with (fillfactor=50);
 
@@ -480,7 +479,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- 002cbe37b102 business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
--- 2996c766daf3 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- 8257cf2c14c1 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
@@ -495,7 +494,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 51550bf2cc95 business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 66ddd20afeda business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- e6d22e2db355 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
@@ -520,7 +519,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
 -- 6aaac8690739 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
--- e155f9ba8aa3 business_api.judge_rate(text,jsonb,timestamp with time zone)
+-- 3511cc80b1ad business_api.judge_rate(jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
@@ -536,7 +535,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 85bfa5faa9b9 business_api.next_number(text,text,text,text)
--- cd7813dbe11b business_api.pick_deliveries(text,text,integer,timestamp with time zone)
+-- 87ac2479684b business_api.pick_deliveries(text,text,integer,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
@@ -550,14 +549,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
 -- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
--- dde0a32ebaa0 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
+-- c6114c9af517 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
 -- 9820ba950027 business_api.reclaim_expired_leases(integer)
--- 9151d3d17770 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- bf7e0412d158 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
--- 7d7b54e010fa business_api.release_deliveries(jsonb)
+-- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
 -- 7f34dcaa873e business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
@@ -567,9 +566,9 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 94480a9d8485 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],timestamp with time zone)
 -- e267f5c714d4 business_api.shard_place(jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
--- 4527f2b37312 business_api.spend_rates(text[],text[],text[],text[],text,timestamp with time zone,timestamp with time zone)
+-- 1871a22eb7d6 business_api.spend_rates(text[],text[],text[],text[],text[],text,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- 0ab1fd8f5831 business_api.write_attempt_results(jsonb,integer,double precision)
+-- f2f9b406c50d business_api.write_attempt_results(jsonb,integer,double precision)

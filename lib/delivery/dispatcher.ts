@@ -17,7 +17,7 @@ export interface Dispatcher {
   dispatch(): void
   /** @param storeOffset the store's clock less the monotonic clock, in milliseconds */
   setClock(storeOffset: number): void
-  /** Ends the hold of endpoints whose rejections were written: from now on the store knows how many deliveries they get. */
+  /** Ends the hold of endpoints whose rejections were written, because the store now knows how many deliveries they get. */
   noteWritten(results: readonly UntimedResult[]): void
   /** Allows attempts again after `interrupt`. */
   begin(): void

@@ -50,8 +50,6 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
     const delivery = find(memory, claim)
     if (!delivery || !isInForce(delivery, claim)) continue
     memory.move(delivery, { state: 'pending', attempts: delivery.attempts - 1, claim: null })
-    // A probe that was not sent: the next claim probes.
-    if (delivery.endpoint.rate?.probe?.token === claim.token) delivery.endpoint.rate.probe = null
     memory.wakeUp.signal()
   }
 }
@@ -171,8 +169,9 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
     failureAt: latest(results.filter(isFailure)),
     askedMs: Math.max(0, ...rejections.map(({ backOffMs }) => backOffMs ?? 0)),
     failures: endpoint.failures,
+    hasDue: [...endpoint.pending].some(({ dueAt }) => dueAt <= now),
   }
-  if (!judgeRate(endpoint.rate, judged, now)) endpoint.rate = null
+  if (!judgeRate(endpoint.rate, endpoint.record.maxPerSecond, judged, now)) endpoint.rate = null
 }
 
 // --- The health of endpoints ---

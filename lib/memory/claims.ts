@@ -33,15 +33,13 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
 function spendRates(
   limited: readonly StoredEndpoint[],
   taken: readonly StoredDelivery[],
-  { token, leaseMs }: ClaimRequest,
+  { token }: ClaimRequest,
   now: number,
 ): number | null {
   const waits = limited.flatMap((endpoint) => {
     const count = taken.filter((delivery) => delivery.endpoint === endpoint).length
     const { maxPerSecond } = endpoint.record
-    return (
-      (endpoint.rate && spend(endpoint.rate, maxPerSecond, count, { token, until: now + leaseMs }, now)) ?? []
-    )
+    return (endpoint.rate && spend(endpoint.rate, maxPerSecond, count, token, now)) ?? []
   })
   return waits.length === 0 ? null : Math.min(...waits)
 }
@@ -89,7 +87,7 @@ function findDue(
     if (endpoint.state !== 'enabled' || endpoint.isRemoved) continue
     const due = dueOf(endpoint, claimed, request, now)
     if (due.length === 0) continue
-    const allowance = limit(endpoint, now)
+    const allowance = limit(memory, endpoint, now)
     if (allowance !== null) limited.push(endpoint)
     for (const delivery of due.slice(0, allowance ?? due.length)) {
       ;(delivery.isBackfill ? backfills : found).push(delivery)
@@ -108,10 +106,14 @@ function findDue(
 }
 
 /** Returns how many deliveries the endpoint's rate allows now; null without a rate. */
-function limit(endpoint: StoredEndpoint, now: number): number | null {
+function limit({ sending }: Memory, endpoint: StoredEndpoint, now: number): number | null {
   const { maxPerSecond } = endpoint.record
   if (maxPerSecond !== null) endpoint.rate ??= createEndpointRate()
-  return endpoint.rate && allowanceOf(endpoint.rate, maxPerSecond, now)
+  const probe = endpoint.rate?.probe ?? null
+  const isProbing =
+    probe !== null &&
+    [...sending].some((other) => other.endpoint === endpoint && other.claim?.token === probe)
+  return endpoint.rate && allowanceOf(endpoint.rate, maxPerSecond, isProbing, now)
 }
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */
@@ -179,7 +181,7 @@ function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
 
 // --- A single endpoint ---
 
-/** Greatest number of deliveries of an endpoint that a claim skips. */
+/** Maximum number of deliveries of an endpoint that a claim skips. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: StoredEndpoint): boolean {

@@ -28,15 +28,15 @@ export interface ClaimRequest {
   readonly token: string
   /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
-  /** Greatest number of deliveries. */
+  /** Maximum number of deliveries. */
   readonly limit: number
   /**
-   * Greatest number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * Maximum number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
    * every delivery is claimed without content.
    */
   readonly maxBytes: number
   readonly capacity: Capacity
-  /** Greatest number of endpoints to inspect. */
+  /** Maximum number of endpoints to inspect. */
   readonly scanLimit: number
   /** The round robin of endpoints continues after this endpoint; null: at the first. */
   readonly cursor: EndpointRef | null
@@ -87,8 +87,8 @@ export interface Claims {
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
   readonly next: EndpointRef | null
   /**
-   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint; null if there is none, and for
-   * endpoints that back off.
+   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint, or may be the next probe; null
+   * if there is none, or a probe is being sent.
    */
   readonly nextInMs: number | null
 }
@@ -223,7 +223,8 @@ export interface ClaimStore {
   /**
    * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
    * order in which the attempts ended; and the rate of each endpoint, by endpoint-rate.ts. Attempts with the error
-   * `interrupted` or `unreadable` count, but not against the endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
+   * `interrupted` or `unreadable` count, but not against the endpoint. A result without a claim in force is dropped as a whole, and is
+   * `lost` in the report.
    *
    * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
    * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
@@ -231,7 +232,7 @@ export interface ClaimStore {
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
   /**
-   * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
    * ignored.
    */
   release(claims: readonly ClaimRef[]): Promise<void>

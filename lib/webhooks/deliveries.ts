@@ -82,7 +82,7 @@ export interface PurgeRequest {
    */
   readonly eventsAfterMs: number
   /**
-   * Greatest number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
+   * Maximum number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
    * deliveries of a single event.
    */
   readonly limit: number
@@ -148,7 +148,7 @@ export interface RecoveryRequest extends AuditedRequest {
   /** The filter selects among these deliveries. */
   readonly ids: readonly string[]
   readonly filter: DeliveryFilter
-  /** Greatest number of deliveries. */
+  /** Maximum number of deliveries. */
   readonly limit: number
 }
 

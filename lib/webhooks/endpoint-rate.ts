@@ -1,6 +1,6 @@
 // The rate of an endpoint that rejects deliveries: how long it backs off, which rate is learned, and when the rejections count for
-// every delivery again. The function judge_rate in sql/44-endpoint-rates.sql has the same rules for PostgreSQL; the contract of stores
-// compares the two.
+// every delivery again. sql/44-endpoint-rates.sql has the same rules for PostgreSQL; test/postgres/endpoint-rates.test.ts compares the
+// two, field by field.
 //
 // | state       | begins                                            | a claim may take                                  |
 // |-------------|---------------------------------------------------|---------------------------------------------------|
@@ -10,7 +10,8 @@
 // | down        | the probe fails after 450 s of waits              | all: each delivery ends after its own attempts    |
 //
 // The rate begins at 0.8/s and rises by 10 % with each success, at most twofold in a second, until the first rejection, which takes a
-// quarter away; from then on it rises by 0.3 % with each success. A rejection soon after the one before shows that the receiver counts
+// quarter away; from then on it rises by 0.3 % with each success. Only successes count while deliveries wait for their turn, so an
+// unused rate stays. A rejection soon after the one before shows that the receiver counts
 // over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
 // that count by intervals, windows and buckets: 1 to 8 % of a few hundred requests are rejected, and 0.7 to 0.95 of the receiver's rate
 // is used. Each process adds its first burst of four.
@@ -18,20 +19,22 @@
 /** Bounds of an endpoint's `maxPerSecond`. */
 export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
 
-/** The wait after a rejection, at least and at most, in milliseconds; doubled with each failed probe. */
+/** Bounds of the wait after a rejection, in ms; the wait is doubled with each failed probe. */
 const WAIT_MIN_MS = 1000
 const WAIT_MAX_MS = 60 * 60 * 1000
-/** Sum of the waits since the last success after which a failed probe shows that the endpoint is down, in milliseconds. */
+/** Sum of the waits since the last success after which a failed probe shows that the endpoint is down, in ms. */
 const PATIENCE_MS = 450_000
 /** Deliveries per second after the first successful probe, and the rate at which an endpoint is unlimited again. */
 const START = 0.8
 const UNLIMITED = 1000
-/** Factor of the rate with each success before the first rejection, and in a second; with each success afterwards; with a rejection. */
-const RISE_FAST = 1.1
-const RISE_IN_SECOND = 2
-const RISE = 1.003
+/** Share of the rate that a success adds before the first rejection, and afterwards. */
+const RISE_FAST = 0.1
+const RISE = 0.003
+/** Deliveries per second that a success adds at most: the rate doubles in a second. */
+const RISE_MAX = 0.7
+/** Factor of the rate with a rejection. */
 const CUT = 0.75
-/** The rate may rise this far beyond the rate of the last rejection before it rises fast again. */
+/** Factor beyond the rate of the last rejection after which the rate rises fast again. */
 const BEYOND = 1.25
 /** Waits within which a second rejection comes soon. */
 const SOON = 3
@@ -48,7 +51,6 @@ export interface EndpointRate {
   rate: number | null
   /** The rate at the last rejection; null: the rate rises fast. */
   ceiling: number | null
-  raisedAt: number
   /** The last rejection that counted, and the successes since. */
   rejectedAt: number
   accepted: number
@@ -58,8 +60,8 @@ export interface EndpointRate {
   isDown: boolean
   /** No delivery is claimed before this moment. */
   nextAt: number
-  /** The claim of the only delivery that is being sent to an endpoint that backs off. */
-  probe: { readonly token: string; readonly until: number } | null
+  /** Token of the last claim of a probe. The probe lasts as long as the claim. */
+  probe: string | null
 }
 
 /** The results of an endpoint's attempts that were written together. Null: no such result. */
@@ -75,6 +77,8 @@ export interface RateResults {
   readonly askedMs: number
   /** Failures of the endpoint in a row, before these. */
   readonly failures: number
+  /** True if the endpoint has due deliveries that no process has claimed. */
+  readonly hasDue: boolean
 }
 
 /** Creates the rate of an endpoint of which nothing is known. */
@@ -83,7 +87,6 @@ export function createEndpointRate(): EndpointRate {
   return {
     rate: null,
     ceiling: null,
-    raisedAt: never,
     rejectedAt: never,
     accepted: 0,
     waitMs: 0,
@@ -94,29 +97,38 @@ export function createEndpointRate(): EndpointRate {
   }
 }
 
-/** Returns how many deliveries a claim may take. @param maxPerSecond the organization's own limit; null: none */
-export function allowanceOf(known: EndpointRate, maxPerSecond: number | null, now: number): number {
+/**
+ * Computes how many deliveries a claim may take.
+ *
+ * @param maxPerSecond the organization's own limit; null: none
+ * @param isProbing whether the claim of the last probe is in force
+ */
+export function allowanceOf(
+  known: EndpointRate,
+  maxPerSecond: number | null,
+  isProbing: boolean,
+  now: number,
+): number {
   if (known.nextAt > now) return 0
-  if (isBackingOff(known)) return known.probe !== null && known.probe.until > now ? 0 : 1
+  if (isBackingOff(known)) return isProbing ? 0 : 1
   return Math.max(1, Math.floor(perSecondOf(known, maxPerSecond) * BURST_S))
 }
 
 /**
  * Spends the rate for deliveries that a claim has taken.
  *
- * @param claim the token of the claim, and the end of its lease
- * @returns milliseconds until the next delivery has its turn; null if that is not known
+ * @param token the token of the claim
+ * @returns milliseconds until the next delivery or probe has its turn; null if that is not known
  */
 export function spend(
   known: EndpointRate,
   maxPerSecond: number | null,
   taken: number,
-  claim: { readonly token: string; readonly until: number },
+  token: string,
   now: number,
 ): number | null {
-  if (taken > 0 && known.waitedMs > 0) known.probe = claim
-  if (isBackingOff(known)) return null
-  if (taken > 0) known.nextAt = now + (taken / perSecondOf(known, maxPerSecond)) * 1000
+  if (taken > 0 && isBackingOff(known)) known.probe = token
+  else if (taken > 0) known.nextAt = now + (taken / perSecondOf(known, maxPerSecond)) * 1000
   return known.nextAt > now ? known.nextAt - now : null
 }
 
@@ -124,16 +136,26 @@ export function spend(
  * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so that a
  * burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
  *
+ * @param maxPerSecond the organization's own limit, beyond which the rate does not rise; null: none
  * @returns false if the endpoint is unlimited again
  */
-export function judgeRate(known: EndpointRate, results: RateResults, now: number): boolean {
-  const { successes, successAt, rejectionAt, failureAt, askedMs } = results
-  if (successAt !== null && successAt > known.rejectedAt) succeed(known, successes, now)
-  if (known.rate !== null && known.rate >= UNLIMITED) return false
+export function judgeRate(
+  known: EndpointRate,
+  maxPerSecond: number | null,
+  results: RateResults,
+  now: number,
+): boolean {
+  const { successAt, rejectionAt, failureAt, askedMs } = results
+  if (known.rate === null && known.waitedMs === 0 && rejectionAt === null) return true
+  if (successAt !== null && successAt > known.rejectedAt) {
+    succeed(known, results, now)
+    if (known.rate !== null && known.rate >= (maxPerSecond ?? UNLIMITED)) {
+      if (maxPerSecond === null) return false
+      known.rate = maxPerSecond
+    }
+  }
   if (known.isDown) return true
-  const isProbe = known.probe !== null && results.tokens.includes(known.probe.token)
-  // An interrupted probe makes room for the next one.
-  if (isProbe) known.probe = null
+  const isProbe = known.probe !== null && results.tokens.includes(known.probe)
   if (known.waitedMs > 0 && isProbe && failureAt !== null && failureAt > known.rejectedAt) {
     failProbe(known, askedMs, now)
   } else if (known.waitedMs === 0 && rejectionAt !== null && rejectionAt > known.rejectedAt) {
@@ -155,22 +177,18 @@ function perSecondOf({ rate, isDown }: EndpointRate, maxPerSecond: number | null
   return Math.min(learned, maxPerSecond ?? Number.POSITIVE_INFINITY)
 }
 
-function succeed(known: EndpointRate, successes: number, now: number): void {
+function succeed(known: EndpointRate, { successes, hasDue }: RateResults, now: number): void {
   known.accepted += successes
   if (known.waitedMs > 0 || known.isDown) {
     known.rate ??= START
     known.waitedMs = 0
     known.isDown = false
-    known.probe = null
     known.nextAt = now + 1000 / known.rate
-  } else if (known.rate !== null && known.ceiling === null) {
-    const inTime = RISE_IN_SECOND ** ((now - known.raisedAt) / 1000)
-    known.rate *= Math.min(RISE_FAST ** successes, inTime)
-  } else if (known.rate !== null && known.ceiling !== null) {
-    known.rate *= RISE ** successes
-    if (known.rate > known.ceiling * BEYOND) known.ceiling = null
+  } else if (known.rate !== null && hasDue && known.nextAt > now) {
+    const { rate, ceiling } = known
+    known.rate += successes * (ceiling === null ? Math.min(RISE_FAST * rate, RISE_MAX) : RISE * rate)
+    if (ceiling !== null && known.rate > ceiling * BEYOND) known.ceiling = null
   }
-  known.raisedAt = now
 }
 
 function failProbe(known: EndpointRate, askedMs: number, now: number): void {

@@ -134,8 +134,9 @@ function testBackingOff(harness: StoreHarness): void {
       await tenant.store.deliveries.release([refOf(released)])
       const again = await claimOne(tenant)
       assert.equal(again.attempt, 1, 'the release is not counted')
+      assert.deepEqual((await claim(tenant, {}, tenant.secondStore)).eventIds, [], 'another worker')
       await tenant.letTimePass(60_000)
-      const { deliveries } = await claim(tenant)
+      const { deliveries } = await claim(tenant, {}, tenant.secondStore)
       assert.equal(deliveries.length, 1)
       const [late] = await writeResults(tenant, [rejection(again)])
       assert.equal(late, undefined, 'the result of the dead process is dropped')
@@ -168,6 +169,57 @@ function testBackingOff(harness: StoreHarness): void {
     await writeResults(tenant, [failure(probe, interrupted)])
     assert.notEqual((await claimOne(tenant)).id, probe.id)
   })
+
+  harness.test('a probe that is being sent is not cancelled, and a pause forgets it', async (t) => {
+    const tenant = await createRejected(harness, t, 5)
+    const { id: endpointId } = await onlyEndpoint(tenant)
+    await tenant.letTimePass(1000)
+    const probe = await claimOne(tenant)
+    const request = { organizationId: tenant.id, deliveryId: probe.id, entry: newEntry() }
+    assert.equal(await tenant.store.deliveries.cancel(request), false)
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    for (const [from, state] of [
+      ['enabled', 'paused'],
+      ['paused', 'enabled'],
+    ] as const) {
+      const move = { organizationId: tenant.id, endpointId, state, from: [from], entry: newEntry() }
+      await tenant.store.endpoints.setState(move)
+    }
+    assert.equal((await claim(tenant)).deliveries.length, 3, 'all that are not being sent or waiting')
+    await writeResults(tenant, [success(probe, AT_ONCE)])
+  })
+
+  harness.test('claim() says when an endpoint that backs off may get its next probe', async (t) => {
+    const tenant = await createRejected(harness, t, 5, 5000)
+    const { nextInMs } = await claim(tenant)
+    assert.ok((nextInMs ?? 0) > 4000 && (nextInMs ?? 0) <= 5000, `${nextInMs} ms`)
+    await tenant.letTimePass(5000)
+    await claimOne(tenant)
+    assert.equal((await claim(tenant)).nextInMs, null, 'while the probe is being sent')
+  })
+
+  for (const [succeeds, state] of [
+    [true, 'enabled'],
+    [false, 'disabled'],
+  ] as const) {
+    harness.test(
+      `an endpoint that rejects for six days, and accepts ${succeeds ? 'one delivery a day' : 'nothing'}, is ${state}`,
+      async (t) => {
+        const tenant = await createPublisher(harness, t)
+        await tenant.insertEndpoint()
+        await publishMany(tenant, 40)
+        const limit = { failures: 50, failingMs: 5 * 24 * HOUR_MS }
+        for (let hours = 0; hours < 6 * 24; hours += 2) {
+          const { deliveries } = await claim(tenant, { limit: 1 })
+          const isTaken = succeeds && hours % 24 === 0
+          const results = deliveries.map((each) => (isTaken ? success(each, AT_ONCE) : rejection(each)))
+          await writeResults(tenant, results, limit)
+          await tenant.letTimePass(2 * HOUR_MS)
+        }
+        assert.equal((await onlyEndpoint(tenant)).state, state)
+      },
+    )
+  }
 
   harness.test(
     'an endpoint that only rejects ends all its deliveries after 450 s of waits and 450 s more',
@@ -242,6 +294,30 @@ function testPacing(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [])
     await tenant.letTimePass(100)
     assert.equal((await claim(tenant)).deliveries.length, 10)
+  })
+
+  harness.test('the rate rises only while deliveries wait for their turn', async (t) => {
+    const tenant = await createRejected(harness, t, 1)
+    await tenant.letTimePass(30_000)
+    await writeResults(tenant, [success(await claimOne(tenant), AT_ONCE)])
+    for (let minute = 0; minute < 80; minute++) {
+      await tenant.letTimePass(60_000)
+      await publishMany(tenant, 1)
+      await writeResults(tenant, [success(await claimOne(tenant), AT_ONCE)])
+    }
+    await tenant.letTimePass(60_000)
+    await publishMany(tenant, 30)
+    const { deliveries, nextInMs } = await claim(tenant)
+    assert.equal(deliveries.length, 1)
+    assert.ok((nextInMs ?? 0) > 1000, `${nextInMs} ms`)
+    await writeResults(
+      tenant,
+      deliveries.map((delivery) => success(delivery, AT_ONCE)),
+    )
+    await tenant.letTimePass(1250)
+    await claimOne(tenant)
+    const raised = (await claim(tenant)).nextInMs ?? 0
+    assert.ok(raised > 900 && raised <= 1250 / 1.1 + 1, `${raised} ms`)
   })
 
   harness.test(

@@ -150,7 +150,7 @@ async function letTimePass(sql: Sql, ms: number): Promise<void> {
     set ${earlier('previous_secret_expires_at')}, ${earlier('failing_since')}, ${earlier('secret_expiry_noticed')}`
   await sql`
     update business_api.endpoint_rates
-    set ${earlier('next_at')}, ${earlier('raised_at')}, ${earlier('rejected_at')}, ${earlier('probe_until')}`
+    set ${earlier('next_at')}, ${earlier('rejected_at')}`
   await sql`update business_api.api_keys set ${earlier('expires_at')}, ${earlier('expiry_noticed')}`
 }
 

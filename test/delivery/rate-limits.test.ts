@@ -23,7 +23,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
   test('is sent a burst of four, and the rest goes back uncounted', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 40)
-    const sender = createTestSender(() => ({ status: 429 }))
+    const sender = createTestSender(() => ({ status: 429, retryAfterMs: 60_000 }))
     assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 0, retried: 4, failed: 0 })
     const attempts = (await deliveriesOf(under.store)).map(
       ({ attempts: count, state }) => `${state} ${count}`,
@@ -39,7 +39,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     const sender = createTestSender(async (_request, number) => {
       if (number <= 8) return {}
       await gate.opened
-      return { status: 503 }
+      return { status: 503, retryAfterMs: 3000 }
     })
     const loop = under.loop(sender)
     const running = loop.runOnce()
@@ -51,7 +51,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal(await countIn(under.store, 'sending'), 0)
     const unsent = (await deliveriesOf(under.store)).filter(({ attempts }) => attempts === 0)
     assert.equal(unsent.length, 40 - sent)
-    await under.letTimePass(1000)
+    await under.letTimePass(3000)
     await loop.runOnce()
     assert.equal(sender.requests.length, sent + 1)
   })
@@ -70,6 +70,20 @@ describeOnStores('A receiver with a rate limit', (under) => {
     // Two at once, then two every tenth of a second, counted from the first claim.
     const lasted = (at.at(-1) ?? 0) - startedAt
     assert.ok(lasted >= 290, `all within ${lasted} ms`)
+  })
+
+  test('gets its probe when its wait is over, from a loop that does not poll', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 6)
+    const at: number[] = []
+    const sender = createTestSender((_request, number) => {
+      at.push(performance.now())
+      return number === 1 ? { status: 429 } : {}
+    })
+    under.loop(sender, NO_POLL).start()
+    await sender.sent(5)
+    const waitedMs = (at.at(4) ?? 0) - (at.at(0) ?? 0)
+    assert.ok(waitedMs >= 1000 && waitedMs < 3000, `${waitedMs} ms`)
   })
 
   test('is served by a run once for as long as its turns come within two seconds', async () => {

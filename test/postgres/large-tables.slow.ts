@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { ISql, Sql } from 'postgres'
+import type { Fragment, ISql, Sql } from 'postgres'
 import type { Database } from '../../lib/postgres/connection/database.ts'
+import { createDeliveryStore } from '../../lib/postgres/deliveries.ts'
 import { listDeliveries, recoverDeliveries } from '../../lib/postgres/delivery-log.ts'
 import { continuePurge, purge } from '../../lib/postgres/retention.ts'
 import type { DeliveryFilter, DeliveryState } from '../../lib/webhooks/deliveries.ts'
@@ -243,4 +244,47 @@ describe('the delivery log', () => {
       await assertViews(views)
     }
   })
+})
+
+describe('a claim', () => {
+  const request = {
+    isRepeat: false,
+    limit: 64,
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { endpoint: 16, organization: 64, endpoints: {}, organizations: {} },
+    scanLimit: 200,
+    cursor: null,
+    leaseMs: 30_000,
+    maxAttempts: 5,
+  } as const
+  const minute = (sql: Sql) => sql`now() + interval '1 minute'`
+  const states: Readonly<Record<string, { deliveries: number; set: (sql: Sql) => Fragment }>> = {
+    'that backs off': { deliveries: 0, set: (sql) => sql`waited_ms = 1000, next_at = ${minute(sql)}` },
+    'that gets its probe': { deliveries: 1, set: (sql) => sql`waited_ms = 1000, next_at = '-infinity'` },
+    'that waits for its turn': { deliveries: 0, set: (sql) => sql`waited_ms = 0, next_at = ${minute(sql)}` },
+    'that gets its turn': { deliveries: 1, set: (sql) => sql`waited_ms = 0, next_at = '-infinity'` },
+  }
+
+  before(async () => {
+    for (const { sql } of databases) {
+      await finishDeliveries(sql, 'delivered', sql`endpoint_id <> ${ENDPOINT}`)
+      await reopenDeliveries(sql, sql`endpoint_id = ${ENDPOINT}`)
+      await sql`vacuum analyze business_api.open_deliveries`
+      await sql`
+        insert into business_api.endpoint_rates (organization_id, endpoint_id, rate) values (${ORGANIZATION}, ${ENDPOINT}, 1)`
+    }
+  })
+
+  for (const [which, { deliveries, set }] of Object.entries(states)) {
+    test(`reads as much of ten times as many deliveries to an endpoint ${which}`, async () => {
+      for (const { sql } of databases) await sql`update business_api.endpoint_rates set ${set(sql)}`
+      let claims = 0
+      const readings = await measureAll(async (database) => {
+        const store = createDeliveryStore(database)
+        const claimed = await store.claim({ ...request, token: `${which} ${claims++}` })
+        assert.equal(claimed.deliveries.length, deliveries)
+      })
+      assertAlike(readings, 300)
+    })
+  }
 })

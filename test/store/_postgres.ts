@@ -42,6 +42,6 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
     where organization_id = ${organizationId}`
   await sql`
     update business_api.endpoint_rates
-    set ${earlier('next_at')}, ${earlier('raised_at')}, ${earlier('rejected_at')}, ${earlier('probe_until')}
+    set ${earlier('next_at')}, ${earlier('rejected_at')}
     where organization_id = ${organizationId}`
 }

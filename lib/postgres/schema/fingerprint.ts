@@ -76,9 +76,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column endpoint_rates.is_down': 'ba9b67b2048e',
     'column endpoint_rates.next_at': '54ff0ef01fe0',
     'column endpoint_rates.organization_id': '0415511659f8',
+    'column endpoint_rates.probe_id': '9299932d5f23',
     'column endpoint_rates.probe_token': '9299932d5f23',
-    'column endpoint_rates.probe_until': 'b93ebeb571bf',
-    'column endpoint_rates.raised_at': '54ff0ef01fe0',
     'column endpoint_rates.rate': 'c5884cab5882',
     'column endpoint_rates.rejected_at': '54ff0ef01fe0',
     'column endpoint_rates.wait_ms': 'bf4c4e6f5bb1',
@@ -320,7 +319,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'adf80ac85040',
+      '84e7b8767bb0',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -342,7 +341,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '9f61c1bc0fb8',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      'f0d64fbfa200',
+      '93e0b2c00eb1',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -376,8 +375,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '99b9ec947cb0',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
-    'function judge_rate(organization_id text, outcome jsonb, at_time timestamp with time zone)':
-      'd93b93df5ef6',
+    'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'ce40efd08368',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -399,8 +397,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       '3af327427c80',
-    'function pick_deliveries(organization_id text, endpoint_id text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
-      '03e976ff41e5',
+    'function pick_deliveries(organization text, endpoint text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
+      '9fc61924cf58',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -422,17 +420,17 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'f7fa8a2d6540',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
-    'function rate_allowance(organization_id text, endpoint_id text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
-      '1b51ee1c13f5',
+    'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
+      '9c3d0962340c',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      'e8215fba8fbf',
+      'aa5730c81ce5',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_deliveries(claims jsonb)': 'c5786bb8c59e',
+    'function release_deliveries(claims jsonb)': '0eef303264f4',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
@@ -446,14 +444,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'e52cce086016',
     'function shard_place(first jsonb)': 'b5b9cd86d714',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
-    'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], token text, at_time timestamp with time zone, lease_until timestamp with time zone)':
-      '732777b361e0',
+    'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], ids text[], token text, at_time timestamp with time zone)':
+      'a55096bc56cb',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      'a4dcb400c40c',
+      '9e8e31925819',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createIds } from '../../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../../lib/business-store.ts'
-import { ENDPOINT_DEFAULTS } from '../../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointChoices } from '../../../lib/webhooks/endpoints.ts'
 import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
@@ -49,11 +49,12 @@ export async function startDeliverer(databaseUrl: string): Promise<ChildProcess>
 
 const ids = createIds()
 
-/** Registers an endpoint that wants every event of the organization. */
+/** Registers an endpoint, which by default wants every event of the organization. */
 export async function addEndpoint(
   store: BusinessApiStore,
   organizationId: string,
   url: string,
+  choices: Partial<EndpointChoices> = {},
 ): Promise<string> {
   const id = ids('we')
   await store.endpoints.insert({
@@ -63,6 +64,7 @@ export async function addEndpoint(
       id,
       url,
       ...ENDPOINT_DEFAULTS,
+      ...choices,
       headerNames: [],
       sealedHeaders: null,
       createdAt: toTimestamp(Date.now()),
@@ -74,20 +76,21 @@ export async function addEndpoint(
 }
 
 /** An event of the usual size. */
-export function newEvent(): EventRecord & { readonly hasNewId: true } {
+export function newEvent(type = 'project.completed'): EventRecord & { readonly hasNewId: true } {
   const id = ids('evt')
   const createdAt = toTimestamp(Date.now())
   const data = { projectId: 'proj_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC', name: 'x'.repeat(300) }
-  const body = JSON.stringify({ id, type: 'project.completed', createdAt, data })
-  return { id, hasNewId: true, type: 'project.completed', body }
+  const body = JSON.stringify({ id, type, createdAt, data })
+  return { id, hasNewId: true, type, body }
 }
 
 /** Publishes an event; returns the time at which the publisher saw the commit. */
 export async function publish(
   store: BusinessApiStore,
   organizationId: string,
+  type?: string,
 ): Promise<{ id: string; at: bigint }> {
-  const event = newEvent()
+  const event = newEvent(type)
   await store.events.publish(organizationId, event)
   return { id: event.id, at: process.hrtime.bigint() }
 }
