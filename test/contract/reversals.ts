@@ -244,7 +244,7 @@ function testRepeats(harness: StoreHarness): void {
     const entries = (await tenant.store.audit.list(tenant.id, {}, 100, null)).length
     for (const again of [choices, { id: choices.id }]) {
       const repeated = await reverse(tenant, id, paymentId, { ...again, through: tenant.secondStore })
-      assert.ok(repeated.outcome === 'changed' && first.outcome === 'changed')
+      assert.ok(repeated.outcome === 'changed' && first.outcome === 'changed', repeated.outcome)
       const { invoice, payment } = repeated.representation
       assert.equal(invoice.amountPaid, '5.000')
       assert.deepEqual(payment, first.representation.payment)
