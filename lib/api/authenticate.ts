@@ -1,7 +1,7 @@
 import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
-import { createUnknownCallers } from './unknown-callers.ts'
+import { createUnknownCallers, type UnknownCallers } from './unknown-callers.ts'
 
 /** RFC 9110: the scheme ignores case; white space follows, tabs too. */
 const BEARER = /^bearer[ \t]+([^\s,]+)$/i
@@ -42,6 +42,8 @@ interface PresentingRequest {
 export interface Authentication {
   /** Reads the credentials of a request. @param authorization the header of the request */
   read(authorization: string | undefined): Credentials
+  /** See {@link UnknownCallers.enter}. */
+  readonly enter: UnknownCallers['enter']
   /**
    * Finds the key that a request presents. A caller without a known key waits for a turn: see {@link UnknownCallers}.
    *
@@ -73,6 +75,7 @@ export function createAuthentication(
   }
 
   return {
+    enter: callers.enter,
     read(authorization) {
       const text = readKey(authorization)
       if (typeof text !== 'string') return text

@@ -66,6 +66,17 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return beginExchange(about, deadlineMs)
   }
 
+  /** Waits for the turn of an unknown caller, for whom the store stays open meanwhile. */
+  async function enter({ hold, peer, inTime }: Exchange): Promise<void> {
+    try {
+      hold()
+    } catch {
+      // The operation refuses; the OpenAPI document needs no store.
+    }
+    const turn = authentication.enter(peer)
+    if (turn) await inTime(turn)
+  }
+
   /** Stands in for the exchange of a host with broken ids or a broken clock, with an id of the library's own. */
   function withoutOwnId(request: ApiRequest): DescribedExchange {
     const facts = { operationId: null, organizationId: null, keyId: null }
@@ -88,6 +99,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     try {
       exchange = begin(request, target.query, from)
       described = exchange
+      if (exchange.credentials.kind !== 'known') await enter(exchange)
       reply = await answer(path, exchange)
     } catch (error) {
       described = exchange ?? withoutOwnId(request)

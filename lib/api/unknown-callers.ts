@@ -8,6 +8,11 @@ import type { BusinessApiStore } from '../business-store.ts'
  * or missing keys takes little from callers with a known key, and another peer waits for no flood.
  */
 export interface UnknownCallers {
+  /**
+   * Waits for a turn of the event loop in which the request may be looked at; undefined: this one. Node reads the requests of a
+   * thousand new connections in one turn: a caller with a known key would wait for all of them.
+   */
+  enter(peer: () => string): Promise<void> | undefined
   /** Returns the organization of a key that was in force at its last lookup; undefined for any other digest. */
   organizationOf(digest: string): string | undefined
   /**
@@ -48,6 +53,7 @@ export function createUnknownCallers(
   }
 
   return {
+    enter: createEntry(),
     organizationOf(digest) {
       const organizationId = remembered.get(digest)
       if (organizationId !== undefined) remember(digest, organizationId)
@@ -75,6 +81,40 @@ function firstFound(looking: readonly Promise<string | null>[]): Promise<string 
       .then(() => Promise.all(settled))
       .then(() => resolve(null), reject)
   })
+}
+
+// --- Turns ---
+
+/** Requests of unknown callers in one turn of the event loop: less than a millisecond of the process's time. */
+const PER_TURN = 8
+
+function createEntry(): UnknownCallers['enter'] {
+  const waiting = createFairQueue<string, { enter(): void }>()
+  let places = PER_TURN
+  let isTurning = false
+
+  function turn(): void {
+    isTurning = false
+    for (places = PER_TURN; places > 0 && waiting.size > 0; places--) waiting.shift()?.enter()
+    if (waiting.size > 0) awaitTurn()
+  }
+
+  function awaitTurn(): void {
+    if (isTurning) return
+    isTurning = true
+    setImmediate(turn)
+  }
+
+  return (peer) => {
+    awaitTurn()
+    if (places > 0) {
+      places--
+      return undefined
+    }
+    return new Promise((enter) => {
+      waiting.add(peer(), { enter })
+    })
+  }
 }
 
 // --- Lookups ---
