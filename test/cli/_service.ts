@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { ServiceOptions } from '../../lib/service.ts'
 
-/** Writes a module for `--service`. @returns the path */
-export async function writeService(names: ServiceOptions): Promise<string> {
+/** Writes a module for `--service`, which exports the service under a name. @returns the path */
+export async function writeService(names: ServiceOptions, exported = 'service'): Promise<string> {
   const path = join(await mkdtemp(join(tmpdir(), 'service-')), 'service.mjs')
-  await writeFile(path, `export const service = ${inspect(names)}\n`)
+  await writeFile(path, `export const ${exported} = ${inspect(names)}\n`)
   return path
 }

@@ -84,10 +84,7 @@ test('--service names the reason why a module cannot be used, in one line, befor
       await writeService({}).then((own) => own.replace('.mjs', '.ts')),
       /Cannot use the module of --service: /,
     ],
-    [
-      new URL('_service.ts', import.meta.url).pathname,
-      /it has no export 'service': export const service = defineService/,
-    ],
+    [await writeService({}, 'names'), /it has no export 'service': export const service = defineService/],
   ] as const) {
     const { exitCode, stderr } = await run('keys', 'create', '-o', 'o', '--scopes', 'all', '--service', path)
     assert.deepEqual([exitCode, stderr.split('\n').length], [2, 2], stderr)

@@ -71,7 +71,7 @@ describeOnStores('A sender with a bug', (under) => {
     [
       'answers text that no store keeps',
       () => Promise.resolve({ status: null, error: 'odd\0\ud800', bodyExcerpt: '\0', durationMs: 1 }),
-      { status: null, error: 'odd\ufffd\ufffd' },
+      { status: null, error: 'odd\\u{0}\ufffd' },
     ],
   ]
 

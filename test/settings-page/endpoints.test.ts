@@ -170,9 +170,13 @@ test('POST /endpoints/new with a wrong value keeps the fields but secrets, and n
 
 test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and shows no value', async () => {
   const under = setUp()
-  const id = await register(under, { 'X-Keep': 'k1', 'X-Replace': 'r1', 'X-Gone': 'g1' })
+  const id = await register(under, {
+    'X-Keep': 'old-value-k1',
+    'X-Replace': 'old-value-r1',
+    'X-Gone': 'old-value-g1',
+  })
   const form = await under.get(`/endpoints/${id}/edit`)
-  assert.doesNotMatch(form.text, /k1|r1|g1/)
+  assert.doesNotMatch(form.text, /old-value/)
   const { status, location } = await under.post(`/endpoints/${id}/edit`, {
     ...BILLING,
     description: 'Changed',
