@@ -60,7 +60,7 @@ test('npm run contract refuses exports of another type', async () => {
 })
 
 test('npm run contract refuses a store without all slices, and names the missing slices', async () => {
-  const message = /the store of .* has no apiKeys, businesses, .*, eventLog$/
+  const message = /the store of .* has no service, .*apiKeys, .*, eventLog$/
   for (const store of ['({})', 'null', 'undefined']) {
     const path = writeStoreFile(
       `store-${store.replace(/\W/g, '')}`,

@@ -167,6 +167,7 @@ async function record(
       reason: null,
       isGone: false,
       delayMs: 0,
+      backOffMs: null,
       startedAgoMs: 30,
       endedAgoMs: 10,
       durationMs: 20,
