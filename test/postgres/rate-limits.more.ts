@@ -207,7 +207,7 @@ test('A revocation and a changed limit of another process hold for the next requ
 
 test('Two APIs with different limits on one store share the buckets', async (t) => {
   const store = openStore(t)
-  const burst = 2000
+  const burst = 400
   const request = await makeRequest(store, { key: { perSecond: SLOW, burst }, organization: ROOMY })
   const other = {
     ...request,

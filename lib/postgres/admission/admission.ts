@@ -4,7 +4,7 @@ import { type Beginning, EVERYTHING, readBeginning } from '../position.ts'
 import type { PageColumn } from '../statements/changes.ts'
 import type { ListStatements } from '../statements/list.ts'
 import type { ResultColumns } from '../statements/statement.ts'
-import type { AskForRequest } from './batches.ts'
+import type { AskForRequest, Batches } from './batches.ts'
 import { JUDGE, type JudgementValues } from './judgement.ts'
 import { type Judged, verdictOn } from './verdict.ts'
 
@@ -33,10 +33,13 @@ type Page = ResultColumns<PageColumn, 'page'>
  * with one lock of the buckets.
  *
  * @param ask asks the statements
+ * @param rejectBeyond rejects a request if too many wait
  */
-export function createAdmissions(ask: AskForRequest): Admissions {
+export function createAdmissions(ask: AskForRequest, rejectBeyond: Batches['rejectBeyond']): Admissions {
   /** By the limits of the API, of which a store may have several, and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
+  /** The requests without a verdict, of all keys. */
+  let pending = 0
 
   function waitingUnder(limits: object): Map<string, Waiting> {
     const known = waiting.get(limits)
@@ -67,8 +70,15 @@ export function createAdmissions(ask: AskForRequest): Admissions {
 
   async function admit(request: AdmissionRequest): Promise<Admission> {
     const joined = joinOthers(request)
+    // The first request of a key has a place in the queue of the batches, which has a bound of its own: no key keeps another out.
+    if (joined.count > 0) rejectBeyond(pending)
     const place = joined.count++
-    return verdictOn(await joined.judged, place, request)
+    pending++
+    try {
+      return verdictOn(await joined.judged, place, request)
+    } finally {
+      pending--
+    }
   }
 
   async function readChanges(

@@ -1,4 +1,4 @@
-import { storeUnavailable } from '../../base/errors.ts'
+import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue, type FairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 import type { ByteRow, Database, RecordDatabase } from '../connection/database.ts'
@@ -29,6 +29,8 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
 /** Asks a statement for the requests that wait at the same time. */
 export interface Batches {
   readonly ask: AskForRequest
+  /** Rejects a request beyond `maxPending`. @param pending the requests that wait. @throws with code `store_unavailable` */
+  rejectBeyond(pending: number): void
   /** The use of the connections, with the requests that wait for a batch. */
   connectionUse(): ConnectionUse
 }
@@ -98,16 +100,17 @@ export function createBatches(database: Database): Batches {
     return queue
   }
 
+  function full(): BusinessApiError {
+    refused++
+    return storeUnavailable(`Cannot use PostgreSQL because ${maxPending} requests are waiting already`)
+  }
+
   function makeRoom(organizationId: string): void {
     if (waiting.size < maxPending) return
-    refused++
-    const isFull = storeUnavailable(
-      `Cannot use PostgreSQL because ${maxPending} requests are waiting already`,
-    )
     const displaced = waiting.displace(organizationId)
-    if (!displaced) throw isFull
+    if (!displaced) throw full()
     queueFor(displaced.text).remove(displaced.organizationId, displaced)
-    displaced.reject(isFull)
+    displaced.reject(full())
   }
 
   function add(request: Waiting): void {
@@ -226,6 +229,9 @@ export function createBatches(database: Database): Batches {
         if (error !== ASK_ALONE) throw error
       }
       return alone()
+    },
+    rejectBeyond(pending) {
+      if (pending >= maxPending) throw full()
     },
     connectionUse() {
       const use = database.connectionUse()
