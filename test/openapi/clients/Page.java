@@ -3,6 +3,8 @@ import java.util.List;
 import java.util.Set;
 import org.openapitools.client.ApiClient;
 import org.openapitools.client.api.ClientsApi;
+import org.openapitools.client.model.ClientList;
+import org.springframework.http.ResponseEntity;
 
 /** The client of OpenAPI Generator: the number of clients of the organization, read page by page. */
 public class Page {
@@ -14,10 +16,10 @@ public class Page {
         Set<String> seen = new HashSet<>();
         String before = null;
         while (true) {
-            var answer = clients.listClientsWithHttpInfo(200, before, null);
-            answer.getData().getData().forEach(record -> seen.add(record.getId()));
-            List<String> links = answer.getHeaders().getOrDefault("link", List.of());
-            if (links.isEmpty()) break;
+            ResponseEntity<ClientList> answer = clients.listClientsWithHttpInfo(200, before, null);
+            answer.getBody().getData().forEach(record -> seen.add(record.getId()));
+            List<String> links = answer.getHeaders().get("Link");
+            if (links == null) break;
             before = links.get(0).replaceAll(".*[?&]before=([^&>]*).*", "$1");
         }
         System.out.println(seen.size());

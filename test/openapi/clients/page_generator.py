@@ -9,7 +9,7 @@ seen, before = set(), {}
 while True:
     answer = clients.list_clients_with_http_info(limit=200, **before)
     seen.update(record.id for record in answer.data.data)
-    link = answer.headers.get("link")
+    link = {name.lower(): value for name, value in answer.headers.items()}.get("link")
     if link is None:
         break
     before = {"before": parse_qs(urlparse(link[1 : link.index(">")]).query)["before"][0]}
