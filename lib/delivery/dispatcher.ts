@@ -5,9 +5,10 @@ import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 import type { Claimed } from './queue.ts'
-import type { EndpointQueues } from './queues.ts'
+import { type EndpointQueues, HOLD_MS } from './queues.ts'
 import type { ResultWriter, UntimedResult } from './result-writer.ts'
 import { judgeAnswer } from './verdict.ts'
+import { TIMER_EARLY_MS } from './wake-up.ts'
 
 /** Takes deliveries from the queues, makes the attempts, and passes the results to the result writer. */
 export interface Dispatcher {
@@ -17,8 +18,6 @@ export interface Dispatcher {
   dispatch(): void
   /** @param storeOffset the store's clock less the monotonic clock, in milliseconds */
   setClock(storeOffset: number): void
-  /** Ends the hold of endpoints whose rejections were written, because the store now knows how many deliveries they get. */
-  noteWritten(results: readonly UntimedResult[]): void
   /** Allows attempts again after `interrupt`. */
   begin(): void
   /** Ends every attempt in flight. */
@@ -52,7 +51,6 @@ export function createDispatcher(
   let listener: DispatchListener = { onCapacity() {}, onError() {} }
   let interruption = createInterruption()
   let storeOffset = 0
-  const rejections = new WeakMap<UntimedResult, Claimed>()
 
   function dispatch(): void {
     for (let delivery = queues.next(); delivery; delivery = queues.next()) void deliver(delivery)
@@ -131,8 +129,9 @@ export function createDispatcher(
     }
     resultWriter.write(result, { startedAt, endedAt })
     if (backOffMs !== null) {
-      rejections.set(result, delivery)
       for (const waiting of queues.hold(delivery)) resultWriter.release(refOf(waiting))
+      // The next claim says when the endpoint may be probed.
+      setTimeout(listener.onCapacity, HOLD_MS + TIMER_EARLY_MS).unref()
     }
     if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
     const wasFull = queues.inFlight + queues.waiting >= concurrency
@@ -146,12 +145,6 @@ export function createDispatcher(
     dispatch,
     setClock(offset) {
       storeOffset = offset
-    },
-    noteWritten(results) {
-      for (const result of results) {
-        const delivery = result.backOffMs === null ? undefined : rejections.get(result)
-        if (delivery) queues.endHold(delivery)
-      }
     },
     begin() {
       interruption = createInterruption()

@@ -1,5 +1,5 @@
 import type { Logger } from '../base/log.ts'
-import { type Names, readFlag, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import { type Names, readFlag, readLogger, readMatching, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Service } from '../service.ts'
 import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
@@ -85,7 +85,7 @@ export interface ResolvedLoopOptions extends Service {
   readonly logger: Logger
   readonly expiryTimes: ExpiryTimes
   readonly onNotice: (notice: Notice) => unknown
-  readonly deliveryNotices: 'grouped' | 'each'
+  readonly deliveryNotices: string
   readonly onError: (error: unknown) => unknown
 }
 
@@ -134,7 +134,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions, service: Servic
     logger: readLogger(options.logger),
     expiryTimes: readExpiryTimes(options.expiryNoticeMs),
     onNotice: readListener('onNotice', options.onNotice),
-    deliveryNotices: readGrouping(options.deliveryNotices),
+    deliveryNotices: readMatching('deliveryNotices', options.deliveryNotices, 'grouped', /^(grouped|each)$/),
     onError: readListener('onError', options.onError),
   }
 }
@@ -186,13 +186,6 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
     secretsWithinMs: read('signingSecrets', signingSecrets),
     apiKeysWithinMs: read('apiKeys', apiKeys),
   }
-}
-
-function readGrouping(given: 'grouped' | 'each' = 'grouped'): 'grouped' | 'each' {
-  if (given === 'grouped' || given === 'each') return given
-  throw new TypeError(
-    `Cannot use option 'deliveryNotices' because it must be 'grouped' or 'each': current value is ${given}`,
-  )
 }
 
 function readListener<Message>(

@@ -14,7 +14,7 @@ import type { Verdict } from './verdict.ts'
 // | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
 // | throttled | the backlog is throttled after a claim              | the time has passed                    | nothing                               |
 // | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
-// | held     | the endpoint rejects a delivery                  | the store knows, or 5 s have passed    | nothing                               |
+// | held     | the endpoint rejects a delivery                  | the store knows: a second later        | nothing                               |
 
 /** A claimed delivery in this process. */
 export interface Claimed extends ClaimedDelivery {
@@ -49,8 +49,6 @@ export interface EndpointQueue {
   blockedUntil: number
   throttledUntil: number
   heldUntil: number
-  /** Deliveries of claims sent before this time are released: the store did not know of a rejection. */
-  claimsFrom: number
   usedAt: number
 }
 
@@ -91,7 +89,6 @@ export function createEndpointQueue(
     blockedUntil: 0,
     throttledUntil: 0,
     heldUntil: 0,
-    claimsFrom: 0,
     usedAt: performance.now(),
   }
 }

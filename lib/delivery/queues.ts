@@ -29,20 +29,14 @@ export interface EndpointQueues {
   planClaim(): ClaimPlan
   /** Puts a plan in force: the next deliveries count against this plan. */
   adoptPlan(plan: ClaimPlan): void
-  /**
-   * Adds a delivery.
-   *
-   * @param claimSentAt when the claim was sent, on the monotonic clock
-   * @returns false if the delivery must be released: the endpoint has rejected another delivery since
-   */
-  add(delivery: Claimed, claimSentAt: number): boolean
+  /** Adds a delivery. @returns false if the delivery must be released, because the endpoint has rejected another one */
+  add(delivery: Claimed): boolean
   /** Adds a delivery without the content. The delivery takes capacity until `removeUnread`. */
   addUnread(delivery: EndpointRef): void
   /** Removes a delivery of `addUnread`. @param delivery the same delivery with the content, to be added instead */
   removeUnread(endpoint: EndpointRef, delivery?: Claimed): void
-  /** Begins no attempt and claims nothing for an endpoint until `endHold`. @returns the waiting deliveries, which are removed */
+  /** Begins no attempt and claims nothing for an endpoint for {@link HOLD_MS}. @returns the waiting deliveries, which are removed */
   hold(endpoint: EndpointRef): readonly Claimed[]
-  endHold(endpoint: EndpointRef): void
   /** Takes the next delivery to attempt and counts the attempt as in flight. Undefined when no attempt may begin now. */
   next(): Claimed | undefined
   /**
@@ -85,8 +79,8 @@ interface OrganizationUse {
  * often gain little: throttled for their sake, one busy endpoint got 484 deliveries a second in place of 1,000.
  */
 const THROTTLE_WITHIN_MS = 1000
-/** Maximum time until a rejection is written, in ms: without the store nothing is claimed anyway. */
-const HOLD_MAX_MS = 5000
+/** Time in which a rejection is written, in ms: the shortest time for which the store lets the endpoint back off. */
+export const HOLD_MS = 1000
 /** Milliseconds without use after which an endpoint's queue is removed. */
 const FORGET_AFTER_MS = 10 * 60_000
 
@@ -230,9 +224,8 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
       return throttled.length > 0
     },
 
-    add(delivery, claimSentAt) {
-      const known = queueOf(delivery)
-      if (known.heldUntil > performance.now() || known.claimsFrom > claimSentAt) return false
+    add(delivery) {
+      if (queueOf(delivery).heldUntil > performance.now()) return false
       const queue = enter(delivery)
       queue.waiting.push(delivery)
       lineUp(queue)
@@ -302,14 +295,8 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
 
     hold(endpoint) {
       const queue = queueOf(endpoint)
-      queue.heldUntil = performance.now() + HOLD_MAX_MS
+      queue.heldUntil = performance.now() + HOLD_MS
       return empty(queue)
-    },
-
-    endHold(endpoint) {
-      const queue = queueOf(endpoint)
-      queue.heldUntil = 0
-      queue.claimsFrom = performance.now()
     },
 
     drain() {

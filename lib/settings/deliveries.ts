@@ -5,13 +5,14 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from 
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
-import type {
-  Delivery,
-  DeliveryDetails,
-  DeliveryFilter,
-  DeliveryState,
-  DeliveryStore,
-  ResponseClass,
+import {
+  type Delivery,
+  type DeliveryDetails,
+  type DeliveryFilter,
+  type DeliveryState,
+  type DeliveryStore,
+  RESPONSES,
+  type ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'
@@ -134,8 +135,6 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 }
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
-/** Every class of responses. */
-export const RESPONSES: readonly ResponseClass[] = ['2xx', '3xx', '4xx', '5xx', 'none']
 
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),

@@ -41,8 +41,7 @@ export function addTo(
   endpointId: string,
   organizationId?: string,
 ): void {
-  for (let added = 0; added < count; added++)
-    queues.add(newDelivery(endpointId, organizationId), performance.now())
+  for (let added = 0; added < count; added++) queues.add(newDelivery(endpointId, organizationId))
 }
 
 /** Sends all that may go now. */
@@ -59,7 +58,7 @@ export function runOne(
   load: Verdict['load'],
   durationMs = SLOW_MS,
 ): void {
-  queues.add(newDelivery(endpointId), performance.now())
+  queues.add(newDelivery(endpointId))
   const delivery = queues.next()
   assert.ok(delivery)
   queues.end(delivery, load, durationMs)

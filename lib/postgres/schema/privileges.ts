@@ -233,7 +233,6 @@ const WORKER = merge(PROCESS, PUBLISHING, {
         'accepted',
         'wait_ms',
         'waited_ms',
-        'is_down',
         'next_at',
         'probe_id',
         'probe_token',

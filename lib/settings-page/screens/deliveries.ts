@@ -1,6 +1,11 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import type { Delivery, DeliveryFilter, ResponseClass } from '../../webhooks/deliveries.ts'
+import {
+  type Delivery,
+  type DeliveryFilter,
+  RESPONSES,
+  type ResponseClass,
+} from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -10,13 +15,7 @@ import { type Choice, filterForm, input, select } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import {
-  answerText,
-  DELIVERY_RESPONSES,
-  DELIVERY_STATES,
-  deliveryState,
-  stateText,
-} from './delivery-words.ts'
+import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { momentsOf, type Period, periodFields, readPeriod } from './period.ts'
 
@@ -92,9 +91,8 @@ const FIELDS: readonly FilterField[] = [
     name: 'response',
     label: (t) => t`Response`,
     choices: ({ t }) =>
-      DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
-    read: (text) =>
-      DELIVERY_RESPONSES.filter((response) => response === text).map((response) => ({ response })),
+      RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
+    read: (text) => RESPONSES.filter((response) => response === text).map((response) => ({ response })),
     isForListOnly: true,
   },
   {
