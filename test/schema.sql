@@ -464,7 +464,7 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 55cdb2087581 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- fac407674ff0 business_api.cancel_pending_part(jsonb,integer,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
