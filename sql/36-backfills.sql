@@ -2,9 +2,9 @@
 -- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
--- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
--- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
--- is still to be made. The events of the record since the endpoint was made are searched for such a delivery.
+-- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
+-- their ids, up to the limit: `id`, `businessId`, `updatedAt`, `representation`. Returns, as JSON, the outcome; null if there is no such
+-- endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -21,11 +21,13 @@ declare
   -- The records of the part, and those of which the endpoint was told.
   batch jsonb;
   announced text[];
+  -- The range of the events that are searched.
   first_prefix text;
+  end_prefix text := '~';
+  has_times boolean;
+  changed_at timestamptz;
   -- The ids of new events, each with the beginning of the ids of deliveries.
-  taken jsonb := '{}';
-  taken_id text;
-  taken_prefix text;
+  taken jsonb;
   batch_events jsonb;
   made integer;
 begin
@@ -56,12 +58,20 @@ begin
     into batch
     from jsonb_array_elements($6) as r (record);
 
+  -- The events of the creations lie between the time in the first id and the latest change, give or take a day for clocks and long
+  -- transactions. Ids that a host has imported may have another form.
+  select bool_and(b.id ~ '^[a-z]+_[0-7][0-9A-HJKMNP-TV-Z]{25}$'), max(b."updatedAt") into has_times, changed_at
+    from jsonb_to_recordset(batch) as b (id text, "updatedAt" timestamptz);
+  if has_times and business_api.id_time(batch -> -1 ->> 'id') < changed_at + interval '1 day' then
+    first_prefix := greatest(first_prefix, business_api.day_bound(business_api.id_time(batch -> 0 ->> 'id') - interval '1 day'));
+    end_prefix := business_api.day_bound(changed_at + interval '1 day');
+  end if;
   select array_agg(distinct event.subject_id) into announced
     from jsonb_to_recordset(batch) as b (id text)
     join lateral (
       select e.id, e.subject_id, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.subject_id = b.id and e.delivery_prefix >= first_prefix
-         and e.type = $3 and e.only_endpoint_id is null
+       where e.organization_id = $1 and e.subject_id = b.id and e.type = $3 and e.only_endpoint_id is null
+         and e.delivery_prefix >= first_prefix and e.delivery_prefix < end_prefix
     ) as event on true
     join lateral (
       select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
@@ -69,7 +79,7 @@ begin
        limit 1
     ) as delivery on true;
 
-  for taken_id, taken_prefix in
+  with inserted as (
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
     select $1, b.event_id, digits || upper(lpad(to_hex(b.number), 5, '0'))
       from (
@@ -79,9 +89,8 @@ begin
       ) as b
     on conflict do nothing
     returning i.id, i.delivery_prefix
-  loop
-    taken := taken || jsonb_build_object(taken_id, taken_prefix);
-  end loop;
+  )
+  select coalesce(jsonb_object_agg(i.id, i.delivery_prefix), '{}') into taken from inserted i;
   select coalesce(jsonb_agg(jsonb_build_object(
            'id', b."eventId", 'subjectId', b.id, 'prefix', taken ->> b."eventId",
            'body', business_api.render_template($4, b.representation::json, json_build_object(

@@ -148,30 +148,42 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
--- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
--- has some events, and each day of the period costs a descent of its index.
-create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
-returns setof business_api.logged_delivery
+-- Lists the newest deliveries of a record's events, open and finished, that a filter selects: of the newest 50,000 events, until there are
+-- row_limit deliveries or more. The ids are at least first_id and below end_id. A record has some events, and each day of the period costs
+-- a descent of its index.
+create function business_api.list_deliveries_of_subject(
+  organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
+) returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+  f business_api.delivery_filter := jsonb_populate_record(null::business_api.delivery_filter, filter);
+  end_prefix text := $4;
   event_ids text[];
   prefixes text[];
+  listed integer := 0;
+  found_rows integer;
 begin
-  select array_agg(found.id), array_agg(found.delivery_prefix) into event_ids, prefixes
-    from (
-      select e.id, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.subject_id = $2 and e.delivery_prefix >= $3 and e.delivery_prefix < $4
-       order by e.delivery_prefix desc limit 5000
-    ) as found;
-  return query
-    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d;
+  for part in 1 .. 200 loop
+    select array_agg(found.id), array_agg(found.delivery_prefix), min(found.delivery_prefix) into event_ids, prefixes, end_prefix
+      from (
+        select e.id, e.delivery_prefix from business_api.events e
+         where e.organization_id = $1 and e.subject_id = f."subjectId" and e.delivery_prefix >= $3 and e.delivery_prefix < end_prefix
+         order by e.delivery_prefix desc limit 250
+      ) as found;
+    return query
+      select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d
+       where d.id >= $3 and d.id < $4 and business_api.is_selected(f, d);
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $5 or coalesce(cardinality(event_ids), 0) < 250;
+  end loop;
 end
 $$;
-select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');
+select business_api.forbid_plans('list_deliveries_of_subject', 'enable_sort');
 
 -- Lists the newest finished deliveries of an organization that a filter selects, day by day, until a day is complete with row_limit
 -- deliveries or more: of each range of an index up to the limit. The ids are at least first_id and below end_id. A statement over all

@@ -86,7 +86,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
         ([, field]) => !isDeepStrictEqual(Reflect.get(before, field), Reflect.get(after, field)),
       )
       endpoint.record = after
-      if (fields.url !== undefined || fields.maxPerSecond !== undefined) endpoint.rate = null
+      if (changed.some(([, field]) => field === 'url' || field === 'maxPerSecond')) endpoint.rate = null
       if (changed.length > 0) {
         const details = { ...entry.details, fields: changed.map(([name]) => name) }
         recordEntry(memory, organization, { ...entry, details })

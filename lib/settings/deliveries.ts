@@ -4,14 +4,15 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from 
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
-import type {
-  Delivery,
-  DeliveryDetails,
-  DeliveryFilter,
-  DeliveryState,
-  DeliveryStore,
-  RecoveryRequest,
-  ResponseClass,
+import {
+  type Delivery,
+  type DeliveryDetails,
+  type DeliveryFilter,
+  type DeliveryState,
+  type DeliveryStore,
+  RESPONSES,
+  type RecoveryRequest,
+  type ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } from './calls.ts'
@@ -124,8 +125,6 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 }
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
-/** Every class of responses. */
-export const RESPONSES: readonly ResponseClass[] = ['2xx', '3xx', '4xx', '5xx', 'none']
 
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),

@@ -37,13 +37,10 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
+const { min, max } = MAX_PER_SECOND_BOUNDS
+const rateRequirement = `must be null, or a number from ${min} to ${max}`
 const MaxPerSecondSchema = v.nullable(
-  v.pipe(
-    v.number(rateRequirement),
-    v.minValue(MAX_PER_SECOND_BOUNDS.min, rateRequirement),
-    v.maxValue(MAX_PER_SECOND_BOUNDS.max, rateRequirement),
-  ),
+  v.pipe(v.number(rateRequirement), v.minValue(min, rateRequirement), v.maxValue(max, rateRequirement)),
 )
 
 /** Judges whether events may be sent to a URL. */

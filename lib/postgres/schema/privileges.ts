@@ -184,8 +184,8 @@ const SETTINGS = merge(PROCESS, {
         'representation',
       ],
     },
-    leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
-    proposals: { select: ['organization_id', 'id', 'representation'] },
+    leads: { select: ['organization_id', 'id', 'business_id', 'updated_at', 'representation'] },
+    proposals: { select: ['organization_id', 'id', 'updated_at', 'representation'] },
   },
   functions: ['make_days', 'make_days_ahead'],
 })
@@ -237,7 +237,6 @@ const WORKER = merge(PROCESS, PUBLISHING, {
         'accepted',
         'wait_ms',
         'waited_ms',
-        'is_down',
         'next_at',
         'probe_id',
         'probe_token',

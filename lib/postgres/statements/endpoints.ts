@@ -33,11 +33,11 @@ export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
-/** Builds the step that forgets the rate of the endpoint in a step's row: another URL may be another server. */
-export function forgetRate(sql: Sql, step: 'changed' | 'moved'): Fragment {
+/** Builds the step that forgets the rate of the endpoint in a row, given as a name or a subquery. */
+export function forgetRate(sql: Sql, row: string): Fragment {
   return sql`
     forgotten as (
-      delete from business_api.endpoint_rates rate using ${sql.unsafe(step)} as endpoint
+      delete from business_api.endpoint_rates rate using ${sql.unsafe(row)} as endpoint
       where rate.organization_id = endpoint.organization_id and rate.endpoint_id = endpoint.id
     )`
 }

@@ -6,9 +6,6 @@ import { badge, type Tone } from '../views/badge.ts'
 /** Every state of a delivery, in the order of the filter. */
 export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'skipped', 'cancelled'] as const
 
-/** Every class of responses, in the order of the filter. */
-export const DELIVERY_RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
-
 /** The word of a state. */
 export function stateText(t: Texts, state: DeliveryState): string {
   const texts: Readonly<Record<DeliveryState, string>> = {
