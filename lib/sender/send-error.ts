@@ -54,7 +54,7 @@ export const INTERRUPTED = 'interrupted'
  */
 export const SENDER_FAILED = 'sender_failed'
 
-/** Every `error` of an answer of `createWebhookSender`. */
+/** Every `error` in an answer from `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED

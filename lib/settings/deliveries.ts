@@ -264,7 +264,8 @@ async function listByResponse(
 
 function responseOf({ lastStatus, lastError }: Delivery): string | null {
   if (lastStatus === null) return lastError === null ? null : 'none'
-  return `${String(lastStatus)[0]}xx`
+  // A status that HTTP does not know counts as 5xx (RFC 9110, section 15).
+  return `${Math.min(5, Math.floor(lastStatus / 100))}xx`
 }
 
 function obstacleOf({ state }: Delivery): string {

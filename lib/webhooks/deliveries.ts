@@ -166,7 +166,7 @@ export interface DeliveryStore extends ClaimStore {
   /**
    * Lists the newest deliveries that the filter selects.
    *
-   * @param before the id of the last delivery of the previous page; null: from the newest
+   * @param before the id of the previous page's last delivery; null: from the newest
    */
   list(
     organizationId: string,

@@ -24,7 +24,7 @@ const WAIT_MIN_MS = 1000
 const WAIT_MAX_MS = 60 * 60 * 1000
 /** Sum of the waits since the last success after which a failed probe shows that the endpoint is down, in ms. */
 const PATIENCE_MS = 450_000
-/** Sum of the waits of an endpoint that is down. */
+/** Sum of the waits while an endpoint is down. */
 const DOWN = Number.POSITIVE_INFINITY
 /** Deliveries per second after the first successful probe, and the rate at which an endpoint is unlimited again. */
 const START = 0.8
@@ -42,7 +42,7 @@ const BEYOND = 1.25
 const EASE = 0.7
 /** Waits within which a second rejection comes soon. */
 const SOON = 3
-/** Share of the rate of a probe after each wait below which the rate does not fall. */
+/** Minimum rate, as a share of one probe per wait. */
 const FLOOR = 0.5
 /** Seconds of the rate that a claim takes at once. */
 const BURST_S = 0.1
@@ -65,7 +65,7 @@ export interface EndpointRate {
   waitedMs: number
   /** No delivery is claimed before this moment. */
   nextAt: number
-  /** Token of the last claim of a probe. The probe lasts as long as the claim. */
+  /** Token with which the last probe was claimed. The probe lasts as long as the claim. */
   probe: string | null
 }
 
@@ -87,7 +87,7 @@ export interface RateResults {
   readonly hasDue: boolean
 }
 
-/** Creates the rate of an endpoint of which nothing is known. */
+/** Creates the rate of an endpoint without results. */
 export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   const never = Number.NEGATIVE_INFINITY
   return {

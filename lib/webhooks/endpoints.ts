@@ -127,7 +127,7 @@ export interface EndpointChangeOutcome {
 /** Asks for a new endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Greatest number of endpoints of the organization, the new endpoint included. */
+  /** Maximum number of the organization's endpoints, the new endpoint included. */
   readonly limit: number
 }
 
@@ -223,7 +223,7 @@ export interface EndpointStore {
   /**
    * Lists the removed endpoints that the store still keeps, newest first.
    *
-   * @param before the id of the last endpoint of the previous page; null: from the newest
+   * @param before the id of the previous page's last endpoint; null: from the newest
    */
   listRemoved(
     organizationId: string,
@@ -238,7 +238,7 @@ export interface EndpointStore {
    * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
    * if no value is new, no entry is written.
    *
-   * A change of the URL or of `maxPerSecond` forgets the learned rate.
+   * Another URL or `maxPerSecond` forgets the learned rate.
    *
    * @returns `null` if there is no such endpoint
    */
