@@ -418,7 +418,7 @@ CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree 
 
 CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, delivery_prefix);
 
-CREATE INDEX events_subject_idx ON ONLY business_api.events USING btree (organization_id, subject_id, delivery_prefix) WHERE (subject_id IS NOT NULL);
+CREATE INDEX events_subject_idx ON ONLY business_api.events USING btree (hashtextextended(((organization_id || ' '::text) || subject_id), (0)::bigint)) WHERE (subject_id IS NOT NULL);
 
 CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
@@ -474,7 +474,7 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 55cdb2087581 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 28263bb19848 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- 002cbe37b102 business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
@@ -497,6 +497,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
 -- 27ded6b865cc business_api.event_subjects()
+-- b85c26ad9d63 business_api.events_of_subject(text,text)
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
 -- f4488faa5749 business_api.find_open_delivery(text,text)
 -- 88ddbcf2038b business_api.first_free_number(text,text,text,bigint)
@@ -521,8 +522,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- f6bb5d750308 business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
--- 871a5c7b1b8b business_api.list_events(text,text,text,text,text,integer,integer,text)
+-- 0438132fcf3a business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
+-- 930856c786d0 business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
 -- 8df2edac0d14 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
 -- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)

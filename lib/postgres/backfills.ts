@@ -42,8 +42,7 @@ export function createBackfillStore(database: Database): BackfillStore {
               (
                 select pg_catalog.json_agg(part) from (
                   select
-                    record.id, ${sql.unsafe(businessId)} as "businessId", record.updated_at as "updatedAt",
-                    ${sql.unsafe(representation)} as representation
+                    record.id, ${sql.unsafe(businessId)} as "businessId", ${sql.unsafe(representation)} as representation
                   from ${sql.unsafe(rows)} record
                   where record.organization_id = ${organizationId}::text and record.id > ${after ?? ''}::text
                   order by record.id

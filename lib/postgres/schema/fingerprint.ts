@@ -312,7 +312,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
-      'a31fb095b0a2',
+      'b78604f67aff',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
@@ -344,6 +344,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function erase_ended_secrets(part_limit integer)': '7fcc5a77c16a',
     'function event_subjects()': 'a90e3cfc6b01',
+    'function events_of_subject(organization_id text, subject_id text)': 'd144c3fc412f',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
@@ -378,9 +379,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
-      'ef65ad6d43ce',
+      '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
-      '433d7f941f7b',
+      '51a7f5b0ecb6',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
       '0ff19efc30b7',
@@ -463,7 +464,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_delivery_prefix_idx': '46fb898dcf06',
     'index events_log_idx': '3013c37ee64d',
-    'index events_subject_idx': '67e7bf6c7662',
+    'index events_subject_idx': 'da9ac73618ee',
     'index finished_deliveries_recoverable_idx': '9cbae24c292d',
     'index finished_deliveries_state_idx': '1644f97113b2',
     'index finished_deliveries_type_idx': 'f1df1cdd996d',

@@ -184,8 +184,8 @@ const SETTINGS = merge(PROCESS, {
         'representation',
       ],
     },
-    leads: { select: ['organization_id', 'id', 'business_id', 'updated_at', 'representation'] },
-    proposals: { select: ['organization_id', 'id', 'updated_at', 'representation'] },
+    leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    proposals: { select: ['organization_id', 'id', 'representation'] },
   },
   functions: ['make_days', 'make_days_ahead'],
 })
