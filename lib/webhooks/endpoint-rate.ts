@@ -14,7 +14,8 @@
 // unused rate stays. A rejection soon after the one before shows that the receiver counts
 // over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
 // that count by intervals, windows and buckets: 1 to 8 % of a few hundred requests are rejected, and 0.7 to 0.95 of the receiver's rate
-// is used. Each process adds its first burst of four.
+// is used. Each process adds its first burst of four. A receiver that rejects at random is taken for one with a limit: in ten simulated
+// hours one in a hundred left 4 deliveries a second, one in twenty 0.4, one in five 0.07.
 
 /** Bounds of an endpoint's `maxPerSecond`. */
 export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
