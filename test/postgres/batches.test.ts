@@ -290,6 +290,33 @@ describe('A batch', () => {
     ])
   })
 
+  test('that failed leaves the requests of a key together, while they wait for a connection', async (t) => {
+    let judgements = 0
+    const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
+      rowsFor: () => Promise.reject(new Error('The connection broke')),
+      bytesFor: async (...statement) => {
+        const row = await server.bytesFor(...statement)
+        if (row.length > PAGE_COLUMNS) judgements++
+        return row
+      },
+    }))
+    const request = await makeOrganization(store, undefined, LIMITS)
+    await store.apiKeys.admit(request)
+    judgements = 0
+    const admissions: Promise<unknown>[] = []
+    await sql.begin(async (tx: TransactionSql) => {
+      await tx`
+        select 1 from business_api.rate_buckets where organization_id = ${request.organizationHint} for update`
+      for (let turn = 0; turn < 20; turn++) {
+        admissions.push(store.apiKeys.admit(request))
+        await untilSent()
+      }
+      await untilWaiting(sql, 2)
+    })
+    await Promise.all(admissions)
+    assert.ok(judgements <= 4, `${judgements} judgements`)
+  })
+
   test('is refused to an organization when too many requests wait, and its requests give way to others', async (t) => {
     const { store } = openStore(t, { maxConnections: 4, maxPending: 20 })
     const busy = await makeOrganization(store)

@@ -65,8 +65,10 @@ const ASK_ALONE = Symbol('ask alone')
 
 /** Asks for each request by a statement of its own, in a transaction of the host. */
 export function askEachAlone(database: RecordDatabase): AskForRequest {
-  return (organizationId, statement, values) =>
-    askAlone(database, organizationId, statement, boundValues(statement, values()))
+  return (organizationId, statement, values) => {
+    const bound = boundValues(statement, values())
+    return askAlone(database, organizationId, statement, () => bound)
+  }
 }
 
 /**
@@ -217,7 +219,7 @@ export function createBatches(database: Database): Batches {
       }
       const askedAt = performance.now()
       const alone = () =>
-        askAlone(database, organizationId, statement, parameters(), {
+        askAlone(database, organizationId, statement, parameters, {
           atMostMs: Math.max(1, leftMsOf({ askedAt })),
         })
       if (isAskedAlone(text)) return alone()
