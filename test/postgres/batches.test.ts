@@ -332,6 +332,22 @@ describe('A batch', () => {
       assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'store_unavailable')
   })
 
+  test('has places for every key, although another key has more requests than may wait', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, maxPending: 20 })
+    const [busy, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, busy)
+    const release = hold()
+    const admit = (request: AdmissionRequest, count: number) =>
+      Promise.allSettled(Array.from({ length: count }, () => store.apiKeys.admit(request)))
+    const [flood, few, more] = [admit(busy, 30), admit(other, 5), admit(busy, 5)]
+    await untilSent()
+    release()
+    const refused = (await Promise.all([flood, few, more])).map(
+      (outcomes) => outcomes.filter(({ status }) => status === 'rejected').length,
+    )
+    assert.deepEqual(refused, [10, 0, 5])
+  })
+
   test('is not sent for a request that has waited too long', async (t) => {
     const { store, batches, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 200 })
     const request = await makeOrganization(store)
@@ -349,6 +365,25 @@ describe('A batch', () => {
       { work: 'list', requests: 1 },
     ])
     assert.equal(store.connectionUse?.().timedOut, 1)
+  })
+
+  test('leaves each request its own time, although it is judged with an earlier request of its key', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 800 })
+    const [request, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, request)
+    const release = hold()
+    const first = store.apiKeys.admit(other)
+    await untilSent()
+    const early = assert.rejects(store.apiKeys.admit(request), { code: 'store_unavailable' })
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    const later = store.apiKeys.admit(request)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    release()
+    await early
+    assert.deepEqual(
+      (await Promise.all([first, later])).map(({ outcome }) => outcome),
+      ['admitted', 'admitted'],
+    )
   })
 
   test('that gets no connection leaves the waiting requests to the turns at the connections, which refuse them at once', async (t) => {

@@ -31,6 +31,8 @@ export interface Batches {
   readonly ask: AskForRequest
   /** Rejects a request beyond `maxPending`. @param pending the requests that wait. @throws with code `store_unavailable` */
   rejectBeyond(pending: number): void
+  /** Milliseconds that a request may wait for its answer. */
+  readonly timeoutMs: number
   /** The use of the connections, with the requests that wait for a batch. */
   connectionUse(): ConnectionUse
 }
@@ -235,6 +237,7 @@ export function createBatches(database: Database): Batches {
     rejectBeyond(pending) {
       if (pending >= maxPending) throw full()
     },
+    timeoutMs: statementTimeoutMs,
     connectionUse() {
       const use = database.connectionUse()
       return {
