@@ -213,7 +213,7 @@ export function createBatches(database: Database): Batches {
 
   return {
     async ask(organizationId, statement, values, records = 0) {
-      const { text, isLate } = statement
+      const { text, mustAskAlone } = statement
       let read: readonly Value[] | undefined
       const parameters = (): readonly Value[] => {
         read ??= boundValues(statement, values())
@@ -228,7 +228,7 @@ export function createBatches(database: Database): Batches {
       try {
         const row = await askInBatch({ text, organizationId, parameters, records, askedAt })
         const answer = readColumns(statement, row)
-        if (!isLate?.(answer)) return answer
+        if (!mustAskAlone?.(answer)) return answer
       } catch (error) {
         if (error !== ASK_ALONE) throw error
       }

@@ -37,7 +37,7 @@ export interface BatchStatement<Values, Column extends string, Bytes extends Col
   /** The text for a single request that may wait for locks. Default the same text. */
   readonly textOfOne?: string
   /** Returns whether an answer leaves the request to the text for a single request. Default: none does. */
-  readonly isLate?: (answer: ResultColumns<Column, Bytes>) => boolean
+  readonly mustAskAlone?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
