@@ -517,7 +517,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
--- 6aaac8690739 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
+-- 4b4693f255c5 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- 3511cc80b1ad business_api.judge_rate(jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])

@@ -115,12 +115,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      const admissions = createAdmissions({
-        ask: askEachAlone(own),
-        rejectBeyond() {},
-        timeoutMs: Number.POSITIVE_INFINITY,
-      })
-      return createRecordStores(own, admissions)
+      return createRecordStores(own, createAdmissions(askEachAlone(own)))
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,

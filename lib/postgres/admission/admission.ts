@@ -4,7 +4,7 @@ import { type Beginning, EVERYTHING, readBeginning } from '../position.ts'
 import type { PageColumn } from '../statements/changes.ts'
 import type { ListStatements } from '../statements/list.ts'
 import type { ResultColumns } from '../statements/statement.ts'
-import type { Batches } from './batches.ts'
+import type { Asking } from './batches.ts'
 import { JUDGE, type JudgementValues } from './judgement.ts'
 import { type Judged, verdictOn } from './verdict.ts'
 
@@ -29,21 +29,25 @@ interface Waiting {
 
 type Page = ResultColumns<PageColumn, 'page'>
 
+/** Keys in memory whose last request was rejected, some 100 bytes each. */
+const REJECTED_MAX = 10_000
+
 /**
- * Creates the admission of a store's requests. A request is judged first and its page is read by another statement, so that no bucket is
- * locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their tokens
- * with one lock of the buckets.
+ * Creates the admission of a store's requests. A request is judged by one statement and its page is read by another, so that no bucket
+ * is locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their
+ * tokens with one lock of the buckets.
+ *
+ * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
+ * rejected request of a key the verdict comes first, so that requests over a limit cost no pages.
  */
-export function createAdmissions({
-  ask,
-  rejectBeyond,
-  timeoutMs,
-}: Pick<Batches, 'ask' | 'rejectBeyond' | 'timeoutMs'>): Admissions {
+export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Asking): Admissions {
   /** By the limits of the API, of which a store may have several, and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
   /** The requests without a verdict, of all keys, and the judgements that they wait for. */
   let pending = 0
   let judgements = 0
+  /** Digests of the keys whose last list was rejected. */
+  const rejected = new Set<string>()
 
   function waitingUnder(limits: object): Map<string, Waiting> {
     const known = waiting.get(limits)
@@ -94,6 +98,17 @@ export function createAdmissions({
     return admit(request, askedAt)
   }
 
+  /** Returns the organization whose page may be read before the verdict. */
+  function organizationAhead({ keyDigest, organizationHint }: AdmissionRequest): string | undefined {
+    return hasRoom() && !rejected.has(keyDigest) ? organizationHint : undefined
+  }
+
+  function noteOutcome(keyDigest: string, { outcome }: Admission): void {
+    if (outcome === 'admitted') rejected.delete(keyDigest)
+    else rejected.add(keyDigest)
+    if (rejected.size > REJECTED_MAX) rejected.clear()
+  }
+
   async function readChanges(
     organizationId: string,
     list: ListStatements,
@@ -123,9 +138,16 @@ export function createAdmissions({
   return {
     admit: (request) => admit(request, performance.now()),
     async admitToPage(request, list, asked) {
+      const hint = organizationAhead(request)
+      const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
+      // The verdict is told first, also where the page fails.
+      ahead?.catch(() => {})
       const admission = await admit(request, performance.now())
+      noteOutcome(request.keyDigest, admission)
       if (admission.outcome !== 'admitted') return { admission, page: null }
-      return { admission, ...(await readPage(admission.caller.organizationId, list, asked)) }
+      const { organizationId } = admission.caller
+      const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
+      return { admission, ...(await page) }
     },
   }
 }

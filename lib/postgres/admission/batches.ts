@@ -26,13 +26,19 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
   records?: number,
 ) => Promise<ResultColumns<Column, Bytes>>
 
-/** Asks a statement for the requests that wait at the same time. */
-export interface Batches {
+/** Asks statements for requests. */
+export interface Asking {
   readonly ask: AskForRequest
   /** Rejects a request beyond `maxPending`. @param pending the requests that wait. @throws with code `store_unavailable` */
   rejectBeyond(pending: number): void
+  /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
+  hasRoom(): boolean
   /** Milliseconds that a request may wait for its answer. */
   readonly timeoutMs: number
+}
+
+/** Asks a statement for the requests that wait at the same time. */
+export interface Batches extends Asking {
   /** The use of the connections, with the requests that wait for a batch. */
   connectionUse(): ConnectionUse
 }
@@ -66,10 +72,15 @@ interface Waiting {
 const ASK_ALONE = Symbol('ask alone')
 
 /** Asks for each request by a statement of its own, in a transaction of the host. */
-export function askEachAlone(database: RecordDatabase): AskForRequest {
-  return (organizationId, statement, values) => {
-    const bound = boundValues(statement, values())
-    return askAlone(database, organizationId, statement, () => bound)
+export function askEachAlone(database: RecordDatabase): Asking {
+  return {
+    ask(organizationId, statement, values) {
+      const bound = boundValues(statement, values())
+      return askAlone(database, organizationId, statement, () => bound)
+    },
+    rejectBeyond() {},
+    hasRoom: () => false,
+    timeoutMs: Number.POSITIVE_INFINITY,
   }
 }
 
@@ -86,6 +97,7 @@ export function askEachAlone(database: RecordDatabase): AskForRequest {
 export function createBatches(database: Database): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
   const batchesMax = Math.max(1, Math.floor(maxConnections / 4))
+  const roomMax = Math.floor(maxPending / 32)
   const waiting = createFairQueue<string, Waiting>()
   /** The same requests by the text of the statement. */
   const waitingFor = new Map<string, FairQueue<string, Waiting>>()
@@ -238,6 +250,7 @@ export function createBatches(database: Database): Batches {
       if (pending >= maxPending) throw full()
     },
     timeoutMs: statementTimeoutMs,
+    hasRoom: () => waiting.size < roomMax,
     connectionUse() {
       const use = database.connectionUse()
       return {

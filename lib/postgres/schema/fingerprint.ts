@@ -372,7 +372,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, d business_api.logged_delivery)': '4bd421bc7a14',
     'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
-      '99b9ec947cb0',
+      '4a36124feb48',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'ce40efd08368',
