@@ -12,6 +12,8 @@ import {
   type Value,
 } from '../statements/statement.ts'
 
+// Longer than 250 lines: the way of a request through a batch, and past it, is read as a whole.
+
 /**
  * Asks a statement for a request of an organization.
  *
