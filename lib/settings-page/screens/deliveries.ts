@@ -13,7 +13,7 @@ import { type Content, type Html, html } from '../html.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { answerText, DELIVERY_STATES, deliveryState, stateText } from './delivery-words.ts'
+import { answerText, DELIVERY_STATES, deliveryState, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
@@ -73,7 +73,7 @@ const FIELDS: readonly Field[] = [
   {
     name: 'state',
     label: (t) => t`State`,
-    choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
+    choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: describeState(t, state)[0] })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
     isForListOnly: true,
   },
