@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
 import {
   allowanceOf,
   createEndpointRate,
@@ -9,26 +9,18 @@ import {
   judgeRate,
   spend,
 } from '../../lib/webhooks/endpoint-rate.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import { addEndpoint, publish } from '../bench/deliveries/parts.ts'
 import { randomOf } from './_sync.ts'
 
 // The rules of an endpoint's rate exist twice: lib/webhooks/endpoint-rate.ts for the store in memory, and sql/44-endpoint-rates.sql.
 // The same steps are taken with both, by a clock that the tests drive, and every field is compared after each.
 
-let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql({ max: 1 })
-  store = createPostgresStore(database.url)
-})
-after(async () => {
-  await store.close()
-  await database.drop()
-})
+useDatabase((used) => {
+  ;({ sql, store } = used)
+}, 1)
 
 /** A claim takes as many as it may, up to a number. */
 interface ClaimStep {
