@@ -376,6 +376,7 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamp with time zone not null,
+  version integer default 0 not null,
   description text default ''::text not null,
   header_names text[] default '{}'::text[] not null,
   sealed_headers text,
@@ -509,7 +510,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8c08a4f68740 business_api.id_time(text)
 -- d984f72ceda4 business_api.import_records(text,jsonb,jsonb)
 -- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
--- aa2a60919a03 business_api.insert_endpoint(text,jsonb,integer)
+-- c22074a063e5 business_api.insert_endpoint(text,jsonb,integer)
 -- ff88ca8d9769 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)

@@ -101,7 +101,7 @@ export function createEndpointStore(database: Database): EndpointStore {
       return found && { ...found.target, types: found.types, storeTime: found.storeTime }
     },
 
-    async update({ organizationId, endpointId, changes, replaces = {}, entry }) {
+    async update({ organizationId, endpointId, changes, replaces, entry }) {
       const { headers, ...choices } = changes
       const { replaces: replacedHeaders, ...sealed } = headers ?? { replaces: null }
       const [endpoint, hasConflict] = await database.rowFor(
@@ -112,7 +112,7 @@ export function createEndpointStore(database: Database): EndpointStore {
             from before
             where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
               ${headers ? sql`and before.sealed_headers is not distinct from ${replacedHeaders}::text` : sql``}
-              and pg_catalog.to_jsonb(before) = pg_catalog.to_jsonb(before) || ${rowOf(replaces)}::text::jsonb
+              ${replaces === undefined ? sql`` : sql`and before.version = ${replaces}::int`}
             returning endpoint.*
           ), compared as (
             select changed.organization_id, changed.id, ${changedFields(sql)} as fields

@@ -1,11 +1,11 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
+import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
-import { ENDPOINT_CHOICES, type EndpointChoices, type ReplacedEndpoint } from '../webhooks/endpoints.ts'
+import type { EndpointChoices } from '../webhooks/endpoints.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -68,12 +68,8 @@ const CHOICES = {
   maxPerSecond: v.exactOptional(MaxPerSecondSchema),
 } satisfies Record<keyof EndpointChoices, v.GenericSchema>
 
-/** A whole endpoint is accepted; what an update cannot change is left out. */
-const ReplacedSchema = v.object(
-  Object.fromEntries(
-    [...ENDPOINT_CHOICES, { field: 'headerNames' }].map(({ field: name }) => [name, v.unknown()]),
-  ),
-) as unknown as v.GenericSchema<ReplacedEndpoint>
+/** A whole endpoint is accepted. */
+const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
 
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
@@ -121,7 +117,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       ...REF,
       ...CHOICES,
       headers: v.exactOptional(PatchSchema),
-      replaces: v.exactOptional(ReplacedSchema),
+      replaces: v.exactOptional(SeenSchema),
     }),
   }
 }

@@ -69,6 +69,8 @@ export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = Object.fromEntrie
 export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>`. */
   readonly id: string
+  /** The number of changes by `update`, those of a header's value too. */
+  readonly version: number
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
@@ -159,12 +161,9 @@ export interface EndpointRemoval extends AuditedRequest {
 export interface EndpointChange extends AuditedRequest {
   readonly endpointId: string
   readonly changes: EndpointChanges
-  /** If a field has another value, nothing is changed. Undefined: any values. */
-  readonly replaces?: ReplacedEndpoint | undefined
+  /** If the endpoint has another version, nothing is changed. Undefined: any version. */
+  readonly replaces?: number | undefined
 }
-
-/** The fields of an endpoint that an update can change, as the caller has seen them; not the values of headers. */
-export type ReplacedEndpoint = Pick<WebhookEndpoint, keyof EndpointChoices | 'headerNames'>
 
 /** Moves an endpoint to another state. */
 export interface EndpointMove extends AuditedRequest {
@@ -255,7 +254,7 @@ export interface EndpointStore {
 
   /**
    * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
-   * if no value is new, no entry is written.
+   * if no value is new, no entry is written and the version stays.
    *
    * Another URL or `maxPerSecond` forgets the learned rate.
    *

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
@@ -11,7 +11,8 @@ import {
   judgeRate,
   spend,
 } from '../../lib/webhooks/endpoint-rate.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import type { TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import { addEndpoint, publish } from '../bench/deliveries/parts.ts'
 import { success as delivered, failure as failed } from '../contract/delivering.ts'
 import { randomOf } from './_sync.ts'
@@ -22,16 +23,9 @@ import { randomOf } from './_sync.ts'
 let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql({ max: 1 })
-  store = createPostgresStore(database.url)
-})
-after(async () => {
-  await store.close()
-  await database.drop()
-})
+useDatabase((used) => {
+  ;({ database, sql, store } = used)
+}, 1)
 
 /** A claim takes as many as it may, up to a number. */
 interface ClaimStep {

@@ -254,6 +254,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column webhook_endpoints.state': 'cafe39a033bf',
     'column webhook_endpoints.types': '5d0f33744be9',
     'column webhook_endpoints.url': 'cafe39a033bf',
+    'column webhook_endpoints.version': '767a7bf880ea',
     'constraint api_keys.api_keys_burst_check': 'a3349dedc5b0',
     'constraint api_keys.api_keys_digest_key': '5f622af8cc9e',
     'constraint api_keys.api_keys_pkey': '1a29056265b9',
@@ -360,7 +361,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': 'fe651976c934',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '30153ca4d8ce',
+      '1e00e3bdbfae',
     'function insert_events(organization_id text, events jsonb)': '36f175ee0b19',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',

@@ -156,6 +156,7 @@ const SETTINGS = merge(PROCESS, {
       insert: true,
       update: [
         ...ENDPOINT_CHOICES.map(({ name }) => name),
+        'version',
         'header_names',
         'sealed_headers',
         'sealed_secret',
