@@ -72,7 +72,7 @@ export interface DeliverySettings {
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Sends a delivery in any final state again now: same event id, a new round of attempts.
+   * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
    *   while the delivery is pending or being sent, and when its endpoint has been removed
