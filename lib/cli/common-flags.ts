@@ -2,7 +2,7 @@ import { INSTALLATION } from '../delivery/loop-options.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
-import { ENDPOINT_CHOICES, type EndpointChoices } from '../webhooks/endpoints.ts'
+import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
 import { parseDuration } from './durations.ts'
 import { UsageError } from './failure.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
@@ -107,8 +107,7 @@ export function splitChoices<Given extends object>(
   readonly choices: Pick<Given, keyof Given & keyof EndpointChoices>
   readonly others: Omit<Given, keyof EndpointChoices>
 } {
-  const isChoice = ([name]: [string, unknown]): boolean =>
-    ENDPOINT_CHOICES.some(({ field }) => field === name)
+  const isChoice = ([name]: [string, unknown]): boolean => name in CHOICES
   const entries = Object.entries(given)
   return {
     choices: Object.fromEntries(entries.filter(isChoice)) as Pick<Given, keyof Given & keyof EndpointChoices>,

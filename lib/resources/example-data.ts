@@ -1,9 +1,9 @@
 import * as v from 'valibot'
+import type { Scope } from '../access/scopes.ts'
 import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
 import type { WriteContext } from '../writes/write-context.ts'
-import { CreateClientInputSchema, newClient } from './clients.ts'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
-import { CreateLeadInputSchema, newLead } from './leads.ts'
+import { createRoutes, type RecordSlices } from './records.ts'
 
 /** The ids and the moment of all examples, so that ids and times agree between one example and another. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
@@ -16,14 +16,23 @@ export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
 }
 
+/** The create operations, which prepare without a store. */
+const CREATIONS = createRoutes({} as RecordSlices).filter((route) => route.method === 'POST')
+
 /** Builds the events of the creations in the API, and returns the data by event type. */
 function created(): ReadonlyMap<string, unknown> {
-  const events = [
-    ...newClient(v.parse(CreateClientInputSchema, exampleOf(CreateClientInputSchema)), EXAMPLE_CONTEXT)
-      .events,
-    ...newLead(v.parse(CreateLeadInputSchema, exampleOf(CreateLeadInputSchema)), EXAMPLE_CONTEXT).events,
-  ]
+  const events = CREATIONS.flatMap(
+    ({ input, prepare }) => prepare(v.parse(input, exampleOf(input)), EXAMPLE_CONTEXT).events,
+  )
   return new Map(events.map(({ type, body }) => [type, JSON.parse(body).data]))
+}
+
+/** Builds a body that creates a record, with the required fields alone; undefined for a scope that creates nothing. */
+export function exampleBody(scope: Scope): unknown {
+  const input = CREATIONS.find((route) => route.scope === scope)?.input
+  if (input === undefined || !isObject(input)) return undefined
+  const required = Object.entries(input.entries).filter(([, entry]) => entry.type !== 'exact_optional')
+  return Object.fromEntries(required.map(([name, entry]) => [name, exampleOf(entry)]))
 }
 
 /** Gives a record inside of an event's data the values of the data's own fields: the status after the change, for example. */

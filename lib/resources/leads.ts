@@ -7,7 +7,7 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
 import type { RecordTable } from './columns.ts'
 import type { ListedReads, Updated } from './record-reads.ts'
-import { createRoute, listRoute, type Route } from './route.ts'
+import { creation, type Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -159,30 +159,18 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
-// --- Routes (specification, section 4) ---
+// --- Operations (specification, section 4) ---
 
-/** Declares the operations on leads. */
-export function leadRoutes(store: LeadStore): readonly Route[] {
-  return [
-    listRoute({
-      table: leadTable,
-      many: 'leads',
-      about: 'Businesses that may become clients.',
-      representation: LeadSchema,
-      store,
-    }),
-    createRoute({
-      table: leadTable,
-      many: 'leads',
-      summary: 'Create a lead from an existing business',
-      description:
-        'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
-      input: CreateLeadInputSchema,
-      representation: LeadSchema,
-      build: newLead,
-      create: (creation) => store.create(creation),
-    }),
-  ]
+/** The operations on leads. */
+export const leadOperations: Operations = {
+  table: leadTable,
+  about: 'Businesses that may become clients.',
+  representation: LeadSchema,
+  create: creation(CreateLeadInputSchema, newLead, {
+    summary: 'Create a lead from an existing business',
+    description:
+      'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
+  }),
 }
 
 /** Builds a lead from validated input, with the event `lead.created`. */

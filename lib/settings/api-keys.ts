@@ -133,9 +133,6 @@ export interface ApiKeySettings {
 
 // --- Inputs ---
 
-/** From here on a year has five digits and timestamps another form. */
-const YEAR_10000 = Date.UTC(10_000)
-
 const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each once`
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
@@ -143,7 +140,7 @@ const momentRequirement =
 function defineCalls(clock: Clock) {
   const ExpirySchema = v.pipe(
     moment(momentRequirement),
-    v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
+    v.check((expiry) => expiry.getTime() > clock() && field.isKept(expiry), momentRequirement),
     v.transform((expiry) => expiry.toISOString()),
   )
   const entries = {

@@ -2,12 +2,8 @@ import type { AuditAction } from '../access/audit.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import {
-  ENDPOINT_DEFAULTS,
-  type EndpointChoices,
-  type EndpointState,
-  type WebhookEndpoint,
-} from '../webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
+import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { toTimestamp } from '../writes/write-context.ts'

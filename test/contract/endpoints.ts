@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
+import { ENDPOINT_CHOICES, type EndpointChoices } from '../../lib/webhooks/endpoint-choices.ts'
 import {
-  ENDPOINT_CHOICES,
   type EndpointChanges,
-  type EndpointChoices,
   type EndpointRecord,
   SENT_FIELDS,
   type WebhookEndpoint,

@@ -147,8 +147,8 @@ test('POST /endpoints/new with a wrong value keeps the fields but secrets, and n
     ['url', { url: 'http://hooks.example.com/' }],
     ['url', { url: 'https://127.0.0.1/' }],
     ['description', { description: 'x'.repeat(201) }],
-    ['max-per-second', { 'max-per-second': '0' }],
-    ['max-per-second', { 'max-per-second': 'fast' }],
+    ['maxPerSecond', { maxPerSecond: '0' }],
+    ['maxPerSecond', { maxPerSecond: 'fast' }],
     ['wants', { wants: '' }],
     ['wants', { wants: 'some' }],
     ['headers', { 'header-name': 'X-Team', 'header-value': '' }],
@@ -199,12 +199,11 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
 test('POST /endpoints/:id/edit sets and removes the limit of deliveries a second', async () => {
   const under = setUp()
   const id = await register(under)
-  const edit = (limit: string) =>
-    under.submit(`/endpoints/${id}/edit`, { ...BILLING, 'max-per-second': limit })
+  const edit = (limit: string) => under.submit(`/endpoints/${id}/edit`, { ...BILLING, maxPerSecond: limit })
   await edit(' 0.5 ')
   assert.equal((await under.settings.endpoints.get(ORGANIZATION, id)).maxPerSecond, 0.5)
   assert.match((await under.get(`/endpoints/${id}`)).words, /Deliveries a second at most 0\.5/)
-  assert.match((await under.get(`/endpoints/${id}/edit`)).text, /name="max-per-second"[^>]* value="0\.5"/)
+  assert.match((await under.get(`/endpoints/${id}/edit`)).text, /name="maxPerSecond"[^>]* value="0\.5"/)
   await edit('')
   assert.equal((await under.settings.endpoints.get(ORGANIZATION, id)).maxPerSecond, null)
 })

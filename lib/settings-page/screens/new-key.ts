@@ -1,5 +1,6 @@
 import { SCOPES, type Scope } from '../../access/scopes.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../../base/errors.ts'
+import { exampleBody } from '../../resources/example-data.ts'
 import type { CreatedApiKey } from '../../settings/api-keys.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf, textOf, textsOf } from '../form-values.ts'
@@ -67,17 +68,11 @@ ${codeBlock(t, curl, t`A call with the new key`)}
   return { title, content }
 }
 
-/** Bodies of the calls for a key that may read nothing. */
-const CREATES: Readonly<Partial<Record<Scope, string>>> = {
-  'clients:write': '{"name":"Atlas Ceramics"}',
-  'leads:write': '{"businessId":"biz_…"}',
-}
-
-/** Writes a call that the key may make. */
+/** Writes a call that the key may make: a list, or a creation by a key that may read nothing, with ids to be filled in. */
 function exampleCall({ key, scopes }: CreatedApiKey, server: string): string {
   const scope = scopes.find((one) => one.endsWith(':read')) ?? scopes[0] ?? 'clients:read'
   const [resource] = scope.split(':')
-  const body = CREATES[scope]
+  const body = JSON.stringify(exampleBody(scope))?.replaceAll(/_\w{26}/g, '_…')
   const lines = [`curl ${server}/api/v1/${resource}`, `-H 'Authorization: Bearer ${key}'`]
   return [...lines, ...(body ? ["-H 'Content-Type: application/json'", `-d '${body}'`] : [])].join(' \\\n  ')
 }
