@@ -107,14 +107,14 @@ export function isMoment(text: string): boolean {
   return isIsoMoment(text) && isKept(new Date(text.toUpperCase()))
 }
 
-const momentRequirement = 'must be ISO 8601 with a time zone, from 1970 to 9999'
-
-/** The schema of a moment in a request; the output is a timestamp. */
-export const MomentTextSchema: v.GenericSchema<string, string> = v.pipe(
-  v.string(momentRequirement),
-  v.check(isMoment, momentRequirement),
-  v.transform((text) => new Date(text.toUpperCase()).toISOString()),
-)
+/** Makes the schema of a moment in a text; the output is a timestamp. */
+export function moment(requirement: string = 'must be ISO 8601 with a time zone, from 1970 to 9999') {
+  return v.pipe(
+    v.string(requirement),
+    v.check(isMoment, requirement),
+    v.transform((text) => new Date(text.toUpperCase()).toISOString()),
+  )
+}
 
 /** The moment of all examples. */
 export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
@@ -199,11 +199,11 @@ export function currency() {
 }
 
 /** Makes the schema of a JSON number with at most three decimals. */
-export function amount(description: string, example: number) {
+export function amount(description: string, example: number, min = -AMOUNT_MAX, max = AMOUNT_MAX) {
   return v.pipe(
     v.number(),
-    v.minValue(-AMOUNT_MAX),
-    v.maxValue(AMOUNT_MAX),
+    v.minValue(min),
+    v.maxValue(max),
     v.description(description),
     v.examples([example]),
   )

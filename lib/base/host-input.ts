@@ -23,20 +23,6 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/**
- * Makes the schema of a moment as a host gives it: a `Date`, or ISO 8601 with a time zone.
- *
- * @param requirement the text of a refusal: "must be …"
- */
-export function moment(requirement: string): v.GenericSchema<Date | string, Date> {
-  const text = v.pipe(
-    v.string(),
-    v.check(field.isIsoMoment, requirement),
-    v.transform((iso) => new Date(iso.toUpperCase())),
-  )
-  return v.union([v.date(), text], requirement)
-}
-
 /** Makes the schema of one of several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
@@ -57,13 +43,19 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
+/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of a refusal: "must be …" */
+export function moment(requirement: string): v.GenericSchema<Date | string, string> {
+  const date = v.pipe(
+    v.date(),
+    v.check(field.isKept, requirement),
+    v.transform((time) => time.toISOString()),
+  )
+  return v.union([date, field.moment(requirement)], requirement)
+}
 
-/** The schema of a moment as a host gives it; the output is a timestamp. */
-export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
-  moment(momentRequirement),
-  v.check(field.isKept, momentRequirement),
-  v.transform((time) => time.toISOString()),
+/** The schema of a moment: a `Date`, or ISO 8601 with a time zone. */
+export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
+  'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999',
 )
 
 /**

@@ -100,20 +100,19 @@ export const CHOICE_FLAGS = {
   ),
 }
 
+type Others<Given> = Omit<Given, keyof EndpointChoices>
+
 /** Splits the values of flags into what an organization decides about an endpoint, and all others. */
 export function splitChoices<Given extends object>(
   given: Given,
 ): {
   readonly choices: Pick<Given, keyof Given & keyof EndpointChoices>
-  readonly others: Omit<Given, keyof EndpointChoices>
+  readonly others: Others<Given>
 } {
-  const isChoice = ([name]: [string, unknown]): boolean => name in CHOICES
+  const isChoice = ([name]: [string, unknown]): boolean => Object.hasOwn(CHOICES, name)
   const entries = Object.entries(given)
   return {
     choices: Object.fromEntries(entries.filter(isChoice)) as Pick<Given, keyof Given & keyof EndpointChoices>,
-    others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Omit<
-      Given,
-      keyof EndpointChoices
-    >,
+    others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Others<Given>,
   }
 }

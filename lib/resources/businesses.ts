@@ -16,14 +16,7 @@ export const BusinessSchema = v.object({
   name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
   category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
   city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
-  email: v.nullable(
-    v.pipe(
-      v.string(),
-      v.maxLength(254),
-      v.description('The email address of the business.'),
-      v.examples(['hello@atlas.example']),
-    ),
-  ),
+  email: v.nullable(field.prose(254, 'The email address of the business.', 'hello@atlas.example')),
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
 })
 

@@ -7,7 +7,7 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
-import { creation, type Operations } from './route.ts'
+import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -87,14 +87,16 @@ export interface ClientStore extends ListedReads<Client, StoredClient, ClientFil
 
 /** The operations on clients. */
 export const clientOperations: Operations = {
-  table: clientTable,
+  ...clientTable,
   about: 'Businesses that the organization works for.',
   representation: ClientSchema,
-  create: creation(CreateClientInputSchema, newClient, {
+  create: {
+    input: CreateClientInputSchema,
+    prepare: (input, context) => newClient(input as CreateClientInput, context),
     summary: 'Create a client',
     description:
       'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
-  }),
+  },
 }
 
 /** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */

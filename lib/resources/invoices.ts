@@ -292,7 +292,7 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
 
 /** The operations on invoices. */
 export const invoiceOperations: Operations = {
-  table: invoiceTable,
+  ...invoiceTable,
   about: 'What clients owe; money in decimal strings.',
   note: 'Money is in decimal strings.',
   representation: InvoiceSchema,

@@ -69,9 +69,6 @@ export const projects = {
   ...projectTable,
   fields: projectFields,
   events: projectEvents,
-  operations: {
-    table: projectTable,
-    about: 'What the organization does.',
-    representation: ProjectSchema,
-  },
+  about: 'What the organization does.',
+  representation: ProjectSchema,
 }

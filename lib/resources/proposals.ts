@@ -149,7 +149,7 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
 
 /** The operations on proposals. */
 export const proposalOperations: Operations = {
-  table: proposalTable,
+  ...proposalTable,
   about: 'What the organization offers to do.',
   representation: ProposalSchema,
 }

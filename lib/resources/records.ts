@@ -88,7 +88,7 @@ export interface CreateInputs extends PlainInputs {
 }
 
 type PlainInputs = {
-  readonly [Name in keyof Plain & WritableResource]: Plain[Name]['operations'] extends {
+  readonly [Name in keyof Plain & WritableResource]: Plain[Name] extends {
     readonly create: { readonly input: infer Input extends v.GenericSchema }
   }
     ? v.InferInput<Input>
@@ -101,13 +101,13 @@ const OPERATIONS = Object.entries<Operations>({
   leads: leadOperations,
   invoices: invoiceOperations,
   proposals: proposalOperations,
-  ...Object.fromEntries(Object.entries(PLAIN_RESOURCES).map(([name, { operations }]) => [name, operations])),
+  ...PLAIN_RESOURCES,
 }) as readonly (readonly [Resource, Operations])[]
 
 /** The kinds of records that the API creates. A new client has a new business. */
 export const CREATED_KINDS: readonly RecordKind[] = [
   'business',
-  ...OPERATIONS.flatMap(([, { table, create }]) => (create ? [table.kind as RecordKind] : [])),
+  ...OPERATIONS.flatMap(([, { kind, create }]) => (create ? [kind as RecordKind] : [])),
 ]
 
 /** Declares every operation under /api/v1, each resource with its slice of the store. */

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { Resource, Scope, WritableResource } from '../access/scopes.ts'
-import { MomentTextSchema } from '../base/fields.ts'
+import * as field from '../base/fields.ts'
 import { MomentSchema } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/creation.ts'
@@ -52,8 +52,7 @@ export type Route = ListRoute | CreateRoute
 export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'>
 
 /** The operations on a resource, as its file declares them; all names follow from the names of the resource. */
-export interface Operations {
-  readonly table: Pick<RecordTable, 'kind' | 'idKind'>
+export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
   /** What the records are: the description of the tag. */
   readonly about: string
   /** A further sentence of the list's description. */
@@ -83,7 +82,7 @@ export function inputOf<Entries extends v.ObjectEntries>(
     if (shown === undefined) throw new TypeError(`Cannot describe '${name}', which is no field of the record`)
     const { wrapped: words = shown } = shown as { readonly wrapped?: v.GenericSchema }
     const { wrapped: own } = rule as { readonly wrapped?: v.GenericSchema }
-    const read = rule === MomentSchema ? MomentTextSchema : (own ?? rule)
+    const read = rule === MomentSchema ? field.moment() : (own ?? rule)
     const described = v.pipe(
       read,
       v.description(v.getDescription(words) ?? ''),
@@ -95,19 +94,6 @@ export function inputOf<Entries extends v.ObjectEntries>(
 }
 
 /**
- * Declares a create operation.
- *
- * @param build prepares the record and the events for validated input
- */
-export function creation<Input extends v.GenericSchema>(
-  input: Input,
-  build: (input: v.InferOutput<Input>, context: WriteContext) => PreparedCreation,
-  texts: Pick<CreateRoute, 'summary' | 'description'>,
-): Pick<CreateRoute, 'summary' | 'description' | 'prepare'> & { readonly input: Input } {
-  return { ...texts, input, prepare: (given, context) => build(given as v.InferOutput<Input>, context) }
-}
-
-/**
  * Declares the operations of a resource: `GET /api/v1/clients` with the scope `clients:read`, and with `create` also `POST` with the scope
  * `clients:write`.
  *
@@ -115,10 +101,10 @@ export function creation<Input extends v.GenericSchema>(
  */
 export function routesOf(
   many: Resource,
-  { table, about, note, representation, create }: Operations,
+  { kind, idKind, about, note, representation, create }: Operations,
   store: Slice,
 ): readonly Route[] {
-  const one = capital(table.kind)
+  const one = capital(kind)
   const named = { path: `/api/v1/${many}`, tag: capital(many), representation, representationName: one }
   const list: ListRoute = {
     method: 'GET',
@@ -128,7 +114,7 @@ export function routesOf(
     summary: `List ${many}`,
     description: ['The newest', many, 'of the organization, newest first.', note ?? ''].join(' ').trim(),
     about,
-    idKind: table.idKind,
+    idKind,
     admitAndList: (request, asked) => store.admitAndList(request, asked),
   }
   if (create === undefined) return [list]

@@ -140,8 +140,7 @@ const momentRequirement =
 function defineCalls(clock: Clock) {
   const ExpirySchema = v.pipe(
     moment(momentRequirement),
-    v.check((expiry) => expiry.getTime() > clock() && field.isKept(expiry), momentRequirement),
-    v.transform((expiry) => expiry.toISOString()),
+    v.check((expiry) => Date.parse(expiry) > clock(), momentRequirement),
   )
   const entries = {
     id: v.exactOptional(newIdOf('key')),

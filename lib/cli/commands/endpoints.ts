@@ -44,10 +44,9 @@ const listEndpoints: Command = defineCommand({
   },
 })
 
-/** Choices without a column below. */
-const FURTHER = Object.keys(CHOICES).filter(
-  (name) => !/^(url|types|standardWebhooks|maxPerSecond|description)$/.test(name),
-)
+/** Choices with a column of their own below. */
+const OWN = ['url', 'types', 'standardWebhooks', 'maxPerSecond', 'description']
+const FURTHER = Object.keys(CHOICES).filter((name) => !OWN.includes(name))
 
 const COLUMNS: readonly Column<WebhookEndpoint>[] = [
   { title: 'ID', value: ({ id }) => id },
