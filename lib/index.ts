@@ -11,10 +11,16 @@ export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnRes
 // The names of the service
 export { defineService, type Service, type ServiceOptions } from './service.ts'
 
+// Routes of the host's own
+export { defineRoute, type Route, type RouteMethod, type RouteSchema } from './resources/own-routes.ts'
+export { page, type RouteContext, type RouteReply, readPage } from './resources/own-replies.ts'
+export { Refusal } from './http/refusal.ts'
+export type { StandardSchema } from './base/standard-schema.ts'
+
 // Access
 export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'
-export { SCOPES, type Scope } from './access/scopes.ts'
+export { type KeyScope, type OwnScope, SCOPES, type Scope } from './access/scopes.ts'
 
 // Resources and events
 export type { Business, CreateBusinessInput } from './resources/businesses.ts'

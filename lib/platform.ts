@@ -4,6 +4,7 @@ export type { RecordStore } from './business-store.ts'
 export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
 export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
+export type { Idempotent } from './platform/idempotent.ts'
 export {
   IMPORT_MAX,
   type ImportCall,
@@ -25,6 +26,7 @@ export type { LeadCalls, LeadQuery, LeadStage, NewLead } from './platform/leads.
 export {
   createPlatform,
   type Platform,
+  type PlatformInTransaction,
   type PlatformOptions,
   type PublishOptions,
   type TransactionalPlatform,

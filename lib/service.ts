@@ -1,8 +1,10 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
+import { type OwnScope, readScopes, type ScopeOwner } from './access/scopes.ts'
 import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } from './base/options.ts'
+import { type Route, readRoutes } from './resources/own-routes.ts'
 
 /** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
-export interface ServiceOptions {
+export interface ServiceOptions<Scopes extends ScopeOwner['scopes'] = readonly OwnScope[]> {
   /** The title of the OpenAPI document, and the end of the settings pages' titles: 1 to 100 characters. Default `Business API` in the document. */
   readonly name?: string | undefined
   /**
@@ -19,13 +21,20 @@ export interface ServiceOptions {
   readonly headerPrefix?: string | undefined
   /** Also sends the headers of Standard Webhooks to every endpoint whose signing secret that scheme can decode. Default `false`. */
   readonly standardWebhooks?: boolean | undefined
+  /** Scopes beside the library's, at most 100, for the host's own routes: `['bookings:read', 'bookings:write']`. Default: none. */
+  readonly scopes?: Scopes | undefined
+  /** The host's own routes beside the library's operations, at most 200: see `defineRoute`. Default: none. */
+  readonly routes?: readonly Route[] | undefined
 }
 
 /** The checked {@link ServiceOptions} with the defaults filled in. */
-export interface Service extends ServiceOptions {
+export interface Service<Scopes extends ScopeOwner['scopes'] = readonly OwnScope[]>
+  extends ServiceOptions<Scopes> {
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly standardWebhooks: boolean
+  readonly scopes: Scopes
+  readonly routes: readonly Route[]
 }
 
 const NAMES: Names<ServiceOptions> = {
@@ -35,6 +44,8 @@ const NAMES: Names<ServiceOptions> = {
   importedKeys: true,
   headerPrefix: true,
   standardWebhooks: true,
+  scopes: true,
+  routes: true,
 }
 
 /**
@@ -48,8 +59,11 @@ const NAMES: Names<ServiceOptions> = {
  * const store = createPostgresStore(process.env.DATABASE_URL, { service })
  * ```
  */
-export function defineService(options: ServiceOptions = {}): Service {
+export function defineService<const Scopes extends ScopeOwner['scopes'] = readonly []>(
+  options: ServiceOptions<Scopes> = {},
+): Service<Scopes> {
   rejectUnknown(options, NAMES)
+  const scopes = readScopes(options.scopes)
   return Object.freeze({
     name: options.name === undefined ? undefined : readMatching('name', options.name, '', NAME),
     baseUrl: readBaseUrl(options.baseUrl),
@@ -57,6 +71,8 @@ export function defineService(options: ServiceOptions = {}): Service {
     importedKeys: readImportedKeys(options.importedKeys),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
+    scopes,
+    routes: readRoutes(options.routes, scopes),
   })
 }
 

@@ -9,6 +9,7 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { API_PATH, paramsOf, rejectTaken } from '../resources/own-routes.ts'
 import { createRoutes } from '../resources/records.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
@@ -16,6 +17,7 @@ import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
+import type { Matched } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
@@ -37,14 +39,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store, deadlineMs)
-  const { router, hasPath } = createRouter(store, authentication, resolved, fail)
+  const { router, templateOf } = createRouter(store, authentication, resolved, fail)
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
     // HEAD is a GET whose body the adapters leave out.
     const { method } = exchange.request
-    // The origin is a constant: nothing may be derived from a Host header or an absolute-form target.
-    const routed = { method: method === 'HEAD' ? 'GET' : method, url: `http://localhost${path}` }
+    const routed = { method: method === 'HEAD' ? 'GET' : method, url: ORIGIN + path }
     const reply: ApiReply | undefined = await router.fetch(routed, exchange)
     return reply ?? null
   }
@@ -92,7 +93,8 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     const path = trailingSlash ? target.path.replace(/(?<=[^/])\/$/, '') : target.path
-    if (!PLAIN_PATH.test(path) || !hasPath(path)) return null
+    const template = PLAIN_PATH.test(path) ? templateOf(path) : undefined
+    if (template === undefined) return null
     let exchange: Exchange | undefined
     let reply: ApiReply | null
     let described: DescribedExchange
@@ -107,8 +109,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     } finally {
       exchange?.release()
     }
-    // The path of an operation has no parameters: the path that was found is the route.
-    if (reply) noteAnswer(described, reply, path, traced)
+    if (reply) noteAnswer(described, reply, template, traced)
     return reply
   }
 
@@ -131,17 +132,28 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       noteAnswer(described, reply, null, undefined)
       return reply
     },
-    describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),
+    describe: () => buildOpenApiDocument({ ...resolved, operations: createRoutes(store) }),
   }
 }
 
 // --- Routing ---
 
-/** The parts of a request that the router needs. */
+/** The parts of a request that the router needs, and what it adds. */
 interface RoutedRequest {
   readonly method: string
   readonly url: string
+  readonly params?: Readonly<Record<string, string>>
 }
+
+/** The answer to a method of a path. */
+interface Served {
+  readonly path: string
+  readonly method: string
+  answer(matched: Matched, exchange: Exchange): ApiReply | Promise<ApiReply>
+}
+
+/** A constant: nothing may be derived from a Host header or an absolute-form target. */
+const ORIGIN = 'http://localhost'
 
 function createRouter(
   store: BusinessApiStore,
@@ -151,25 +163,64 @@ function createRouter(
 ) {
   const operations = createOperations(store, authentication, resolved, fail)
   const routes = createRoutes(store)
+  rejectTaken(
+    resolved.routes,
+    new Set(routes.map(({ path }) => path)),
+    new Set(routes.map(({ operationId }) => operationId)),
+  )
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
-  const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
+  const served: Served[] = [
+    { path: '/openapi.json', method: 'GET', answer: (_, exchange) => describe(exchange) },
+    ...routes.map((route): Served => {
+      const { path, method } = route
+      if (route.method === 'GET')
+        return { path, method, answer: (_, exchange) => operations.list(route, exchange) }
+      return { path, method, answer: (_, exchange) => operations.create(route, exchange) }
+    }),
+    ...resolved.routes.map(
+      (route): Served => ({
+        path: API_PATH + route.path,
+        method: route.method,
+        answer: (matched, exchange) => operations.own(route, matched, exchange),
+      }),
+    ),
+  ]
 
-  router.get('/openapi.json', (_, exchange) => describe(exchange))
-  for (const route of routes) {
-    methods.set(route.path, [...(methods.get(route.path) ?? []), route.method])
-    if (route.method === 'GET') router.get(route.path, (_, exchange) => operations.list(route, exchange))
-    else router.post(route.path, (_, exchange) => operations.create(route, exchange))
-  }
-  for (const [path, served] of methods) {
-    const allow = [...served, 'HEAD', 'OPTIONS'].join(', ')
+  // A path without parameters comes before one that has them and matches it too.
+  const paths = [...new Set(served.map(({ path }) => path))].sort(
+    (one, other) => paramsOf(one).length - paramsOf(other).length,
+  )
+  for (const path of paths) {
+    const own = served.filter((each) => each.path === path)
+    const pattern = path.replace(/\{(\w+)\}/g, ':$1')
+    for (const { method, answer } of own) {
+      const find = method.toLowerCase() as 'get' | 'post'
+      router[find](pattern, ({ url, params }, exchange) =>
+        answer({ path: url.slice(ORIGIN.length), params: { ...params } }, exchange),
+      )
+    }
+    const methods = own.map(({ method }) => method)
+    const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
     const open = path === '/openapi.json' ? OPEN_TO_BROWSERS : {}
-    router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
-    router.all(path, () => {
+    router.options(pattern, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
+    router.all(pattern, () => {
       throw refusals.wrongMethod(allow)
     })
   }
-  return { router, hasPath: (path: string): boolean => methods.has(path) }
+
+  const whole = new Set(paths)
+  const patterned = paths.flatMap((path) =>
+    paramsOf(path).length === 0
+      ? []
+      : [{ path, pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`) }],
+  )
+  return {
+    router,
+    /** Returns the path of the operations that a path matches, with the names of its parameters; undefined for none. */
+    templateOf: (path: string): string | undefined =>
+      whole.has(path) ? path : patterned.find(({ pattern }) => pattern.test(path))?.path,
+  }
 }
 
 /**

@@ -5,6 +5,7 @@ import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
+import type { Route as OwnRoute } from '../resources/own-routes.ts'
 import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import type { ApiCreationOutcome } from '../writes/creation.ts'
 import { readCreation } from './asked-creation.ts'
@@ -14,11 +15,13 @@ import { askHost } from './hooks.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
+import { answerOwn, type Matched } from './own-operation.ts'
 
-/** The two kinds of operations. */
+/** The kinds of operations. */
 export interface Operations {
   list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
   create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
+  own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
 }
 
 /** An admitted caller, with the facts about the request that an answer repeats. */
@@ -119,7 +122,10 @@ export function createOperations(
   }
 
   /** Presents the key of a request for an operation. */
-  async function present(route: Route, exchange: Exchange): Promise<AdmissionRequest> {
+  async function present(
+    route: Pick<Route | OwnRoute, 'operationId' | 'scope'>,
+    exchange: Exchange,
+  ): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
     exchange.hold()
     const { keyDigest, organizationHint } = await authentication.find(exchange)
@@ -130,6 +136,13 @@ export function createOperations(
   return {
     list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
     create: async (route, exchange) => answerCreate(route, await present(route, exchange), exchange),
+    async own(route, matched, exchange) {
+      const request = await present(route, exchange)
+      const admission = await exchange.inTime(store.apiKeys.admit(request))
+      return enter(admission, request, exchange, (admitted) =>
+        answerOwn(route, matched, exchange, admitted, resolved),
+      )
+    },
   }
 }
 

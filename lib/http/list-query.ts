@@ -1,4 +1,5 @@
 import type { PageRequest, Since } from '../access/admission.ts'
+import { isStorable } from '../base/fields.ts'
 import { isIsoMoment } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
@@ -31,11 +32,11 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
  * ignored.
  *
  * @param query the text after the `?`; may be empty
- * @param idKind the kind of the list's ids
+ * @param ids the kind of the list's ids, or the pattern of those of a host's own list
  * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
  *   not thrown, because the API key is judged before the query
  */
-export function readListQuery(query: string, idKind: IdKind): PageRequest | Refusal {
+export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
   const given = new URLSearchParams(query)
   // Generated clients send an unset parameter empty.
@@ -51,10 +52,11 @@ export function readListQuery(query: string, idKind: IdKind): PageRequest | Refu
     const since = readSince(given.getAll('updatedSince'))
     return since === null ? refusals.invalidSince() : { limit, since }
   }
-  const ids = given.getAll('before')
-  const [before] = ids
+  const [before, ...more] = given.getAll('before')
   if (before === undefined) return { limit }
-  return ids.length === 1 && isIdLike(before, idKind) ? { limit, before } : refusals.invalidBefore(idKind)
+  const isId = typeof ids === 'string' ? isIdLike(before, ids) : isStorable(before) && ids.test(before)
+  if (isId && more.length === 0) return { limit, before }
+  return typeof ids === 'string' ? refusals.invalidBefore(ids) : refusals.invalidOwnBefore()
 }
 
 /** Reads a limit: 1 to 200 without leading zeros, 50 when absent. Null for any other value, and for two values. */
@@ -108,6 +110,13 @@ export function syncToken(position: string): string {
 export function nextLink(list: string, query: string, next: Readonly<Record<string, string>>): string {
   const limit = new URLSearchParams(query).get('limit')
   const parameters = new URLSearchParams({ ...(limit === null ? {} : { limit }), ...next })
+  return `<${list}?${parameters}>; rel="next"`
+}
+
+/** Does the same as {@link nextLink} for a host's own list, whose further parameters may filter. */
+export function ownNextLink(list: string, query: string, before: string): string {
+  const parameters = new URLSearchParams(query)
+  parameters.set('before', before)
   return `<${list}?${parameters}>; rel="next"`
 }
 

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { StandardIssue, StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
@@ -35,4 +36,33 @@ function requirementOf(schema: v.GenericSchema, field: string): string {
 
 function entryOf(schema: v.GenericSchema, field: string): { type: string; message?: unknown } | undefined {
   return 'entries' in schema ? (schema.entries as Record<string, v.GenericSchema>)[field] : undefined
+}
+
+/**
+ * Validates a part of a request by a schema of the host's own.
+ *
+ * @param part of the request, before the names of fields: `query `
+ * @throws `Refusal` 422 naming each wrong field and the field's rule
+ */
+export async function validateOwn(schema: StandardSchema, value: unknown, part: string): Promise<unknown> {
+  const result = await schema['~standard'].validate(value)
+  if (!result.issues) return result.value
+  const reasons = result.issues.map((issue) => `${part}${pathOf(issue) || 'the body'} ${ruleOf(issue)}`)
+  throw refusals.invalid(`Validation failed: ${reasons.join('; ')}`.slice(0, ERROR_MAX))
+}
+
+/** The longest text of an error. */
+export const ERROR_MAX = 1000
+
+function pathOf({ path = [] }: StandardIssue): string {
+  return path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.')
+}
+
+/** The messages that libraries make repeat the received value, so the expected type stands in for them. */
+function ruleOf(issue: StandardIssue): string {
+  const { expected }: { readonly expected?: unknown } = Object(issue)
+  if (issue.message.startsWith('Invalid key')) return 'must be given'
+  return issue.message.startsWith('Invalid ') && typeof expected === 'string'
+    ? `must be ${expected}`
+    : issue.message
 }

@@ -25,7 +25,7 @@ export interface OpenApiOptions extends InfoOptions, ResponseOptions {
 }
 
 /**
- * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the routes and events alone. Pure: the same
+ * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the operations and events alone. Pure: the same
  * options give the same text.
  *
  * @throws `Error` for a schema with a rule that JSON Schema cannot say
@@ -53,17 +53,17 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
 }
 
 /** Names every schema that a generator makes a type of: records, inputs, answers, events and the error. */
-function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
-  const inputs = routes.flatMap(inputOf)
+function nameSchemas({ operations, maxBodyBytes }: OpenApiOptions): Schemas {
+  const inputs = operations.flatMap(inputOf)
   const schemas = createSchemas({
     ...Object.fromEntries(
-      routes.map(({ representationName, representation }) => [
+      operations.map(({ representationName, representation }) => [
         representationName,
         { schema: representation },
       ]),
     ),
     Business: { schema: BusinessSchema },
-    ...Object.fromEntries([...routes.map(answerOf), ...inputs]),
+    ...Object.fromEntries([...operations.map(answerOf), ...inputs]),
     ...eventComponents,
     [ERROR_NAME]: { schema: ErrorSchema },
   })

@@ -22,7 +22,7 @@ export interface ApiInfo {
 
 /** Everything that the words of the document depend on. */
 export interface InfoOptions extends Service {
-  readonly routes: readonly Route[]
+  readonly operations: readonly Route[]
   readonly info: ApiInfo
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
@@ -33,7 +33,7 @@ export interface InfoOptions extends Service {
 /** `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
   const { version = '1.0.0', contact, license, termsOfService } = options.info
-  const listed = options.routes.filter(isList).map(({ tag }) => tag.toLowerCase())
+  const listed = options.operations.filter(isList).map(({ tag }) => tag.toLowerCase())
   const last = listed.pop()
   return {
     title: options.name ?? 'Business API',
@@ -59,7 +59,7 @@ export function buildTags(
   schemas: Schemas,
 ): readonly { readonly name: string; readonly description: string }[] {
   return [
-    ...options.routes.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
+    ...options.operations.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
     { name: GUIDE_TAG, description: describeService(options, schemas) },
     {
       name: WEBHOOK_TAG,
@@ -106,8 +106,8 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
-  const scopes = routes.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
+function describeAuthentication({ keyPrefix, operations }: InfoOptions): string[] {
+  const scopes = operations.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
   return [
     '## Authentication and scopes',
     `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
@@ -203,7 +203,7 @@ function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   ]
 }
 
-function describeLimits({ routes, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
+function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
   return [
     '## Limits',
     'Lengths count Unicode characters.',
@@ -216,7 +216,7 @@ function describeLimits({ routes, rateLimits, maxBodyBytes }: InfoOptions, schem
           `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; replayed for ${REPLAY_DAYS} days`,
         ],
         ['body of a request', `${maxBodyBytes} bytes`],
-        ...routes.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
+        ...operations.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
         ...(rateLimits
           ? [
               ['requests of a key', describeLimit(rateLimits.key)],

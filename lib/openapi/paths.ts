@@ -49,13 +49,13 @@ export const operationParameters = {
   },
 } as const
 
-/** `paths`: every operation under /api/v1, in the order of the routes. */
+/** `paths`: every operation under /api/v1, in the order of the operations. */
 export function buildPaths(
-  { routes, rateLimits }: ResponseOptions,
+  { operations, rateLimits }: ResponseOptions,
   schemas: Schemas,
 ): Record<string, Record<string, object>> {
   const paths: Record<string, Record<string, object>> = {}
-  for (const route of routes) {
+  for (const route of operations) {
     const operation = buildOperation(route, schemas, successHeaders(route.method, rateLimits))
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation }
   }

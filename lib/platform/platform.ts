@@ -4,13 +4,14 @@ import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
-import type { RecordStore } from '../business-store.ts'
+import type { RecordStore, TransactionStore } from '../business-store.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import type { EventData, EventType } from '../resources/event-catalogue.ts'
 import { checkEvent } from '../resources/publishing.ts'
 import { type BusinessCalls, createBusinessCalls } from './businesses.ts'
 import type { CallTools } from './calls.ts'
 import { type ClientCalls, createClientCalls } from './clients.ts'
+import { createIdempotent, type Idempotent } from './idempotent.ts'
 import type { ImportCall } from './import-records.ts'
 import { createImportCall } from './imports.ts'
 import { createInvoiceCalls, type InvoiceCalls } from './invoices.ts'
@@ -85,6 +86,11 @@ export interface Platform {
   ): Promise<string>
 }
 
+/** The calls in a transaction of the host's. */
+export interface PlatformInTransaction extends Platform {
+  readonly idempotent: Idempotent
+}
+
 /** A platform with calls in the host's own transaction. */
 export interface TransactionalPlatform<Transaction> extends Platform {
   /**
@@ -94,12 +100,12 @@ export interface TransactionalPlatform<Transaction> extends Platform {
    *
    * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
    */
-  using(transaction: Transaction): Platform
+  using(transaction: Transaction): PlatformInTransaction
 }
 
 /** A store that can write in the host's own transaction. */
 export interface TransactionalStore<Transaction> extends RecordStore {
-  using(transaction: Transaction): RecordStore
+  using(transaction: Transaction): TransactionStore
 }
 
 const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals: true, traceparent: true }
@@ -136,7 +142,13 @@ export function createPlatform<Transaction>(
   const using = store.using.bind(store)
   return {
     ...platform,
-    using: (transaction) => createCalls(traceStore(using(transaction)), { ...tools, waitMs: null }),
+    using(transaction) {
+      const own = traceStore(using(transaction))
+      return {
+        ...createCalls(own, { ...tools, waitMs: null }),
+        idempotent: createIdempotent(own.replies, tools.ids),
+      }
+    },
   }
 }
 

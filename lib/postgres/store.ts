@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres'
 import { type Names, rejectUnknown } from '../base/options.ts'
-import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import type { BusinessApiStore, RecordStore, TransactionStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import { type Admissions, createAdmissions } from './admission/admission.ts'
 import { askEachAlone, createBatches } from './admission/batches.ts'
@@ -31,6 +31,7 @@ import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
+import { createReplyStore } from './replies.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
 /** Options of `createPostgresStore`. */
@@ -45,14 +46,14 @@ const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
   readonly installation: PostgresInstallation
   /**
-   * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
+   * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
    *
    * @param transaction the argument of the callback of postgres.js' `sql.begin`, or the transaction of another driver by
    *   `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
    * @throws `TypeError` for a pool, which would commit each statement by itself
    */
-  using(transaction: PostgresTransaction | SqlTransaction): RecordStore
+  using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
    * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
    * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own
@@ -115,10 +116,11 @@ export function createStoreOn(database: Database, service: Service = defineServi
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      return createRecordStores(
+      const records = createRecordStores(
         own,
         createAdmissions(askEachAlone(own), () => {}),
       )
+      return { ...records, replies: createReplyStore(own) }
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,

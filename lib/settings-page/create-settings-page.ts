@@ -1,3 +1,4 @@
+import { scopesOf } from '../access/scopes.ts'
 import { BusinessApiError, INVALID_STATE, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import { withDeadline } from '../base/time.ts'
@@ -97,7 +98,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
-    exchange.access = readAccess(given as Access)
+    exchange.access = readAccess(given as Access, scopesOf(settings.service))
     if (!isWarned) {
       isWarned = true
       options.logger.warn(

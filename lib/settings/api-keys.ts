@@ -7,7 +7,7 @@ import {
   generateApiKey,
 } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
-import { SCOPES, type Scope } from '../access/scopes.ts'
+import { type KeyScope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { type Call, defineCall, found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
@@ -32,7 +32,7 @@ export interface NewApiKey extends Acting {
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** One scope at least, each scope once. */
-  readonly scopes: readonly Scope[]
+  readonly scopes: readonly KeyScope[]
   /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
   readonly expiresAt?: Date | string | null
   /** The rate limit of this key. Default null: the API's limit for keys. */
@@ -136,11 +136,10 @@ export interface ApiKeySettings {
 /** From here on a year has five digits and timestamps another form. */
 const YEAR_10000 = Date.UTC(10_000)
 
-const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each once`
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
 
-function defineCalls(clock: Clock) {
+function defineCalls(clock: Clock, scopes: readonly KeyScope[]) {
   const ExpirySchema = v.pipe(
     moment(momentRequirement),
     v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
@@ -149,7 +148,7 @@ function defineCalls(clock: Clock) {
   const entries = {
     id: v.exactOptional(newIdOf('key')),
     name: field.text(1, 100),
-    scopes: ScopesSchema,
+    scopes: scopesSchema(scopes),
     expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
     rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
   }
@@ -192,16 +191,19 @@ const IMPORTED = {
   lastFour: matching(/^[!-~]{4}$/, 'must be four visible ASCII characters'),
 }
 
-const ScopesSchema = v.pipe(
-  v.array(v.picklist(SCOPES, scopesRequirement), scopesRequirement),
-  v.minLength(1, scopesRequirement),
-  v.check((scopes) => new Set(scopes).size === scopes.length, scopesRequirement),
-)
+function scopesSchema(all: readonly KeyScope[]) {
+  const requirement = `must be one or more of ${all.join(', ')}, each once`
+  return v.pipe(
+    v.array(v.picklist(all, requirement), requirement),
+    v.minLength(1, requirement),
+    v.check((scopes) => new Set(scopes).size === scopes.length, requirement),
+  )
+}
 
 // --- Calls ---
 
 /** The parts with which API keys are managed. */
-export interface ApiKeyTools {
+export interface ApiKeyTools extends ScopeOwner {
   readonly keyPrefix: string
   readonly importedKeys?: object | undefined
   readonly maxApiKeys: number
@@ -213,9 +215,12 @@ export interface ApiKeyTools {
 /** Creates the calls about API keys. */
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
-  { keyPrefix, importedKeys, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
+  { keyPrefix, importedKeys, scopes, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
+  const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(
+    clock,
+    scopesOf({ scopes }),
+  )
 
   /** A new key, and the part of its record that does not depend on the call. */
   function generate(id = ids('key')): { key: string; generated: GeneratedKey } {

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { isStorable } from '../base/fields.ts'
+import type { KeyReservation } from './creation.ts'
 
 /** Milliseconds for which a key is replayed, from the first success on (specification, section 4, rule 4). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
@@ -18,4 +20,57 @@ export function isIdempotencyKey(text: string): boolean {
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
+}
+
+/**
+ * Computes SHA-256 over the canonical JSON of a body as it was sent. Not of a validated value: a schema of a host may add the present
+ * moment, or make a `Map`, which JSON does not show.
+ *
+ * @returns null for a body with NUL or a lone surrogate, which no database can keep, or nested too deep for JSON
+ */
+export function fingerprintOfBody(body: unknown): string | null {
+  try {
+    return createHash('sha256')
+      .update(JSON.stringify(body, sortNames) ?? '')
+      .digest('hex')
+  } catch {
+    return null
+  }
+}
+
+function sortNames(name: string, value: unknown): unknown {
+  if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw UNSTORABLE
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
+}
+
+const UNSTORABLE = new Error('NUL or a lone surrogate')
+
+// --- Replies of a host's own work ---
+
+/** A reply of the host's own work, which an idempotency key makes once. */
+export interface ReplyRequest {
+  readonly organizationId: string
+  /** The API key that asks, judged a moment ago: no work is done if the key is no longer in force. */
+  readonly apiKeyId: string
+  /** Names this call. */
+  readonly writeId: string
+  /** Null: the work is done at every call. */
+  readonly idempotency: Omit<KeyReservation, 'reply'> | null
+}
+
+/** The outcome of a request for a reply: see `CreationOutcome`. `reply` is the exact text, of this work or of the first. */
+export type ReplyOutcome =
+  | { readonly outcome: 'created' | 'replayed'; readonly reply: string }
+  | { readonly outcome: 'mismatch' | 'in_progress' | 'unauthenticated' }
+
+/** The slice of a store, in a transaction of the host, for replies of the host's own work. */
+export interface ReplyStore {
+  /**
+   * Reserves the key, does the work and stores the reply, all in the host's transaction: the commit decides about all of it. A second
+   * call with the key waits for the end of the first transaction, for at most `waitMs`. If the work throws, the key is as it was.
+   *
+   * @param work writes in the same transaction, and returns the reply
+   */
+  once(request: ReplyRequest, work: () => Promise<string>): Promise<ReplyOutcome>
 }

@@ -136,6 +136,8 @@ const API = merge(
 
 const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
+    // Of the host's own routes: nothing is written for a revoked key.
+    api_keys: { select: ['organization_id', 'id', 'expires_at', 'revoked_at'] },
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },

@@ -121,7 +121,7 @@ function guard(fleet: Fleet, shard: Shard): PostgresStore {
   function guarded<Target extends object>(
     target: Target,
     send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
-  ): Pick<Target, keyof Target & keyof Slices> {
+  ): Pick<Target, keyof Target & (keyof Slices | 'replies')> {
     return routeVerbs(target, async (owner, on) => {
       const actual = owner === undefined ? shard : await fleet.locate(owner)
       if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)

@@ -23,8 +23,8 @@ export interface CreationStatements<Column extends string> {
   readonly ofKey: WriteStatements<NewValues & OfKey, Column | 'isInForce'>
 }
 
-/** The key of a creation, which may have been revoked since it was judged. */
-const KEY = `key as materialized (
+/** The step `key`: the API key of a write, which may have been revoked since it was judged. */
+export const KEY_IN_FORCE = `key as materialized (
   select 1 as one from business_api.api_keys key
   where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
     and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
@@ -51,7 +51,10 @@ export function defineCreation<Column extends string>(
     columns,
     ofHost: defineWrite((reserve) => ({ steps: stepsOf(reserve({ condition })), answer })),
     ofKey: defineWrite((reserve) => ({
-      steps: [KEY, ...stepsOf(reserve({ condition: `exists (select 1 from key) and ${condition}` }))],
+      steps: [
+        KEY_IN_FORCE,
+        ...stepsOf(reserve({ condition: `exists (select 1 from key) and ${condition}` })),
+      ],
       answer: { ...answer, isInForce: '(select exists (select 1 from key))::text' },
     })),
   }

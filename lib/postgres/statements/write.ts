@@ -12,7 +12,7 @@ import {
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
 /** How often a reservation is tried anew after the entry that stood in its way has expired. */
-const RESERVE_ATTEMPTS = 3
+export const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
 
@@ -130,11 +130,12 @@ export function defineEntry(reply = 'entry.reply'): EntryStatement {
 
 const ENTRY = defineEntry()
 
-async function readEntry(
+/** Reads the verdict of the live entry of an idempotency key; undefined without one. @param entry the statement. Default: the reply as it was written */
+export async function readEntry(
   database: RecordDatabase,
   organizationId: string,
   idempotency: NonNullable<KeyHolder['idempotency']>,
-  entry: EntryStatement,
+  entry: EntryStatement = ENTRY,
 ): Promise<KeyVerdict | undefined> {
   const { idempotencyKey, operation, fingerprint } = keyValuesOf(idempotency)
   const values = { organizationId, idempotencyKey, operation, fingerprint }
