@@ -12,7 +12,7 @@ export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnRes
 export { defineService, type Service, type ServiceOptions } from './service.ts'
 
 // Routes of the host's own
-export { defineRoute, type Route, type RouteMethod, type RouteSchema } from './resources/own-routes.ts'
+export { defineRoute, type Route, type RouteSchema } from './resources/own-routes.ts'
 export { page, type RouteContext, type RouteReply, readPage } from './resources/own-replies.ts'
 export { Refusal } from './http/refusal.ts'
 export type { StandardSchema } from './base/standard-schema.ts'

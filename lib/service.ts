@@ -72,7 +72,7 @@ export function defineService<const Scopes extends ScopeOwner['scopes'] = readon
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
     scopes,
-    routes: readRoutes(options.routes, scopes),
+    routes: readRoutes(options.routes, { scopes }),
   })
 }
 

@@ -150,5 +150,5 @@ export { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from './webhooks/
 export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
 export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'
 export type { EventRecord } from './writes/event-envelope.ts'
-export type { ReplyOutcome, ReplyRequest, ReplyStore } from './writes/idempotency.ts'
+export type { ReplyRequest, ReplyStore } from './writes/idempotency.ts'
 export { type Placeholder, placeholder, render, type Template, WHOLE_RECORD } from './writes/placeholders.ts'

@@ -41,30 +41,19 @@ export function scopesOf({ scopes }: ScopeOwner): readonly KeyScope[] {
 /** A noun and what a key may do: safe in headers, in lists separated by spaces and in names of forms. */
 const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$/
 
-const OWN_SCOPES_MAX = 100
-
 /**
  * Reads the option `scopes` of a service.
  *
  * @throws `TypeError` for a name that is none, that the library has or that is given twice
  */
-export function readScopes<Own extends readonly OwnScope[]>(given: Own | undefined): Own {
-  if (given === undefined) return [] as readonly OwnScope[] as Own
-  const refuse = (reason: string): never => {
-    throw new TypeError(`Cannot use option 'scopes' because ${reason}`)
-  }
-  if (!Array.isArray(given) || given.length > OWN_SCOPES_MAX)
-    return refuse(`it must be a list of at most ${OWN_SCOPES_MAX} names`)
-  for (const [index, scope] of given.entries()) {
-    if (typeof scope !== 'string' || !OWN_SCOPE.test(scope)) {
-      refuse(
-        `each must be a noun with :read or :write, as 'bookings:read': current value is ${JSON.stringify(scope)}`,
-      )
-    }
-    if ((SCOPES as readonly string[]).includes(scope)) refuse(`'${scope}' exists already`)
-    if (given.indexOf(scope) !== index) refuse(`'${scope}' is in it twice`)
-  }
-  return Object.freeze([...given]) as readonly OwnScope[] as Own
+export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
+  const seen = new Set<string>(SCOPES)
+  const areScopes = Array.isArray(given) && given.every((scope) => OWN_SCOPE.test(scope))
+  if (areScopes && given.every((scope) => seen.size < seen.add(scope).size))
+    return Object.freeze([...given]) as never
+  throw new TypeError(
+    "Cannot use option 'scopes' because it must be a list of new names, each once, like 'bookings:read' and 'bookings:write'",
+  )
 }
 
 /** Every resource with a list, in the order of the scopes. */

@@ -17,7 +17,6 @@ import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
-import type { Matched } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
@@ -138,18 +137,12 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
 // --- Routing ---
 
-/** The parts of a request that the router needs, and what it adds. */
+/** The parts of a request that the router needs. */
 interface RoutedRequest {
   readonly method: string
   readonly url: string
+  /** The parameters of the path, by the router. */
   readonly params?: Readonly<Record<string, string>>
-}
-
-/** The answer to a method of a path. */
-interface Served {
-  readonly path: string
-  readonly method: string
-  answer(matched: Matched, exchange: Exchange): ApiReply | Promise<ApiReply>
 }
 
 /** A constant: nothing may be derived from a Host header or an absolute-form target. */
@@ -163,64 +156,49 @@ function createRouter(
 ) {
   const operations = createOperations(store, authentication, resolved, fail)
   const routes = createRoutes(store)
-  rejectTaken(
-    resolved.routes,
-    new Set(routes.map(({ path }) => path)),
-    new Set(routes.map(({ operationId }) => operationId)),
-  )
+  rejectTaken(routes, resolved.routes)
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
-  const served: Served[] = [
-    { path: '/openapi.json', method: 'GET', answer: (_, exchange) => describe(exchange) },
-    ...routes.map((route): Served => {
-      const { path, method } = route
-      if (route.method === 'GET')
-        return { path, method, answer: (_, exchange) => operations.list(route, exchange) }
-      return { path, method, answer: (_, exchange) => operations.create(route, exchange) }
-    }),
-    ...resolved.routes.map(
-      (route): Served => ({
-        path: API_PATH + route.path,
-        method: route.method,
-        answer: (matched, exchange) => operations.own(route, matched, exchange),
-      }),
-    ),
-  ]
+  const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
 
-  // A path without parameters comes before one that has them and matches it too.
-  const paths = [...new Set(served.map(({ path }) => path))].sort(
-    (one, other) => paramsOf(one).length - paramsOf(other).length,
-  )
-  for (const path of paths) {
-    const own = served.filter((each) => each.path === path)
-    const pattern = path.replace(/\{(\w+)\}/g, ':$1')
-    for (const { method, answer } of own) {
-      const find = method.toLowerCase() as 'get' | 'post'
-      router[find](pattern, ({ url, params }, exchange) =>
-        answer({ path: url.slice(ORIGIN.length), params: { ...params } }, exchange),
-      )
-    }
-    const methods = own.map(({ method }) => method)
-    const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+  router.get('/openapi.json', (_, exchange) => describe(exchange))
+  for (const route of routes) {
+    methods.set(route.path, [...(methods.get(route.path) ?? []), route.method])
+    if (route.method === 'GET') router.get(route.path, (_, exchange) => operations.list(route, exchange))
+    else router.post(route.path, (_, exchange) => operations.create(route, exchange))
+  }
+  for (const route of resolved.routes) {
+    const path = API_PATH + route.path
+    methods.set(path, [...(methods.get(path) ?? []), route.method])
+    const add = router[route.method.toLowerCase() as 'get']
+    add(patternOf(path), ({ url, params = {} }, exchange) =>
+      operations.own(route, { path: url.slice(ORIGIN.length), params: { ...params } }, exchange),
+    )
+  }
+  for (const [path, served] of methods) {
+    const allow = [...served, ...(served.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
     const open = path === '/openapi.json' ? OPEN_TO_BROWSERS : {}
-    router.options(pattern, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
-    router.all(pattern, () => {
+    router.options(patternOf(path), (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
+    router.all(patternOf(path), () => {
       throw refusals.wrongMethod(allow)
     })
   }
-
-  const whole = new Set(paths)
-  const patterned = paths.flatMap((path) =>
+  const templates = [...methods.keys()].flatMap((path) =>
     paramsOf(path).length === 0
       ? []
       : [{ path, pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`) }],
   )
   return {
     router,
-    /** Returns the path of the operations that a path matches, with the names of its parameters; undefined for none. */
+    /** Returns the path of the operations that serve a path, with the names of its parameters; undefined for none. */
     templateOf: (path: string): string | undefined =>
-      whole.has(path) ? path : patterned.find(({ pattern }) => pattern.test(path))?.path,
+      methods.has(path) ? path : templates.find(({ pattern }) => pattern.test(path))?.path,
   }
+}
+
+/** Writes a path with parameters for the router. */
+function patternOf(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
 /**

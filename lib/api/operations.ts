@@ -1,4 +1,4 @@
-import type { Admission, AdmissionRequest, Caller } from '../access/admission.ts'
+import type { Admission, AdmissionRequest } from '../access/admission.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
@@ -15,21 +15,13 @@ import { askHost } from './hooks.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
-import { answerOwn, type Matched } from './own-operation.ts'
+import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
 /** The kinds of operations. */
 export interface Operations {
   list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
   create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
   own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
-}
-
-/** An admitted caller, with the facts about the request that an answer repeats. */
-interface Admitted {
-  readonly requestId: string
-  readonly caller: Caller
-  /** The headers of every answer to the caller: the rate limits. */
-  readonly headers: Readonly<Record<string, string>>
 }
 
 /** Makes the answer to a failure. */

@@ -84,6 +84,11 @@ export const refusals = {
           ? 'the size of a page is limit'
           : 'follow the Link header of each answer, which goes on with before'),
     ),
+  unstorable: (): Refusal =>
+    new Refusal(
+      422,
+      'Validation failed: texts must not contain NUL or a lone surrogate, nor may values be nested without end',
+    ),
   noIdempotency: (): Refusal =>
     new Refusal(
       422,

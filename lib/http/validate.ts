@@ -41,28 +41,21 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
 /**
  * Validates a part of a request by a schema of the host's own.
  *
- * @param part of the request, before the names of fields: `query `
+ * @param part before the names of fields: `query `
  * @throws `Refusal` 422 naming each wrong field and the field's rule
  */
 export async function validateOwn(schema: StandardSchema, value: unknown, part: string): Promise<unknown> {
   const result = await schema['~standard'].validate(value)
   if (!result.issues) return result.value
-  const reasons = result.issues.map((issue) => `${part}${pathOf(issue) || 'the body'} ${ruleOf(issue)}`)
-  throw refusals.invalid(`Validation failed: ${reasons.join('; ')}`.slice(0, ERROR_MAX))
-}
-
-/** The longest text of an error. */
-export const ERROR_MAX = 1000
-
-function pathOf({ path = [] }: StandardIssue): string {
-  return path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.')
+  throw refusals.invalid(
+    `Validation failed: ${result.issues.map((issue) => part + ruleOf(issue)).join('; ')}`,
+  )
 }
 
 /** The messages that libraries make repeat the received value, so the expected type stands in for them. */
-function ruleOf(issue: StandardIssue): string {
-  const { expected }: { readonly expected?: unknown } = Object(issue)
-  if (issue.message.startsWith('Invalid key')) return 'must be given'
-  return issue.message.startsWith('Invalid ') && typeof expected === 'string'
-    ? `must be ${expected}`
-    : issue.message
+function ruleOf(issue: StandardIssue & { readonly expected?: unknown }): string {
+  const { message, expected, path = [] } = issue
+  const name = path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.') || 'value'
+  if (message.startsWith('Invalid key')) return `${name} must be given`
+  return `${name} ${message.startsWith('Invalid ') && typeof expected === 'string' ? `must be ${expected}` : message}`
 }

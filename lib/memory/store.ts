@@ -1,6 +1,6 @@
 import type { Clock } from '../base/ids.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
-import type { BusinessApiStore, TransactionStore } from '../business-store.ts'
+import type { BusinessApiStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -19,7 +19,6 @@ import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
-import { createReplyStore } from './replies.ts'
 import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
@@ -36,11 +35,6 @@ export interface MemoryStoreOptions {
 export interface MemoryStore extends BusinessApiStore {
   /** The events of an organization that were recorded and not purged, oldest first. */
   recordedEvents(organizationId: string): readonly EventRecord[]
-  /**
-   * Returns the same slices, so that a host's code for a transaction runs in tests. There is no transaction: what was written stays
-   * after a rollback.
-   */
-  using(transaction: unknown): TransactionStore
 }
 
 const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
@@ -54,7 +48,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   rejectUnknown(options, NAMES)
   const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
-  const store = {
+  return {
     service: defineService(options.service),
     ...createPlainStores(memory),
     apiKeys: createApiKeyStore(memory),
@@ -72,9 +66,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     organizations: createOrganizationStore(memory),
     backfills: createBackfillStore(memory),
     eventLog: createEventLogStore(memory),
-    recordedEvents: (organizationId: string) =>
+    recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
-  } satisfies Omit<MemoryStore, 'using'>
-  const replies = createReplyStore(memory)
-  return { ...store, using: () => ({ ...store, replies }) }
+  }
 }

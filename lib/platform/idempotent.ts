@@ -1,20 +1,19 @@
 import type { Ids } from '../base/ids.ts'
 import { refusals } from '../http/refusal.ts'
-import { createReply, type RouteContext, type RouteReply, stateOf } from '../resources/own-replies.ts'
+import { REPLY, type RouteContext, type RouteReply, STATE } from '../resources/own-replies.ts'
 import type { ReplyStore } from '../writes/idempotency.ts'
 
 /**
- * Does the work of a host's own route once for an `Idempotency-Key`, in the host's transaction: reserves the key, runs the work, checks
- * the result by the route's `response` and stores the reply. The commit decides about all of it: the host's writes, the events that the
- * work publishes with the same `using(tx)`, the key and the reply. A request with the same key and body gets the stored reply byte for
- * byte, and the work does not run; a request beside the first one waits for its commit. Without a key the work runs each time.
+ * Does the work of a host's own route once for an `Idempotency-Key`, in the host's transaction, whose commit decides about all of it: the
+ * host's writes, the events that the work publishes by the same `using(tx)`, the key and the reply. A request with the same key and body
+ * gets the stored reply byte for byte, and its work does not run; beside the first one it waits for the commit. Without a key the work
+ * runs each time.
  *
  * @param context as `handle` was given it
- * @param work writes in the same transaction, and returns a value by `response`. If it throws, nothing is stored
+ * @param work writes in the same transaction, and returns a value by `response`. If it throws, the key is as it was
  * @returns the reply, which `handle` returns as it is
  * @throws `Refusal` 422 for a key that was used with another body, 409 for one whose first request has not ended, 401 for an API key that
- *   was revoked meanwhile; `BusinessApiError` with code `store_unavailable` once the caller has had 503; every error of the work. Let each
- *   roll the transaction back
+ *   was revoked meanwhile; `store_unavailable` once the caller has had 503; every error of the work. Each must roll the transaction back
  */
 export type Idempotent = <Result>(
   context: RouteContext,
@@ -23,26 +22,24 @@ export type Idempotent = <Result>(
 
 /** Creates `idempotent` for the replies of a transaction. */
 export function createIdempotent(replies: ReplyStore, ids: Ids): Idempotent {
-  return async (context, work) => {
-    const { organizationId, apiKey } = context
-    const { reserve, render, checkTime, operationId } = stateOf(context)
-    if (reserve === null)
+  return async ({ organizationId, apiKey, signal, [STATE]: state }, work) => {
+    if (!state?.reserve)
       throw new TypeError(
-        `Cannot use idempotent() in '${operationId}' because its route takes no Idempotency-Key`,
+        'Cannot use idempotent() because the context is none that handle() was given, or its route takes no key',
       )
-    checkTime()
-    // A name for each call: a transaction that is run again after its commit was in doubt must find the reply, and not its own reservation.
-    const request = { organizationId, apiKeyId: apiKey.id, writeId: ids('chg'), idempotency: reserve() }
+    signal.throwIfAborted()
+    // A name for each call: a transaction that runs again, because its commit was in doubt, must find the reply and not its own reservation.
+    const request = { organizationId, apiKeyId: apiKey.id, writeId: ids('chg'), idempotency: state.reserve() }
     const outcome = await replies.once(request, async () => {
-      const body = await render(await work())
-      checkTime()
+      const body = state.render(await work())
+      signal.throwIfAborted()
       return body
     })
     switch (outcome.outcome) {
       case 'created':
-        return createReply({ headers: {}, body: outcome.reply })
+        return { [REPLY]: { headers: {}, body: outcome.reply } }
       case 'replayed':
-        return createReply({ headers: { 'Idempotent-Replayed': 'true' }, body: outcome.reply })
+        return { [REPLY]: { headers: { 'Idempotent-Replayed': 'true' }, body: outcome.reply } }
       case 'mismatch':
         throw refusals.keyReused()
       case 'in_progress':

@@ -1,14 +1,13 @@
-import { type KeyScope, type OwnScope, scopesOf } from '../access/scopes.ts'
-import { isPlain, type Names, rejectUnknown } from '../base/options.ts'
+import * as v from 'valibot'
+import { type KeyScope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
+import { read } from '../base/host-input.ts'
+import { isPlain } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
 // The routes of a host beside the library's operations. They live in the service, and everything that knows operations takes them from there.
 
 // --- Types ---
-
-/** The method of a route. */
-export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * A schema of a route: of valibot, of another library with Standard JSON Schema, or any Standard Schema with its JSON Schema (draft
@@ -20,7 +19,7 @@ export type RouteSchema<Input = unknown, Output = Input> =
 
 /** A route of the host's own, as {@link defineRoute} returns it. */
 export interface Route {
-  readonly method: RouteMethod
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below `/api/v1`: `/bookings/{bookingId}`. The names in braces are parameters, of letters, digits, `.`, `_` and `-`. */
   readonly path: string
   /** The name of the operation in the document, in hooks and traces: `createBooking`. */
@@ -35,18 +34,15 @@ export interface Route {
   readonly scope: KeyScope
   /** The schema of the query, whose values are texts, or lists of texts for a repeated name. Default: the query is ignored. */
   readonly query?: RouteSchema | undefined
-  /** The schema of the JSON body. Default: no body is read. Not with GET and DELETE. */
+  /** The schema of the JSON body. Default: no body is read. Not with GET. */
   readonly body?: RouteSchema | undefined
   /** The schema of the answer, a value of JSON. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
   readonly response: RouteSchema
+  /** For a GET that lists records by `readPage` and `page`: the pattern of the records' ids, `/^bkg_\d+$/`. Default: no list. */
+  readonly paged?: RegExp | undefined
   /**
-   * True for a GET that lists records page by page, by `readPage` and `page`. `{ before }`: the same, with the pattern of the records'
-   * ids, as in JSON Schema. Default `false`; the pattern of `true` is that of 1 to 64 letters, digits, `_` and `-`.
-   */
-  readonly paged?: boolean | { readonly before: string } | undefined
-  /**
-   * False for a method other than GET that cannot be repeated: an `Idempotency-Key` is rejected with 422. Default `true`: the result must
-   * be that of `platform.using(tx).idempotent(…)`.
+   * False for a method other than GET that cannot be repeated: an `Idempotency-Key` is rejected with 422. Default `true`: `handle` returns
+   * the reply of `platform.using(tx).idempotent(…)`.
    */
   readonly idempotent?: boolean | undefined
   /** The errors that `handle` throws, by status, for the document: `{ 409: 'The room is taken.' }`. Default: those of every operation. */
@@ -60,18 +56,16 @@ type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${inf
   ? { readonly [Key in Name]: string } & ParamsOf<Rest>
   : unknown
 
-/** The checked input of a request. */
+/** The checked input of a request: the parameters of the path as texts, and what the schemas give. */
 export interface RouteInput<Params, Query, Body> {
-  /** The parameters of the path, as texts. */
   readonly params: Params
   readonly query: Query
   readonly body: Body
 }
 
-/** What a route declares, with the types that follow from its schemas. */
+/** A route with the types that follow from its path and schemas. */
 export interface RouteOptions<Path extends string, Query, Body, Result> extends Omit<Route, 'handle'> {
   readonly path: Path
-  readonly scope: OwnScope
   readonly query?: RouteSchema<unknown, Query> | undefined
   readonly body?: RouteSchema<unknown, Body> | undefined
   readonly response: RouteSchema<Result, unknown>
@@ -88,49 +82,60 @@ export interface RouteOptions<Path extends string, Query, Body, Result> extends 
 
 type Answer<Result> = Result | RouteReply<Result>
 
+/** What has routes of its own: a service. */
+export interface RouteOwner extends ScopeOwner {
+  /** The host's own routes. */
+  readonly routes: readonly Route[]
+}
+
 // --- Definition ---
 
 /** The path of every operation begins with it. */
 export const API_PATH = '/api/v1'
 
-const NAMES: Names<Route> = {
-  method: true,
-  path: true,
-  operationId: true,
-  summary: true,
-  description: true,
-  tag: true,
-  scope: true,
-  query: true,
-  body: true,
-  response: true,
-  paged: true,
-  idempotent: true,
-  errors: true,
-  handle: true,
+function must<Value>(is: (value: never) => boolean, requirement: string) {
+  return v.custom<Value>((value) => is(value as never), requirement)
 }
 
-const METHODS: readonly RouteMethod[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
-const PATH = /^(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
+const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a text of 1 to 100 characters')
+const SCHEMA = must<RouteSchema>(
+  isRouteSchema,
+  'must be a schema of valibot, or { schema, jsonSchema } of another library',
+)
+const PATH = /^(?!\/api\/v1\/)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
 /** A name that generators make a method of. `onBookingCreated` is the name of a webhook. */
 const OPERATION_ID = /^(?!on[A-Z])[a-z][A-Za-z0-9]{0,63}$/
-const LINE = /^\P{C}{1,100}$/u
+
+const RouteDefinition = v.object({
+  method: v.picklist(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], 'must be GET, POST, PUT, PATCH or DELETE'),
+  path: must<string>((path) => PATH.test(path), "must be below /api/v1 and like '/bookings/{bookingId}'"),
+  operationId: must<string>(
+    (id) => OPERATION_ID.test(id),
+    "must be a name like 'createBooking', and none like 'onBooking'",
+  ),
+  summary: LINE,
+  description: v.optional(v.string()),
+  tag: LINE,
+  scope: v.string(),
+  query: v.optional(SCHEMA),
+  body: v.optional(SCHEMA),
+  response: SCHEMA,
+  paged: v.optional(v.instance(RegExp)),
+  idempotent: v.optional(v.boolean()),
+  errors: v.optional(must<object>(isErrors, 'must be texts by a status from 400 to 599')),
+  handle: v.function(),
+})
 
 /**
  * Defines a route of the host's own, for `defineService({ routes: […] })`. The library admits the request, checks its input and writes
- * the reply, as for its own operations.
+ * the reply, as for its own operations. Give a constant the type `Route` where `handle` uses a platform whose type follows from the
+ * service: the compiler would go in circles.
  *
- * Give a constant the type `Route` where `handle` uses a platform whose type follows from the service: the compiler would go in circles.
- *
- * @throws `TypeError` for a declaration that cannot be used
+ * @throws `BusinessApiError` with code `invalid_input` for a declaration that cannot be used
  * @example
  * ```ts
  * const getBooking: Route = defineRoute({
- *   method: 'GET',
- *   path: '/bookings/{bookingId}',
- *   operationId: 'getBooking',
- *   summary: 'Get a booking',
- *   tag: 'Bookings',
+ *   method: 'GET', path: '/bookings/{bookingId}', operationId: 'getBooking', summary: 'Get a booking', tag: 'Bookings',
  *   scope: 'bookings:read',
  *   response: v.object({ data: BookingSchema }),
  *   async handle({ organizationId, input }) {
@@ -144,133 +149,70 @@ const LINE = /^\P{C}{1,100}$/u
 export function defineRoute<const Path extends string, Query = undefined, Body = undefined, Result = unknown>(
   route: RouteOptions<Path, Query, Body, Result>,
 ): Route {
-  rejectUnknown(route as Route, NAMES)
-  const reason = faultOf(route as Route)
-  if (reason !== null)
-    throw new TypeError(`Cannot define route '${String(route.operationId).slice(0, 64)}' because ${reason}`)
+  read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
   return Object.freeze({ ...route }) as Route
 }
 
-function faultOf(route: Route): string | null {
-  const { method, path, operationId, summary, tag, paged, errors = {} } = route
-  const isRead = method === 'GET'
-  const names = paramsOf(path)
-  const rules: readonly (readonly [boolean, string])[] = [
-    [METHODS.includes(method), `its method must be one of ${METHODS.join(', ')}`],
-    [typeof path === 'string' && PATH.test(path), "its path must be like '/bookings/{bookingId}'"],
-    [!`${path}/`.startsWith(`${API_PATH}/`), `its path is below ${API_PATH} already`],
-    [new Set(names).size === names.length, 'its path has a parameter twice'],
-    [
-      OPERATION_ID.test(operationId),
-      "its operationId must be a name like 'createBooking', and none like 'onBooking'",
-    ],
-    [LINE.test(summary) && LINE.test(tag), 'its summary and tag must be texts of 1 to 100 characters'],
-    [
-      route.description === undefined || typeof route.description === 'string',
-      'its description must be a text',
-    ],
-    [route.body === undefined || !(isRead || method === 'DELETE'), `${method} has no body`],
-    [!paged || isRead, 'only a GET lists records page by page'],
-    [
-      typeof paged !== 'object' || isPattern(paged.before),
-      "its 'paged' must be true or { before: a pattern }",
-    ],
-    [route.idempotent === undefined || !isRead, 'a GET takes no Idempotency-Key'],
-    [
-      isPlain(errors) && Object.keys(errors).every(isErrorStatus),
-      'its errors must be texts by a status from 400 to 599',
-    ],
-    [typeof route.handle === 'function', 'it has no function handle'],
-    ...(['query', 'body', 'response'] as const).map((name): readonly [boolean, string] => [
-      (name !== 'response' && route[name] === undefined) || isRouteSchema(route[name]),
-      `its '${name}' must be a schema of valibot, or { schema, jsonSchema } of another library`,
-    ]),
-  ]
-  return rules.find(([isRight]) => !isRight)?.[1] ?? null
+function isErrors(errors: object): boolean {
+  return isPlain(errors) && Object.keys(errors).every((status) => /^[45]\d\d$/.test(status))
 }
 
-/** Lists the names of a path's parameters. */
-export function paramsOf(path: string): readonly string[] {
-  return [...String(path).matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-}
-
-function isPattern(pattern: unknown): boolean {
-  try {
-    return typeof pattern === 'string' && new RegExp(pattern, 'u') instanceof RegExp
-  } catch {
-    return false
-  }
-}
-
-/** Returns whether a status is that of an error. */
-export function isErrorStatus(status: unknown): boolean {
-  return Number.isInteger(Number(status)) && Number(status) >= 400 && Number(status) <= 599
-}
-
-function isRouteSchema(given: RouteSchema | undefined): boolean {
+function isRouteSchema(given: RouteSchema): boolean {
   const { schema, jsonSchema } = partsOf(given)
   if (!isStandardSchema(schema)) return false
   const { vendor, jsonSchema: own } = schema['~standard']
-  return jsonSchema === undefined ? vendor === 'valibot' || own !== undefined : isPlain(jsonSchema)
+  return vendor === 'valibot' || own !== undefined || isPlain(jsonSchema)
 }
 
 /** Separates a schema from the JSON Schema that the host has given beside it. */
-export function partsOf(given: RouteSchema | undefined): {
+export function partsOf(given: RouteSchema): {
   readonly schema: StandardSchema
   readonly jsonSchema?: object
 } {
   return isStandardSchema(given) ? { schema: given } : Object(given)
 }
 
-const ROUTES_MAX = 200
-
 /**
- * Reads the option `routes` of a service.
+ * Reads the option `routes` of a service. A route with fewer parameters comes first: it may match the paths of another.
  *
- * @throws `TypeError` for a definition that cannot be used, for two of the same operation, and for a scope that the service does not have
+ * @throws `TypeError` for no list, for two routes of the same operation, and for a scope that the service does not have
  */
-export function readRoutes(
-  given: readonly Route[] | undefined,
-  scopes: readonly OwnScope[],
-): readonly Route[] {
-  if (given === undefined) return []
-  if (!Array.isArray(given) || given.length > ROUTES_MAX)
-    throw new TypeError(
-      `Cannot use option 'routes' because it must be a list of at most ${ROUTES_MAX} routes`,
-    )
-  const routes = given.map((route: Route) => defineRoute(route as never))
-  const known = scopesOf({ scopes })
-  rejectTaken(routes, new Set(), new Set())
+export function readRoutes(given: readonly Route[] = [], owner: ScopeOwner): readonly Route[] {
+  if (!Array.isArray(given))
+    throw new TypeError("Cannot use option 'routes' because it must be a list of routes")
+  const routes = given.map((route: Route) => defineRoute(route))
   for (const { operationId, scope } of routes) {
-    if (known.includes(scope)) continue
+    if (scopesOf(owner).includes(scope)) continue
     throw new TypeError(
-      `Cannot use route '${operationId}' because its scope '${scope}' is neither the library's nor one of option 'scopes'`,
+      `Cannot use route ${operationId} because neither the library nor option 'scopes' has ${scope}`,
     )
   }
-  return Object.freeze(routes)
+  rejectTaken([], routes)
+  return Object.freeze(routes.sort((one, other) => paramsOf(one.path).length - paramsOf(other.path).length))
+}
+
+/** Lists the names of a path's parameters. */
+export function paramsOf(path: string): readonly string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
 /**
- * Rejects routes of which an operation has the path or the name.
+ * Rejects routes that an operation, or another route, has the path or the name of.
  *
- * @param paths of operations, whole
  * @throws `TypeError`
  */
 export function rejectTaken(
+  operations: readonly { readonly path: string; readonly operationId: string }[],
   routes: readonly Route[],
-  paths: ReadonlySet<string>,
-  operationIds: ReadonlySet<string>,
 ): void {
-  const taken = new Set<string>(operationIds)
+  const taken = new Set(operations.flatMap(({ path, operationId }) => [path, operationId]))
   for (const { method, path, operationId } of routes) {
-    const refuse = (what: string): never => {
-      throw new TypeError(`Cannot use route '${operationId}' because ${what} exists already`)
-    }
-    if (taken.has(operationId)) refuse(`operation '${operationId}'`)
-    if (paths.has(API_PATH + path)) refuse(`path ${API_PATH}${path}`)
+    const whole = API_PATH + path
     // Parameters of other names match the same paths.
-    const operation = `${method} ${path.replace(/\{\w+\}/g, '{}')}`
-    if (taken.has(operation)) refuse(`${method} ${path}`)
-    taken.add(operation).add(operationId)
+    const all = [operationId, whole, `${method} ${whole.replace(/\{\w+\}/g, '{}')}`]
+    const found = all.find((name) => taken.has(name))
+    if (found !== undefined)
+      throw new TypeError(`Cannot use route ${operationId} because ${found} exists already`)
+    taken.add(operationId).add(all[2] ?? '')
   }
 }

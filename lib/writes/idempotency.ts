@@ -23,32 +23,28 @@ export function fingerprint(input: object): string {
 }
 
 /**
- * Computes SHA-256 over the canonical JSON of a body as it was sent. Not of a validated value: a schema of a host may add the present
+ * Computes SHA-256 over the canonical JSON of a value as it was sent. Not of a validated value: a schema of a host may add the present
  * moment, or make a `Map`, which JSON does not show.
  *
- * @returns null for a body with NUL or a lone surrogate, which no database can keep, or nested too deep for JSON
+ * @returns null for NUL or a lone surrogate, which no database can keep, and for a value that is nested too deep for JSON
  */
-export function fingerprintOfBody(body: unknown): string | null {
+export function fingerprintOfJson(value: unknown): string | null {
   try {
-    return createHash('sha256')
-      .update(JSON.stringify(body, sortNames) ?? '')
-      .digest('hex')
+    return createHash('sha256').update(JSON.stringify(value, sortNames)).digest('hex')
   } catch {
     return null
   }
 }
 
 function sortNames(name: string, value: unknown): unknown {
-  if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw UNSTORABLE
+  if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw new Error()
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
-const UNSTORABLE = new Error('NUL or a lone surrogate')
+// --- Store ---
 
-// --- Replies of a host's own work ---
-
-/** A reply of the host's own work, which an idempotency key makes once. */
+/** A reply of a host's own work. */
 export interface ReplyRequest {
   readonly organizationId: string
   /** The API key that asks, judged a moment ago: no work is done if the key is no longer in force. */
@@ -59,18 +55,20 @@ export interface ReplyRequest {
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
 }
 
-/** The outcome of a request for a reply: see `CreationOutcome`. `reply` is the exact text, of this work or of the first. */
-export type ReplyOutcome =
-  | { readonly outcome: 'created' | 'replayed'; readonly reply: string }
-  | { readonly outcome: 'mismatch' | 'in_progress' | 'unauthenticated' }
-
 /** The slice of a store, in a transaction of the host, for replies of the host's own work. */
 export interface ReplyStore {
   /**
-   * Reserves the key, does the work and stores the reply, all in the host's transaction: the commit decides about all of it. A second
-   * call with the key waits for the end of the first transaction, for at most `waitMs`. If the work throws, the key is as it was.
+   * Reserves the key, does the work and stores the reply, all in the host's transaction. A second call with the key waits for the end of the
+   * first transaction, for at most `waitMs`. If the work throws, the key is as it was. The outcomes are those of a creation.
    *
    * @param work writes in the same transaction, and returns the reply
    */
-  once(request: ReplyRequest, work: () => Promise<string>): Promise<ReplyOutcome>
+  once(
+    request: ReplyRequest,
+    work: () => Promise<string>,
+  ): Promise<
+    | { readonly outcome: 'created'; readonly reply: string }
+    | { readonly outcome: 'replayed'; readonly reply: string }
+    | { readonly outcome: 'mismatch' | 'in_progress' | 'unauthenticated' }
+  >
 }

@@ -96,7 +96,7 @@ export async function startBookingHost({
     summary: 'List bookings',
     tag: 'Bookings',
     scope: 'bookings:read',
-    paged: { before: '^bkg_[0-9]{1,12}$' },
+    paged: /^bkg_[0-9]{1,12}$/,
     response: v.object({ data: v.array(BookingSchema) }),
     async handle(context) {
       const { limit, before } = readPage(context)

@@ -134,8 +134,7 @@ const LIMITS_WAIT = `(
 
 const IS_EXPIRED = 'entry.expires_at <= pg_catalog.now()'
 
-/** The step `reserved` of a write with an idempotency key: see {@link defineWrite}. */
-export const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
+const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
   insert into business_api.idempotency_keys as entry
     (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
   select

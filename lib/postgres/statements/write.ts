@@ -12,7 +12,7 @@ import {
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
 /** How often a reservation is tried anew after the entry that stood in its way has expired. */
-export const RESERVE_ATTEMPTS = 3
+const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
 
@@ -130,12 +130,11 @@ export function defineEntry(reply = 'entry.reply'): EntryStatement {
 
 const ENTRY = defineEntry()
 
-/** Reads the verdict of the live entry of an idempotency key; undefined without one. @param entry the statement. Default: the reply as it was written */
-export async function readEntry(
+async function readEntry(
   database: RecordDatabase,
   organizationId: string,
   idempotency: NonNullable<KeyHolder['idempotency']>,
-  entry: EntryStatement = ENTRY,
+  entry: EntryStatement,
 ): Promise<KeyVerdict | undefined> {
   const { idempotencyKey, operation, fingerprint } = keyValuesOf(idempotency)
   const values = { organizationId, idempotencyKey, operation, fingerprint }
