@@ -8,14 +8,22 @@ export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
 
-// The names of the service
+// The service, and the host's own events
 export { defineService, type Service, type ServiceOptions } from './service.ts'
+export {
+  defineEvent,
+  type EventDefinition,
+  type EventOwner,
+  type EventsOf,
+  type EventTypeOf,
+  type PublishedData,
+} from './resources/own-events.ts'
+export type { StandardIssue, StandardResult, StandardSchema } from './base/standard-schema.ts'
 
 // Routes of the host's own
 export { defineRoute, type Route, type RouteSchema } from './resources/own-routes.ts'
 export { page, type RouteContext, type RouteReply, readPage } from './resources/own-replies.ts'
 export { Refusal } from './http/refusal.ts'
-export type { StandardSchema } from './base/standard-schema.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'

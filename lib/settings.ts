@@ -5,6 +5,7 @@ export type { Scope } from './access/scopes.ts'
 export type { Page, PageQuery } from './base/page.ts'
 export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
+export type { EventDefinition, EventTypeOf } from './resources/own-events.ts'
 export type { Service } from './service.ts'
 export type {
   ApiKeySettings,

@@ -20,6 +20,7 @@ const ACME = {
   headerPrefix: 'X-Acme',
   standardWebhooks: true,
   importedKeys: undefined,
+  events: [],
 } as const
 
 describe('defineService()', () => {

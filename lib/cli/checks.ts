@@ -236,6 +236,33 @@ export function checkKeyPrefix(keys: Readonly<Record<string, number>>, { keyPref
   return { level: 'warn', message, advice: SERVICE_ADVICE }
 }
 
+/** Checks that the service and the database have the same event types of the host's own. */
+export function checkEventTypes(registered: readonly string[], { events }: Service): Finding {
+  const own = events.map(({ type }) => type)
+  const unregistered = own.filter((type) => !registered.includes(type))
+  const unknown = registered.filter((type) => !own.includes(type))
+  if (unregistered.length > 0) {
+    return {
+      level: 'warn',
+      message: 'business_api.publish_event rejects types of events that the service has',
+      details: unregistered,
+      advice: 'register them: business-api-kit migrate with the same --service',
+    }
+  }
+  if (unknown.length > 0) {
+    return {
+      level: 'warn',
+      message: 'business_api.publish_event takes types of events that the service lacks',
+      details: unknown,
+      advice:
+        `${SERVICE_ADVICE}; once no version of the host has such a type: ` +
+        `delete from business_api.event_types where type = '${unknown[0]}'`,
+    }
+  }
+  const message = `the catalogue's types of events, and ${formatCount(own.length)} of the service's own`
+  return { level: 'ok', message }
+}
+
 /** Checks that the API at the service's address has the names of the service in its document. */
 export async function checkDocument({
   baseUrl,

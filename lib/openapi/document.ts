@@ -10,10 +10,10 @@ import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './
 import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
 import {
   buildAnyWebhook,
+  buildEventComponents,
+  buildWebhookEvent,
   buildWebhooks,
-  eventComponents,
   WEBHOOK_EVENT_NAME,
-  webhookEvent,
   webhookParameters,
   webhookResponses,
 } from './webhooks.ts'
@@ -40,9 +40,13 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     security: [{ bearer: [] }],
     tags: buildTags(options, schemas),
     paths: buildPaths(options, schemas),
-    webhooks: buildWebhooks(options.headerPrefix, schemas),
+    webhooks: buildWebhooks(options, schemas),
     components: {
-      schemas: { ...schemas.components, ...parameterSchemas, [WEBHOOK_EVENT_NAME]: webhookEvent },
+      schemas: {
+        ...schemas.components,
+        ...parameterSchemas,
+        [WEBHOOK_EVENT_NAME]: buildWebhookEvent(options),
+      },
       responses: { ...buildRefusals(options), ...webhookResponses },
       parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
       headers: buildHeaders(options.rateLimits, options.baseUrl),
@@ -53,7 +57,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
 }
 
 /** Names every schema that a generator makes a type of: records, inputs, answers, events and the error. */
-function nameSchemas({ operations, maxBodyBytes }: OpenApiOptions): Schemas {
+function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Schemas {
   const inputs = operations.flatMap(inputOf)
   const schemas = createSchemas({
     ...Object.fromEntries(
@@ -64,7 +68,7 @@ function nameSchemas({ operations, maxBodyBytes }: OpenApiOptions): Schemas {
     ),
     Business: { schema: BusinessSchema },
     ...Object.fromEntries([...operations.map(answerOf), ...inputs]),
-    ...eventComponents,
+    ...buildEventComponents({ events }),
     [ERROR_NAME]: { schema: ErrorSchema },
   })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)

@@ -164,7 +164,7 @@ function refusalOf(act: () => unknown): Refusal {
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
 /** Describes an answer by the refusal behind the status, or by several refusals of the same status. */
-function answerWith(rateLimits: RateLimits | null) {
+export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =
       quoted instanceof Refusal ? [quoted] : Object.values(quoted)

@@ -35,15 +35,20 @@ import { createReplyStore } from './replies.ts'
 import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
 
 /** Options of `createPostgresStore`. */
-export interface PostgresStoreOptions extends DatabaseOptions {
-  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
-  service?: Service | undefined
+export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
+  /** The service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Own | undefined
 }
 
 const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
-/** The reference store. */
-export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
+/**
+ * The reference store.
+ *
+ * @typeParam Own the service of the store: `typeof service`
+ */
+export interface PostgresStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
+  readonly service: Own
   readonly installation: PostgresInstallation
   /**
    * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
@@ -84,10 +89,13 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
-export function createPostgresStore(source: Sql | string, given: PostgresStoreOptions = {}): PostgresStore {
+export function createPostgresStore<Own extends Service = Service>(
+  source: Sql | string,
+  given: PostgresStoreOptions<Own> = {},
+): PostgresStore<Own> {
   rejectUnknown(given, NAMES)
   const { service, ...options } = given
-  return createStoreOn(createDatabase(source, options), defineService(service))
+  return createStoreOn(createDatabase(source, options), defineService(service)) as PostgresStore<Own>
 }
 
 /**

@@ -39,7 +39,10 @@ export interface SettingsPage extends Mounted {}
  * @param settings the calls behind the page: `createDeveloperSettings`
  * @throws `TypeError` naming the option that cannot be used
  */
-export function createSettingsPage(settings: DeveloperSettings, options: SettingsPageOptions): SettingsPage {
+export function createSettingsPage(
+  settings: DeveloperSettings<string>,
+  options: SettingsPageOptions,
+): SettingsPage {
   const resolved = readOptions(options)
   return mount(createHandler(settings, resolved), resolved.basePath)
 }
@@ -64,7 +67,7 @@ interface PageExchange {
 }
 
 /** Creates the handler of all requests: assets, then `authorize`, then one route, then the reply. */
-function createHandler(settings: DeveloperSettings, options: ResolvedOptions): Handler {
+function createHandler(settings: DeveloperSettings<string>, options: ResolvedOptions): Handler {
   const assets = createAssets(options.themeCss)
   const report = createReport(options.logger, options.onError)
   const reference = createReference(options.api)
@@ -229,7 +232,7 @@ function readingOnce({
   deliveries,
   audit,
   ...others
-}: DeveloperSettings): DeveloperSettings {
+}: DeveloperSettings<string>): DeveloperSettings<string> {
   function once<Given extends readonly unknown[], Found>(read: (...given: Given) => Promise<Found>) {
     const found = new Map<string, Promise<Found>>()
     return (...given: Given): Promise<Found> => {

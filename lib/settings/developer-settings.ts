@@ -1,6 +1,8 @@
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import type { EventTypeOf } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
 import {
   DESTINATION_NAMES,
@@ -58,13 +60,15 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
  *
  * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
  * the store.
+ *
+ * @typeParam Type the names of the service's event types: those of the catalogue, and the host's own
  */
-export interface DeveloperSettings {
+export interface DeveloperSettings<Type extends string = EventType> {
   readonly apiKeys: ApiKeySettings
   readonly rateLimits: RateLimitSettings
-  readonly endpoints: EndpointSettings
-  readonly deliveries: DeliverySettings
-  readonly events: EventSettings
+  readonly endpoints: EndpointSettings<Type>
+  readonly deliveries: DeliverySettings<Type>
+  readonly events: EventSettings<Type>
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
@@ -102,13 +106,13 @@ const LIMIT_MAX = 1_000_000
  *
  * @throws `TypeError` naming the option that cannot be used
  */
-export function createDeveloperSettings(
+export function createDeveloperSettings<Own extends Service = Service>(
   store: Pick<
     BusinessApiStore,
-    'service' | 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
-  >,
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
+  > & { readonly service: Own },
   options: DeveloperSettingsOptions = {},
-): DeveloperSettings {
+): DeveloperSettings<EventTypeOf<Own>> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
   const { service } = store

@@ -71,10 +71,10 @@ function ofBackfilling({ endpoint, records }: BackfillPreview): Consequence {
 }
 
 async function backfillAll(
-  { endpoints }: DeveloperSettings,
+  { endpoints }: DeveloperSettings<string>,
   owner: string,
   options: Pick<
-    Parameters<DeveloperSettings['endpoints']['backfill']>[2] & object,
+    Parameters<DeveloperSettings<string>['endpoints']['backfill']>[2] & object,
     'types' | 'limit' | 'actor'
   >,
   session: Session,

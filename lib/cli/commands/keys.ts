@@ -24,7 +24,7 @@ const someScopes = choices(
 )
 const scopesFlag: Flag<readonly Scope[] | undefined> = {
   ...someScopes,
-  read: (texts, source) => (texts[0]?.trim() === 'all' ? SCOPES : someScopes.read(texts, source)),
+  read: (texts, ...about) => (texts[0]?.trim() === 'all' ? SCOPES : someScopes.read(texts, ...about)),
 }
 
 const create: Command = defineCommand({

@@ -46,6 +46,7 @@ const PUBLISHING: Lists = {
     finished_deliveries: { insert: true },
     webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
     event_limits: { select: true },
+    event_types: { select: true },
     event_days: { select: true },
     event_ids: { select: true, insert: true },
   },

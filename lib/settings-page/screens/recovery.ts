@@ -16,7 +16,7 @@ const PART_MAX = 5000
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query, now } = context
-    const { texts, filter: given } = readDeliveryFilter(query, now, false)
+    const { texts, filter: given } = readDeliveryFilter(context, query, false)
     // Later deliveries are not in the question: the form sends again what was counted.
     const filter = { ...given, until: given.until ?? new Date(now + 1) }
     const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, filter)
@@ -46,9 +46,9 @@ export const recovery = {
   },
 
   async act(context: Context): Promise<Screen> {
-    const { settings, access, t, link, form: sent, now } = context
+    const { settings, access, t, link, form: sent } = context
     const values = { get: (name: string) => textOf(sent, name) }
-    const { texts, filter } = readDeliveryFilter(values, now, false)
+    const { texts, filter } = readDeliveryFilter(context, values, false)
     // The period of the question, although time has passed since.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')

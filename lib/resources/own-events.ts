@@ -1,0 +1,198 @@
+import { isStorable } from '../base/fields.ts'
+import { type Names, rejectUnknown } from '../base/options.ts'
+import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
+import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
+
+// The event types of a host, beside the catalogue. They live in the service, and everything that knows event types takes them from there.
+
+// --- Types ---
+
+/** An event type of the host's own: see {@link defineEvent}. */
+export interface EventDefinition<Type extends string = string, Output = object, Input = Output> {
+  /** A noun and what happened to it: `booking.created`. The document and the page group types by the noun. */
+  readonly type: Type
+  /** The meaning of the event for a subscriber. The first sentence is the title in the document. */
+  readonly description: string
+  /** The schema of `data`, an object: of valibot, or any Standard Schema that validates synchronously. */
+  readonly data: StandardSchema<Input, Output>
+  /** A whole `data`, for the document, test events and `trigger`. */
+  readonly example: unknown
+  /** The field of `data` with the id of the record that the event is about, by which the logs find the event. Default: none. */
+  readonly subject?: string | undefined
+  /**
+   * JSON Schema (draft 2020-12) of `data` for the document. Default: made of the schema of valibot, or of a library with Standard JSON
+   * Schema.
+   */
+  readonly jsonSchema?: object | undefined
+}
+
+/** What has event types of its own: a service. */
+export interface EventOwner {
+  /** The host's own event types. */
+  readonly events: readonly EventDefinition[]
+}
+
+type Own<Owner extends EventOwner> = Owner['events'][number]
+
+/**
+ * The host's own event types with their `data`, as subscribers receive it.
+ *
+ * @example
+ * ```ts
+ * type BookingEvents = EventsOf<typeof service>       // { 'booking.created': { bookingId: string } }
+ * ```
+ */
+export type EventsOf<Owner extends EventOwner> = {
+  readonly [Definition in Own<Owner> as string extends Definition['type']
+    ? never
+    : Definition['type']]: Definition extends EventDefinition<string, infer Output, unknown> ? Output : never
+}
+
+/** The `data` that `publish` takes, by event type: of the catalogue and of the host's own types. */
+export type PublishedData<Owner extends EventOwner> = {
+  readonly [Type in EventType]: EventData<Type>
+} & {
+  readonly [Definition in Own<Owner> as string extends Definition['type']
+    ? never
+    : Definition['type']]: Definition extends EventDefinition<string, object, infer Input> ? Input : never
+}
+
+/** The names of event types: of the catalogue and of the host's own types. */
+export type EventTypeOf<Owner extends EventOwner> = keyof PublishedData<Owner> & string
+
+// --- Definition ---
+
+/** A noun and a verb of lower-case words, as in the catalogue. Safe in SQL, headers, ids of HTML and names of JSON Schema. */
+const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/
+
+const NAMES: Names<EventDefinition> = {
+  type: true,
+  description: true,
+  data: true,
+  example: true,
+  subject: true,
+  jsonSchema: true,
+}
+
+/**
+ * Defines an event type of the host's own, for `defineService({ events: […] })`.
+ *
+ * @throws `TypeError` for a name that is not like those of the catalogue, and for an example that its schema rejects
+ * @example
+ * ```ts
+ * export const bookingCreated = defineEvent({
+ *   type: 'booking.created',
+ *   description: 'A booking was made. Carries its times.',
+ *   data: v.object({ bookingId: v.string(), startsAt: v.string() }),
+ *   example: { bookingId: 'bkg_1', startsAt: '2026-03-14T09:00:00Z' },
+ *   subject: 'bookingId',
+ * })
+ * ```
+ */
+export function defineEvent<const Type extends string, Output extends object, Input = Output>(
+  event: EventDefinition<Type, Output, Input> & {
+    readonly example: NoInfer<Input>
+    readonly subject?: (keyof NoInfer<Output> & string) | undefined
+  },
+): EventDefinition<Type, Output, Input> {
+  rejectUnknown(event, NAMES)
+  const { type, description, data, example, subject, jsonSchema } = event
+  if (typeof type !== 'string' || !TYPE.test(type)) {
+    const name = JSON.stringify(type)?.slice(0, 100)
+    throw new TypeError(
+      `Cannot define event ${name} because its type must be a noun and a verb like 'booking.created'`,
+    )
+  }
+  const refuse = (reason: string): never => {
+    throw new TypeError(`Cannot define event '${type}' because ${reason}`)
+  }
+  if (Object.hasOwn(eventSchemas, type)) refuse('the catalogue has this type')
+  if (typeof description !== 'string' || description.trim() === '') refuse("its 'description' must be a text")
+  if (!isStandardSchema(data)) refuse("its 'data' must be a schema: of valibot, or another Standard Schema")
+  if (jsonSchema !== undefined && Object(jsonSchema) !== jsonSchema)
+    refuse("its 'jsonSchema' must be an object")
+  const checked = checkData(data, example)
+  if ('faults' in checked) {
+    const faults = checked.faults.map(
+      ({ path, requirement }) => `${['example', ...path].join('.')} ${requirement}`,
+    )
+    return refuse(faults.join('; '))
+  }
+  if (
+    subject !== undefined &&
+    (!FIELD.test(subject) || typeof Reflect.get(checked.value, subject) !== 'string')
+  )
+    refuse(`'subject' must name a field of the example with an id`)
+  return Object.freeze({ ...event })
+}
+
+/** The name of a field with an id. */
+const FIELD = /^[A-Za-z_]\w{0,62}$/
+
+/** Maximum number of a host's own event types: the document, the page and the lists of types stay readable. */
+const EVENTS_MAX = 200
+
+/**
+ * Checks the option `events` of a service.
+ *
+ * @throws `TypeError` for a definition that cannot be used, for two of the same name, and for more than 200
+ */
+export function readEvents<Events extends EventOwner['events']>(given: Events | undefined): Events {
+  if (given === undefined) return [] as EventOwner['events'] as Events
+  if (!Array.isArray(given) || given.length > EVENTS_MAX)
+    throw new TypeError(
+      `Cannot use option 'events' because it must be a list of at most ${EVENTS_MAX} events`,
+    )
+  const events = given.map((event: EventDefinition) => defineEvent(event as never))
+  const seen = new Map(EVENT_TYPES.map((type): [string, string] => [schemaName(type), type]))
+  for (const { type } of events) {
+    const other = seen.get(schemaName(type))
+    if (other === type) throw new TypeError(`Cannot use option 'events' because '${type}' is in it twice`)
+    if (other !== undefined) {
+      const name = schemaName(type)
+      throw new TypeError(
+        `Cannot use option 'events' because '${type}' and '${other}' are both ${name} in the document`,
+      )
+    }
+    seen.set(schemaName(type), type)
+  }
+  return Object.freeze(events) as EventOwner['events'] as Events
+}
+
+/** The name of an event type in the OpenAPI document and in generated code: `BookingCreated` for `booking.created`. */
+export function schemaName(type: string): string {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+  return words.join('')
+}
+
+// --- Use ---
+
+/** Lists the names of all event types: the catalogue in its order, then the host's own. */
+export function eventTypes({ events }: EventOwner): readonly string[] {
+  return [...EVENT_TYPES, ...events.map(({ type }) => type)]
+}
+
+/** Finds an event type of the host's own. */
+export function findEvent({ events }: EventOwner, type: string): EventDefinition | undefined {
+  return events.find((event) => event.type === type)
+}
+
+/** Checks the `data` of a host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
+export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
+  const checked = checkValue(schema, given)
+  if ('faults' in checked) return checked
+  const fault = (requirement: string): Checked<object> => ({ faults: [{ path: [], requirement }] })
+  try {
+    const text = JSON.stringify(checked.value, (name, value) => {
+      if (isStorable(name) && (typeof value !== 'string' || isStorable(value))) return value
+      throw UNSTORABLE
+    })
+    const read: unknown = JSON.parse(text)
+    if (Object(read) !== read || Array.isArray(read)) return fault('must be an object')
+  } catch (error) {
+    return fault(error === UNSTORABLE ? 'must not contain NUL or a lone surrogate' : 'must be JSON')
+  }
+  return checked
+}
+
+const UNSTORABLE = new Error('NUL or a lone surrogate')
