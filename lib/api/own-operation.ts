@@ -15,7 +15,7 @@ import {
   type RouteState,
   STATE,
 } from '../resources/own-replies.ts'
-import { API_PATH, partsOf, type Route, type RouteInput } from '../resources/own-routes.ts'
+import { API_PATH, isIdempotent, partsOf, type Route, type RouteInput } from '../resources/own-routes.ts'
 import { fingerprintOfJson, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import { waitMsOf } from './asked-creation.ts'
 import type { Exchange } from './exchange.ts'
@@ -81,11 +81,6 @@ async function work(
     `Cannot answer by route ${route.operationId} because handle() has not returned the reply of platform.using(tx).idempotent(…): ` +
       'return it, or say idempotent: false',
   )
-}
-
-/** Returns whether a route takes an Idempotency-Key. */
-export function isIdempotent({ method, idempotent = true }: Route): boolean {
-  return method !== 'GET' && idempotent
 }
 
 function render({ operationId, response }: Route, result: unknown): string {

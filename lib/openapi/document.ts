@@ -5,6 +5,7 @@ import { EXAMPLE_CONTEXT, exampleOf } from '../resources/example-data.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'
 import { buildBearerScheme, buildInfo, buildTags, type InfoOptions } from './info.ts'
+import { ownComponents, ownPaths } from './own-paths.ts'
 import { answerName, buildPaths, operationParameters, parameterSchemas } from './paths.ts'
 import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
 import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
@@ -32,6 +33,7 @@ export interface OpenApiOptions extends InfoOptions, ResponseOptions {
  */
 export function buildOpenApiDocument(options: OpenApiOptions): object {
   const schemas = nameSchemas(options)
+  const refusals = buildRefusals(options)
   return {
     // 3.1.1 only has better words; every tool knows 3.1.0.
     openapi: '3.1.0',
@@ -39,15 +41,16 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
     security: [{ bearer: [] }],
     tags: buildTags(options, schemas),
-    paths: buildPaths(options, schemas),
+    paths: { ...buildPaths(options, schemas), ...ownPaths(options, refusals) },
     webhooks: buildWebhooks(options, schemas),
     components: {
       schemas: {
         ...schemas.components,
+        ...ownComponents(options),
         ...parameterSchemas,
         [WEBHOOK_EVENT_NAME]: buildWebhookEvent(options),
       },
-      responses: { ...buildRefusals(options), ...webhookResponses },
+      responses: { ...refusals, ...webhookResponses },
       parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
       headers: buildHeaders(options.rateLimits, options.baseUrl),
       pathItems: { [WEBHOOK_EVENT_NAME]: { post: buildAnyWebhook(schemas) } },

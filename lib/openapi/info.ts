@@ -1,5 +1,6 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
+import { API_PATH } from '../resources/own-routes.ts'
 import { type CreateRoute, capital, type ListRoute, type Route } from '../resources/route.ts'
 import type { Service } from '../service.ts'
 import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
@@ -60,12 +61,19 @@ export function buildTags(
 ): readonly { readonly name: string; readonly description: string }[] {
   return [
     ...options.operations.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
+    ...ownTags(options),
     { name: GUIDE_TAG, description: describeService(options, schemas) },
     {
       name: WEBHOOK_TAG,
       description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
     },
   ].sort((one, other) => (one.name < other.name ? -1 : 1))
+}
+
+function ownTags({ operations, routes }: InfoOptions) {
+  const names = new Set(routes.map(({ tag }) => tag))
+  for (const { tag } of operations) names.delete(tag)
+  return [...names].map((name) => ({ name, description: "The platform's own operations." }))
 }
 
 function isList(route: Route): route is ListRoute {
@@ -85,8 +93,8 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
 
 function describeService(options: InfoOptions, schemas: Schemas): string {
   return [
-    'All timestamps are ISO 8601 in UTC. The API creates clients and leads; no operation changes or deletes a record. A business has no ' +
-      'operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
+    `All timestamps are ISO 8601 in UTC. ${options.routes.length > 0 ? "Beside the platform's own operations, the API" : 'The API'} creates ` +
+      'clients and leads; no operation changes or deletes a record. A business has no operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
     ...describeAuthentication(options),
     ...LISTS,
     ...ERRORS,
@@ -106,8 +114,9 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-function describeAuthentication({ keyPrefix, operations }: InfoOptions): string[] {
-  const scopes = operations.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
+function describeAuthentication({ keyPrefix, operations, routes }: InfoOptions): string[] {
+  const all = [...operations, ...routes.map((route) => ({ ...route, path: API_PATH + route.path }))]
+  const scopes = all.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
   return [
     '## Authentication and scopes',
     `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +

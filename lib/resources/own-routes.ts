@@ -164,6 +164,11 @@ function isRouteSchema(given: RouteSchema): boolean {
   return vendor === 'valibot' || own !== undefined || isPlain(jsonSchema)
 }
 
+/** Returns whether a route takes an Idempotency-Key. */
+export function isIdempotent({ method, idempotent = true }: Route): boolean {
+  return method !== 'GET' && idempotent
+}
+
 /** Separates a schema from the JSON Schema that the host has given beside it. */
 export function partsOf(given: RouteSchema): {
   readonly schema: StandardSchema

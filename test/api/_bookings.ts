@@ -54,12 +54,94 @@ export interface BookingHost extends AsyncDisposable {
 /** What a test can do to the work of `createBooking`. */
 export interface BookingOptions {
   /** Runs in the transaction before the commit. */
-  readonly beforeCommit?: (client: pg.PoolClient) => unknown
+  readonly beforeCommit?: ((client: pg.PoolClient) => unknown) | undefined
   /** Further routes. */
   readonly routes?: readonly Route[]
 }
 
 let bookings = 0
+
+type Parts = Pick<BookingHost, 'pool' | 'platform' | 'transaction'> & Pick<BookingOptions, 'beforeCommit'>
+
+/** The routes of bookings. @param parts of the host, known when a request comes */
+export function bookingRoutes(
+  parts: () => Parts = () => {
+    throw new Error('no host')
+  },
+): readonly Route[] {
+  const listBookings: Route = defineRoute({
+    method: 'GET',
+    path: '/bookings',
+    operationId: 'listBookings',
+    summary: 'List bookings',
+    tag: 'Bookings',
+    scope: 'bookings:read',
+    paged: /^bkg_[0-9]{1,12}$/,
+    response: v.object({ data: v.array(BookingSchema) }),
+    async handle(context) {
+      const { limit, before } = readPage(context)
+      const { rows } = await parts().pool.query(
+        'select * from bookings where organization_id = $1 and ($2::text is null or id < $2) order by id desc limit $3',
+        [context.organizationId, before, limit + 1],
+      )
+      return page(rows, context)
+    },
+  })
+
+  const getBooking: Route = defineRoute({
+    method: 'GET',
+    path: '/bookings/{bookingId}',
+    operationId: 'getBooking',
+    summary: 'Get a booking',
+    tag: 'Bookings',
+    scope: 'bookings:read',
+    errors: { 404: 'No such booking.' },
+    response: v.object({ data: BookingSchema }),
+    async handle({ organizationId, input }) {
+      const { rows } = await parts().pool.query(
+        'select * from bookings where organization_id = $1 and id = $2',
+        [organizationId, input.params.bookingId],
+      )
+      if (rows[0] === undefined) throw new Refusal(404, 'Booking not found')
+      return { data: rows[0] }
+    },
+  })
+
+  const createBooking: Route = defineRoute({
+    method: 'POST',
+    path: '/bookings',
+    operationId: 'createBooking',
+    summary: 'Create a booking',
+    tag: 'Bookings',
+    scope: 'bookings:write',
+    body: v.object({ room: BookingSchema.entries.room }),
+    response: v.object({ data: BookingSchema }),
+    handle(context) {
+      const { transaction, platform, beforeCommit } = parts()
+      return transaction((client) => {
+        const own = platform.using(pgTransaction(client))
+        const { organizationId, input } = context
+        return own.idempotent(context, async () => {
+          const booking = { id: `bkg_${String(++bookings).padStart(12, '0')}`, room: input.body.room }
+          await client.query('insert into bookings values ($1, $2, $3)', [
+            organizationId,
+            booking.id,
+            booking.room,
+          ])
+          await own.publish(organizationId, 'support.ticket_created', {
+            ticketId: booking.id,
+            subject: booking.room,
+            status: 'open',
+          })
+          await beforeCommit?.(client)
+          return { data: booking }
+        })
+      })
+    },
+  })
+
+  return [listBookings, getBooking, createBooking]
+}
 
 export async function startBookingHost({
   beforeCommit,
@@ -89,78 +171,10 @@ export async function startBookingHost({
     }
   }
 
-  const listBookings: Route = defineRoute({
-    method: 'GET',
-    path: '/bookings',
-    operationId: 'listBookings',
-    summary: 'List bookings',
-    tag: 'Bookings',
-    scope: 'bookings:read',
-    paged: /^bkg_[0-9]{1,12}$/,
-    response: v.object({ data: v.array(BookingSchema) }),
-    async handle(context) {
-      const { limit, before } = readPage(context)
-      const { rows } = await pool.query(
-        'select * from bookings where organization_id = $1 and ($2::text is null or id < $2) order by id desc limit $3',
-        [context.organizationId, before, limit + 1],
-      )
-      return page(rows, context)
-    },
-  })
-
-  const getBooking: Route = defineRoute({
-    method: 'GET',
-    path: '/bookings/{bookingId}',
-    operationId: 'getBooking',
-    summary: 'Get a booking',
-    tag: 'Bookings',
-    scope: 'bookings:read',
-    errors: { 404: 'No such booking.' },
-    response: v.object({ data: BookingSchema }),
-    async handle({ organizationId, input }) {
-      const { rows } = await pool.query('select * from bookings where organization_id = $1 and id = $2', [
-        organizationId,
-        input.params.bookingId,
-      ])
-      if (rows[0] === undefined) throw new Refusal(404, 'Booking not found')
-      return { data: rows[0] }
-    },
-  })
-
-  const createBooking: Route = defineRoute({
-    method: 'POST',
-    path: '/bookings',
-    operationId: 'createBooking',
-    summary: 'Create a booking',
-    tag: 'Bookings',
-    scope: 'bookings:write',
-    body: v.object({ room: BookingSchema.entries.room }),
-    response: v.object({ data: BookingSchema }),
-    handle: (context) =>
-      transaction((client) => {
-        const own = platform.using(pgTransaction(client))
-        const { organizationId, input } = context
-        return own.idempotent(context, async () => {
-          const booking = { id: `bkg_${String(++bookings).padStart(12, '0')}`, room: input.body.room }
-          await client.query('insert into bookings values ($1, $2, $3)', [
-            organizationId,
-            booking.id,
-            booking.room,
-          ])
-          await own.publish(organizationId, 'support.ticket_created', {
-            ticketId: booking.id,
-            subject: booking.room,
-            status: 'open',
-          })
-          await beforeCommit?.(client)
-          return { data: booking }
-        })
-      }),
-  })
-
+  const own = bookingRoutes(() => ({ pool, platform, transaction, beforeCommit }))
   const service = defineService({
     scopes: ['bookings:read', 'bookings:write'],
-    routes: [listBookings, getBooking, createBooking, ...routes],
+    routes: [...own, ...routes],
   })
   const store = createPostgresStore(database.url, { service })
   const platform: PostgresPlatform = createPlatform(store)
