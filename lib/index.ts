@@ -1,7 +1,7 @@
 // biome-ignore-all assist/source/organizeImports: in the order in which a host meets the names
 
 // The handler
-export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
+export { type Authenticated, type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
 export type { ApiInfo } from './openapi/info.ts'

@@ -1,4 +1,5 @@
 import { Router } from 'itty-router/Router'
+import type { KeyScope } from '../access/scopes.ts'
 import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -11,12 +12,13 @@ import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
 import { API_PATH, paramsOf, rejectTaken } from '../resources/own-routes.ts'
 import { createRoutes } from '../resources/records.ts'
-import { type Authentication, createAuthentication } from './authenticate.ts'
+import { createAuthentication } from './authenticate.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
-import { createOperations, type Fail } from './operations.ts'
+import { createOperations, type Fail, type Operations } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
+import type { Admitted } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
@@ -26,6 +28,12 @@ type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
+  /** Admits a request that the host answers itself. Never rejects: the reply is that of a refusal. */
+  authenticate(
+    request: ApiRequest,
+    remoteAddress: string | undefined,
+    scope: KeyScope,
+  ): Promise<Admitted | ApiReply>
 }
 
 /**
@@ -38,7 +46,8 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store, deadlineMs)
-  const { router, templateOf } = createRouter(store, authentication, resolved, fail)
+  const operations = createOperations(store, authentication, resolved, fail)
+  const { router, templateOf } = createRouter(store, operations, resolved)
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -131,6 +140,18 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       noteAnswer(described, reply, null, undefined)
       return reply
     },
+    async authenticate(request, remoteAddress, scope) {
+      let exchange: Exchange | undefined
+      try {
+        exchange = begin(request, '', { remoteAddress, publicPath: '' })
+        if (exchange.credentials.kind !== 'known') await enter(exchange)
+        return await operations.authenticate(scope, exchange)
+      } catch (error) {
+        return fail(error, exchange ?? withoutOwnId(request))
+      } finally {
+        exchange?.release()
+      }
+    },
     describe: () => buildOpenApiDocument({ ...resolved, operations: createRoutes(store) }),
   }
 }
@@ -148,13 +169,7 @@ interface RoutedRequest {
 /** A constant: nothing may be derived from a Host header or an absolute-form target. */
 const ORIGIN = 'http://localhost'
 
-function createRouter(
-  store: BusinessApiStore,
-  authentication: Authentication,
-  resolved: ResolvedOptions,
-  fail: Fail,
-) {
-  const operations = createOperations(store, authentication, resolved, fail)
+function createRouter(store: BusinessApiStore, operations: Operations, resolved: ResolvedOptions) {
   const routes = createRoutes(store)
   rejectTaken(routes, resolved.routes)
   const describe = createOpenApiReply(routes, resolved)

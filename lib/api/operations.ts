@@ -1,4 +1,5 @@
 import type { Admission, AdmissionRequest } from '../access/admission.ts'
+import type { KeyScope } from '../access/scopes.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
@@ -22,6 +23,8 @@ export interface Operations {
   list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
   create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
   own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
+  /** Admits a request that the host answers itself; the reply is that of a refusal. */
+  authenticate(scope: KeyScope, exchange: Exchange): Promise<Admitted | ApiReply>
 }
 
 /** Makes the answer to a failure. */
@@ -49,12 +52,12 @@ export function createOperations(
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
-  async function enter(
+  async function enter<Answer = ApiReply>(
     verdict: Admission,
     { keyDigest, scope }: AdmissionRequest,
     exchange: Exchange,
-    answer: (admitted: Admitted) => ApiReply | Promise<ApiReply>,
-  ): Promise<ApiReply> {
+    answer: (admitted: Admitted) => Answer | Promise<Answer>,
+  ): Promise<Answer | ApiReply> {
     const admission = limitLocally(verdict)
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
     if (admission.lastUseIsStale) lastUse.record(admission.caller)
@@ -65,7 +68,7 @@ export function createOperations(
     try {
       if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
       if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
-      if (onRequest) await askHost(onRequest, exchange, scope)
+      if (onRequest && exchange.facts.operationId !== null) await askHost(onRequest, exchange, scope)
       return await answer({ requestId: exchange.requestId, caller: admission.caller, headers })
     } catch (error) {
       return fail(error, exchange, headers)
@@ -115,7 +118,7 @@ export function createOperations(
 
   /** Presents the key of a request for an operation. */
   async function present(
-    route: Pick<Route | OwnRoute, 'operationId' | 'scope'>,
+    route: { readonly operationId: string | null; readonly scope: KeyScope },
     exchange: Exchange,
   ): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
@@ -134,6 +137,11 @@ export function createOperations(
       return enter(admission, request, exchange, (admitted) =>
         answerOwn(route, matched, exchange, admitted, resolved),
       )
+    },
+    async authenticate(scope, exchange) {
+      const request = await present({ operationId: null, scope }, exchange)
+      const admission = await exchange.inTime(store.apiKeys.admit(request))
+      return enter(admission, request, exchange, (admitted) => admitted)
     },
   }
 }

@@ -57,7 +57,7 @@ export function readInstallation(session: Session): Promise<Installation | null>
 /** Gives work the calls of an organization's administrator. */
 export function withSettings<Result>(
   session: Session,
-  work: (settings: DeveloperSettings<string>) => Promise<Result>,
+  work: (settings: DeveloperSettings<string, string>) => Promise<Result>,
   options: DeveloperSettingsOptions = {},
 ): Promise<Result> {
   return withStore(session, (store) => work(createDeveloperSettings(store, options)))

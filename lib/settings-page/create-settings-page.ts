@@ -40,7 +40,7 @@ export interface SettingsPage extends Mounted {}
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createSettingsPage(
-  settings: DeveloperSettings<string>,
+  settings: DeveloperSettings<string, string>,
   options: SettingsPageOptions,
 ): SettingsPage {
   const resolved = readOptions(options)
@@ -67,7 +67,7 @@ interface PageExchange {
 }
 
 /** Creates the handler of all requests: assets, then `authorize`, then one route, then the reply. */
-function createHandler(settings: DeveloperSettings<string>, options: ResolvedOptions): Handler {
+function createHandler(settings: DeveloperSettings<string, string>, options: ResolvedOptions): Handler {
   const assets = createAssets(options.themeCss)
   const report = createReport(options.logger, options.onError)
   const reference = createReference(options.api)
@@ -232,7 +232,7 @@ function readingOnce({
   deliveries,
   audit,
   ...others
-}: DeveloperSettings<string>): DeveloperSettings<string> {
+}: DeveloperSettings<string, string>): DeveloperSettings<string, string> {
   function once<Given extends readonly unknown[], Found>(read: (...given: Given) => Promise<Found>) {
     const found = new Map<string, Promise<Found>>()
     return (...given: Given): Promise<Found> => {

@@ -7,7 +7,7 @@ import {
   generateApiKey,
 } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
-import { type KeyScope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
+import { type KeyScope, type Scope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { type Call, defineCall, found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
@@ -23,7 +23,7 @@ import { RateLimitSchema } from './rate-limits.ts'
 // --- Types ---
 
 /** An administrator's decisions about a new API key. */
-export interface NewApiKey extends Acting {
+export interface NewApiKey<Scopes extends string = Scope> extends Acting {
   /**
    * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no second key. Default a new
    * id.
@@ -32,7 +32,7 @@ export interface NewApiKey extends Acting {
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** One scope at least, each scope once. */
-  readonly scopes: readonly KeyScope[]
+  readonly scopes: readonly Scopes[]
   /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
   readonly expiresAt?: Date | string | null
   /** The rate limit of this key. Default null: the API's limit for keys. */
@@ -40,7 +40,9 @@ export interface NewApiKey extends Acting {
 }
 
 /** A key of the host's earlier API: `digest` is SHA-256 of the whole key in hex, `prefix` at most 24 characters, may be empty. */
-export interface ImportedApiKey extends NewApiKey, Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
+export interface ImportedApiKey<Scopes extends string = Scope>
+  extends NewApiKey<Scopes>,
+    Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
 
 /** A new key, with the facts that later calls show. */
 export interface CreatedApiKey extends ApiKey {
@@ -75,8 +77,8 @@ export interface RotatedApiKey extends CreatedApiKey {
   readonly previous: ApiKey
 }
 
-/** The API keys of organizations. */
-export interface ApiKeySettings {
+/** The API keys of organizations. @typeParam Scopes the names of the service's scopes */
+export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Makes a key. Two calls make two keys, unless they have the same `id`.
    *
@@ -84,7 +86,7 @@ export interface ApiKeySettings {
    *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
    *   as many keys in force as `maxApiKeys` allows
    */
-  create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
+  create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
   /**
    * Takes over a key of the host's earlier API, which works as it is and cannot be shown.
@@ -92,7 +94,7 @@ export interface ApiKeySettings {
    * @throws `BusinessApiError` with code `already_exists` when the id was used before, or a key of any organization has the digest: one
    *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without `importedKeys` of the service
    */
-  import(organizationId: string, key: ImportedApiKey): Promise<ApiKey>
+  import(organizationId: string, key: ImportedApiKey<Scopes>): Promise<ApiKey>
 
   /**
    * Gives a key, also a revoked or expired one.
@@ -216,7 +218,7 @@ export interface ApiKeyTools extends ScopeOwner {
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   { keyPrefix, importedKeys, scopes, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
-): ApiKeySettings {
+): ApiKeySettings<string> {
   const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(
     clock,
     scopesOf({ scopes }),

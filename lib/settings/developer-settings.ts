@@ -1,3 +1,4 @@
+import type { Scope, ScopeOf } from '../access/scopes.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -62,9 +63,10 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
  * the store.
  *
  * @typeParam Type the names of the service's event types: those of the catalogue, and the host's own
+ * @typeParam Scopes the names of the service's scopes
  */
-export interface DeveloperSettings<Type extends string = EventType> {
-  readonly apiKeys: ApiKeySettings
+export interface DeveloperSettings<Type extends string = EventType, Scopes extends string = Scope> {
+  readonly apiKeys: ApiKeySettings<Scopes>
   readonly rateLimits: RateLimitSettings
   readonly endpoints: EndpointSettings<Type>
   readonly deliveries: DeliverySettings<Type>
@@ -112,7 +114,7 @@ export function createDeveloperSettings<Own extends Service = Service>(
     'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
   > & { readonly service: Own },
   options: DeveloperSettingsOptions = {},
-): DeveloperSettings<EventTypeOf<Own>> {
+): DeveloperSettings<EventTypeOf<Own>, ScopeOf<Own>> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
   const { service } = store

@@ -102,7 +102,7 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
     flags: { organization, actor },
     examples: [exampleOf(name)],
     async run({ organization: owner, ...acting }, session) {
-      const move = ({ endpoints }: DeveloperSettings<string>) =>
+      const move = ({ endpoints }: DeveloperSettings<string, string>) =>
         endpoints[name](owner, session.argument, acting)
       const endpoint = await withSettings(session, move)
       await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)

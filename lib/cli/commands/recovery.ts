@@ -81,7 +81,7 @@ export const recover: Command = defineCommand({
 })
 
 async function recoverAll(
-  { deliveries: log }: DeveloperSettings<string>,
+  { deliveries: log }: DeveloperSettings<string, string>,
   owner: string,
   filter: RecoveryFilter<string>,
   who: string,
@@ -102,7 +102,7 @@ async function recoverAll(
  * @throws {@link Failure} when the organization has no such endpoint as the filter names
  */
 async function findDisabled(
-  { deliveries: log, endpoints }: DeveloperSettings<string>,
+  { deliveries: log, endpoints }: DeveloperSettings<string, string>,
   owner: string,
   filter: RecoveryFilter<string>,
 ): Promise<readonly string[]> {
