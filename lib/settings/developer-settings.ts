@@ -61,7 +61,7 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
  * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
  * the store.
  *
- * @typeParam Type the names of the service's event types: those of the catalogue, and the host's own
+ * @typeParam Type the service's event types
  */
 export interface DeveloperSettings<Type extends string = EventType> {
   readonly apiKeys: ApiKeySettings
