@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ApiReply } from '../http/message.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { buildEventComponents } from '../openapi/webhooks.ts'
 import type { Route } from '../resources/route.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -15,11 +16,16 @@ interface DocumentHeaders extends Record<string, string> {
 /** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
-/** Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document. */
+/**
+ * Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document.
+ *
+ * @throws `TypeError` for an event of the host's own that the document cannot describe
+ */
 export function createOpenApiReply(
   operations: readonly Route[],
   resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
+  if (resolved.events.length > 0) buildEventComponents(resolved)
   /** By the mount path: a host may mount the API at several. */
   const built = new Map<string, BuiltDocument>()
 

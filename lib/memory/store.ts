@@ -31,11 +31,7 @@ export interface MemoryStoreOptions<Own extends Service = Service> {
   service?: Own | undefined
 }
 
-/**
- * A store that ends with the process.
- *
- * @typeParam Own the service of the store: `typeof service`
- */
+/** A store that ends with the process. @typeParam Own the service of the store: `typeof service` */
 export interface MemoryStore<Own extends Service = Service> extends BusinessApiStore {
   readonly service: Own
   /** The events of an organization that were recorded and not purged, oldest first. */

@@ -83,11 +83,10 @@ export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
 // --- Schemas of the host ---
 
 /**
- * Describes a schema of the host's own in JSON Schema.
+ * Describes what a schema of the host's own takes or gives in JSON Schema.
  *
- * @param side what the schema takes, or what it gives
  * @param given the host's own JSON Schema
- * @param subject what the schema is for, for messages: `event 'booking.created'`
+ * @param subject for messages: `event 'booking.created'`
  * @throws `TypeError` for a schema whose JSON Schema is not known
  */
 export function describeSchema(

@@ -42,11 +42,7 @@ export interface PostgresStoreOptions<Own extends Service = Service> extends Dat
 
 const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
-/**
- * The reference store.
- *
- * @typeParam Own the service of the store: `typeof service`
- */
+/** The reference store. @typeParam Own the service of the store: `typeof service` */
 export interface PostgresStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
   readonly installation: PostgresInstallation

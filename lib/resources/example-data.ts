@@ -21,9 +21,8 @@ export function exampleData(type: EventType): unknown {
 /** Builds the example `data`, as subscribers receive it, of any type that a service has. */
 export function exampleOfType(owner: EventOwner, type: string): unknown {
   const own = findEvent(owner, type)
-  if (own === undefined) return exampleData(type as EventType)
-  const checked = checkValue(own.data, own.example)
-  return 'value' in checked ? checked.value : own.example
+  const checked = own && checkValue(own.data, own.example)
+  return checked && 'value' in checked ? checked.value : exampleData(type as EventType)
 }
 
 /** Builds the events of the creations in the API, and returns the data by event type. */

@@ -1,5 +1,5 @@
 import { isStorable } from '../base/fields.ts'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { isPlain, rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
@@ -19,10 +19,7 @@ export interface EventDefinition<Type extends string = string, Output = object, 
   readonly example: unknown
   /** The field of `data` with the id of the record that the event is about, by which the logs find the event. Default: none. */
   readonly subject?: string | undefined
-  /**
-   * JSON Schema (draft 2020-12) of `data` for the document. Default: made of the schema of valibot, or of a library with Standard JSON
-   * Schema.
-   */
+  /** JSON Schema (draft 2020-12) of `data` for the document. Default: that of valibot, or of a library with Standard JSON Schema. */
   readonly jsonSchema?: object | undefined
 }
 
@@ -32,29 +29,19 @@ export interface EventOwner {
   readonly events: readonly EventDefinition[]
 }
 
-type Own<Owner extends EventOwner> = Owner['events'][number]
-
-/**
- * The host's own event types with their `data`, as subscribers receive it.
- *
- * @example
- * ```ts
- * type BookingEvents = EventsOf<typeof service>       // { 'booking.created': { bookingId: string } }
- * ```
- */
-export type EventsOf<Owner extends EventOwner> = {
-  readonly [Definition in Own<Owner> as string extends Definition['type']
+/** What the schemas of the own types take or give, by type. A service whose type says nothing of its events has none. */
+type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
+  readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never
-    : Definition['type']]: Definition extends EventDefinition<string, infer Output, unknown> ? Output : never
+    : Event['type']]: NonNullable<Event['data']['~standard']['types']>[Side]
 }
 
+/** The host's own event types with their `data`, as subscribers receive it: `EventsOf<typeof service>` is `{ 'booking.created': … }`. */
+export type EventsOf<Owner extends EventOwner> = OwnData<Owner, 'output'>
+
 /** The `data` that `publish` takes, by event type: of the catalogue and of the host's own types. */
-export type PublishedData<Owner extends EventOwner> = {
+export type PublishedData<Owner extends EventOwner> = OwnData<Owner, 'input'> & {
   readonly [Type in EventType]: EventData<Type>
-} & {
-  readonly [Definition in Own<Owner> as string extends Definition['type']
-    ? never
-    : Definition['type']]: Definition extends EventDefinition<string, object, infer Input> ? Input : never
 }
 
 /** The names of event types: of the catalogue and of the host's own types. */
@@ -64,15 +51,6 @@ export type EventTypeOf<Owner extends EventOwner> = keyof PublishedData<Owner> &
 
 /** A noun and a verb of lower-case words, as in the catalogue. Safe in SQL, headers, ids of HTML and names of JSON Schema. */
 const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/
-
-const NAMES: Names<EventDefinition> = {
-  type: true,
-  description: true,
-  data: true,
-  example: true,
-  subject: true,
-  jsonSchema: true,
-}
 
 /**
  * Defines an event type of the host's own, for `defineService({ events: […] })`.
@@ -95,41 +73,34 @@ export function defineEvent<const Type extends string, Output extends object, In
     readonly subject?: (keyof NoInfer<Output> & string) | undefined
   },
 ): EventDefinition<Type, Output, Input> {
-  rejectUnknown(event, NAMES)
-  const { type, description, data, example, subject, jsonSchema } = event
-  if (typeof type !== 'string' || !TYPE.test(type)) {
-    const name = JSON.stringify(type)?.slice(0, 100)
-    throw new TypeError(
-      `Cannot define event ${name} because its type must be a noun and a verb like 'booking.created'`,
-    )
-  }
+  const { type, description, data, example, subject, jsonSchema } = Object(event) as typeof event
+  rejectUnknown(event, { type, description, data, example, subject, jsonSchema })
   const refuse = (reason: string): never => {
-    throw new TypeError(`Cannot define event '${type}' because ${reason}`)
+    throw new TypeError(`Cannot define event ${JSON.stringify(type)?.slice(0, 100)} because ${reason}`)
   }
+  if (typeof type !== 'string' || !TYPE.test(type))
+    refuse("its type must be a noun and a verb like 'booking.created'")
   if (Object.hasOwn(eventSchemas, type)) refuse('the catalogue has this type')
-  if (typeof description !== 'string' || description.trim() === '') refuse("its 'description' must be a text")
-  if (!isStandardSchema(data)) refuse("its 'data' must be a schema: of valibot, or another Standard Schema")
-  if (jsonSchema !== undefined && Object(jsonSchema) !== jsonSchema)
-    refuse("its 'jsonSchema' must be an object")
+  if (typeof description !== 'string' || description.trim() === '') refuse("'description' must be a text")
+  if (!isStandardSchema(data)) refuse("'data' must be a schema: of valibot, or another Standard Schema")
+  if (jsonSchema !== undefined && !isPlain(jsonSchema)) refuse("'jsonSchema' must be an object")
   const checked = checkData(data, example)
   if ('faults' in checked) {
-    const faults = checked.faults.map(
-      ({ path, requirement }) => `${['example', ...path].join('.')} ${requirement}`,
-    )
-    return refuse(faults.join('; '))
+    const [{ path, requirement } = { path: [], requirement: '' }] = checked.faults
+    return refuse(`${['example', ...path].join('.')} ${requirement}`)
   }
   if (
     subject !== undefined &&
-    (!FIELD.test(subject) || typeof Reflect.get(checked.value, subject) !== 'string')
+    !(FIELD.test(subject) && typeof Reflect.get(checked.value, subject) === 'string')
   )
-    refuse(`'subject' must name a field of the example with an id`)
+    refuse("'subject' must name a field of the example with an id")
   return Object.freeze({ ...event })
 }
 
-/** The name of a field with an id. */
+/** The name of a field with an id, which needs no quoting in SQL. */
 const FIELD = /^[A-Za-z_]\w{0,62}$/
 
-/** Maximum number of a host's own event types: the document, the page and the lists of types stay readable. */
+/** Maximum number of a host's own event types: lists of types stay readable. */
 const EVENTS_MAX = 200
 
 /**
@@ -144,17 +115,14 @@ export function readEvents<Events extends EventOwner['events']>(given: Events | 
       `Cannot use option 'events' because it must be a list of at most ${EVENTS_MAX} events`,
     )
   const events = given.map((event: EventDefinition) => defineEvent(event as never))
-  const seen = new Map(EVENT_TYPES.map((type): [string, string] => [schemaName(type), type]))
+  const seen = new Map(EVENT_TYPES.map((type) => [schemaName(type), type as string]))
   for (const { type } of events) {
-    const other = seen.get(schemaName(type))
-    if (other === type) throw new TypeError(`Cannot use option 'events' because '${type}' is in it twice`)
-    if (other !== undefined) {
-      const name = schemaName(type)
-      throw new TypeError(
-        `Cannot use option 'events' because '${type}' and '${other}' are both ${name} in the document`,
-      )
+    const name = schemaName(type)
+    if (seen.has(name)) {
+      const both = `'${type}' and '${seen.get(name)}' are both ${name} in the document`
+      throw new TypeError(`Cannot use option 'events' because ${both}`)
     }
-    seen.set(schemaName(type), type)
+    seen.set(name, type)
   }
   return Object.freeze(events) as EventOwner['events'] as Events
 }
@@ -187,8 +155,7 @@ export function checkData(schema: StandardSchema<unknown, object>, given: unknow
       if (isStorable(name) && (typeof value !== 'string' || isStorable(value))) return value
       throw UNSTORABLE
     })
-    const read: unknown = JSON.parse(text)
-    if (Object(read) !== read || Array.isArray(read)) return fault('must be an object')
+    if (!text?.startsWith('{')) return fault('must be an object')
   } catch (error) {
     return fault(error === UNSTORABLE ? 'must not contain NUL or a lone surrogate' : 'must be JSON')
   }

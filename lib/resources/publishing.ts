@@ -1,5 +1,5 @@
 import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
-import { type Checked, checkValue, type Fault } from '../base/standard-schema.ts'
+import { checkValue, type Fault, type StandardSchema } from '../base/standard-schema.ts'
 import { suggest } from '../base/suggest.ts'
 import { type EventRecord, toEventRecord } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -36,8 +36,9 @@ export function checkEvent(
   id: string | undefined,
   context: WriteContext,
 ): EventRecord {
-  const found = findType(owner, type)
-  if (!found) {
+  const schema = Object.hasOwn(eventSchemas, type) ? eventSchemas[type as EventType] : undefined
+  const own = schema ? undefined : findEvent(owner, type)
+  if (!schema && !own) {
     const whose = owner.events.length === 0 ? "the catalogue's" : "the catalogue's or the service's"
     throw invalidEvent(`its type must be one of ${whose}${suggest(String(type), eventTypes(owner))}`, [
       'type',
@@ -45,29 +46,14 @@ export function checkEvent(
   }
   if (id !== undefined && !EVENT_ID.test(id))
     throw invalidEvent('its id must be 1 to 64 visible ASCII characters', ['id'])
-  const checked = found.check(data)
+  const checked = own ? checkData(own.data, data) : checkValue(schema as StandardSchema, data)
   if ('faults' in checked) {
     const { faults } = checked
     const reasons = faults.map((fault) => `${pathOf(fault)} ${fault.requirement}`)
     throw invalidEvent(reasons.join('; '), [...new Set(faults.map(pathOf))])
   }
   const { ids, now, traceparent } = context
-  return toEventRecord(id ?? ids('evt'), type, checked.value, now, traceparent, found.subject)
-}
-
-/** How data of a type is checked, and which field of it is the subject. */
-interface FoundType {
-  readonly subject?: string | undefined
-  check(data: unknown): Checked<unknown>
-}
-
-function findType(owner: EventOwner, type: string): FoundType | undefined {
-  if (!Object.hasOwn(eventSchemas, type)) {
-    const own = findEvent(owner, type)
-    return own && { subject: own.subject, check: (data) => checkData(own.data, data) }
-  }
-  const schema = eventSchemas[type as EventType]
-  return { subject: schema.subject, check: (data) => checkValue<unknown>(schema, data) }
+  return toEventRecord(id ?? ids('evt'), type, checked.value, now, traceparent, (own ?? schema)?.subject)
 }
 
 function pathOf({ path }: Fault): string {

@@ -62,8 +62,8 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
  * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
  * the store.
  *
- * @typeParam Type the names of the service's event types: those of the catalogue, and the host's own
- * @typeParam Scopes the names of the service's scopes
+ * @typeParam Type the service's event types
+ * @typeParam Scopes the service's scopes
  */
 export interface DeveloperSettings<Type extends string = EventType, Scopes extends string = Scope> {
   readonly apiKeys: ApiKeySettings<Scopes>

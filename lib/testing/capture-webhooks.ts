@@ -9,11 +9,7 @@ import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
 
-/**
- * Options of `captureWebhooks`.
- *
- * @typeParam Own the host's own types with their data: `EventsOf<typeof service>`
- */
+/** Options of `captureWebhooks`. @typeParam Own the host's own types with their data: `EventsOf<typeof service>` */
 export interface CaptureWebhooksOptions<Own extends object = object> {
   /**
    * The developer settings, with `localDevelopment`: the capture registers itself as an endpoint of

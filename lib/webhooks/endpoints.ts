@@ -11,11 +11,7 @@ import { type Columns, columnsOf, type NamedColumn } from '../resources/columns.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
-/**
- * What an organization decides about an endpoint.
- *
- * @typeParam Type the names of event types. Default: any text, as an endpoint may have types that this version of the host lacks
- */
+/** What an organization decides about an endpoint. @typeParam Type by default any text, as another version of the host may have more types */
 export interface EndpointChoices<Type extends string = string> {
   /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   readonly url: string

@@ -20,11 +20,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   headerPrefix?: string | undefined
 }
 
-/**
- * A webhook with a right signature.
- *
- * @typeParam Own the types beside the catalogue with their data: see {@link Event}
- */
+/** A webhook with a right signature. @typeParam Own the types beside the catalogue with their data: see {@link Event} */
 export interface ReceivedWebhook<Own extends object = object> {
   /** `switch (event.type)` knows the data of each type. */
   readonly event: Event<Own>

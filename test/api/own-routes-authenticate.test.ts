@@ -47,7 +47,7 @@ const hosts: Record<string, (request: Request) => Promise<Response>> = {
 }
 
 function send(index: number, { headers }: Request): Promise<Response> {
-  const { port } = servers[index]?.address() as AddressInfo
+  const { port } = (servers[index] as http.Server).address() as AddressInfo
   return fetch(`http://127.0.0.1:${port}/reports`, { headers })
 }
 

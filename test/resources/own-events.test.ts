@@ -76,7 +76,11 @@ describe('defineService({ events })', () => {
       Array.from({ length: 201 }, (_, index) => noted({ type: `note.n${index}` })),
       /at most 200/,
     ],
-    ['an event twice', [noted({}), bookingCreated, noted({})], /'note\.added' is in it twice/],
+    [
+      'an event twice',
+      [noted({}), bookingCreated, noted({})],
+      /'note\.added' and 'note\.added' are both NoteAdded/,
+    ],
     ['an event that defineEvent() would reject', [{ ...NOTED, type: 'Note' }], /a noun and a verb/],
     [
       'two events of the same name in the document',

@@ -1,6 +1,6 @@
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { visible } from '../../base/visible-text.ts'
-import { registrationOf } from '../../postgres/schema/event-types.ts'
+import { writeRegistration } from '../../postgres/schema/event-types.ts'
 import { migrate } from '../../postgres/schema/migrate.ts'
 import {
   readMigrations,
@@ -59,7 +59,10 @@ export const migrateCommand: Command = defineCommand({
       timeoutMs: timeout,
       logger: notesOf(session),
     })
-    await session.print(report, () => describeNames('Applied', report.applied, report.current))
+    await session.print(report, () => {
+      const registered = (report.events ?? []).map((type) => `Registered ${type}\n`).join('')
+      return describeNames('Applied', report.applied, report.current) + registered
+    })
   },
 })
 
@@ -93,6 +96,6 @@ async function printScript(session: Session): Promise<void> {
   const data = pending.map(({ id, name, breaking, text }) => ({ id, name, breaking, sql: text }))
   await session.print({ data }, () => {
     const script = data.length === 0 ? '' : writeMigrationScript(pending, current === 0)
-    return script + (registrationOf(session.service) ?? '')
+    return script + writeRegistration(session.service)
   })
 }

@@ -41,6 +41,8 @@ export interface MigrationReport {
   applied: string[]
   /** Number of the newest migration that the database holds; 0 for none. */
   current: number
+  /** The own event types of the service that this call has registered; absent if the service has none. */
+  events?: string[]
 }
 
 const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeoutMs: true, logger: true }
@@ -84,8 +86,7 @@ export async function migrate(
   async function work(sql: postgres.Sql): Promise<MigrationReport> {
     const report = await migrateFrom(sql, undefined, { timeoutMs, logger })
     if (maxEventBytes !== undefined) await writeEventLimit(sql, maxEventBytes)
-    if (service !== undefined) await registerEvents(sql, service)
-    return report
+    return service?.events.length ? { ...report, events: await registerEvents(sql, service) } : report
   }
 
   try {

@@ -9,11 +9,7 @@ import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
 import { routeVerbs, type Slices, sumOf } from './routes.ts'
 
-/**
- * A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations.
- *
- * @typeParam Own the service of the store: `typeof service`
- */
+/** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. @typeParam Own the service */
 export interface ShardedStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
   /**
@@ -57,10 +53,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
   const { service } = stores[0] as PostgresStore<Own>
   if (!stores.every((store) => isDeepStrictEqual(store.service, service)))
     throw new TypeError("Cannot use the shards because their stores differ in option 'service'")
-  const shards = fleet.shards.map((shard) => ({
-    name: shard.name,
-    store: guard(fleet, shard) as PostgresStore<Own>,
-  }))
+  const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard<Own>(fleet, shard) }))
 
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
     const { keyDigest } = Object(first)
@@ -122,8 +115,8 @@ function insertOnce({ identify, insert }: ApiKeyStore): ApiKeyStore['insert'] {
 const TAKEN = { outcome: 'already_exists', item: null } as const
 
 /** Returns the store of a shard, which rejects organizations of other shards. */
-function guard(fleet: Fleet, shard: Shard): PostgresStore {
-  const { name, store } = shard
+function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<Own> {
+  const { name, store } = shard as Shard<Own>
   const { installation } = store
 
   /** Routes the verbs of the store, or of a transaction, by `send`. */
