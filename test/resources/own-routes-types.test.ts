@@ -39,6 +39,7 @@ const ok: Route = defineRoute({
 test('a context and a result are typed from the schemas, and a route is one type', () => {
   const list: Route = defineRoute({
     ...declared,
+    operationId: 'list',
     method: 'GET',
     path: '/probes',
     paged: /^\d+$/,
