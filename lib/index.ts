@@ -21,14 +21,33 @@ export {
 export type { StandardIssue, StandardResult, StandardSchema } from './base/standard-schema.ts'
 
 // Routes of the host's own
-export { defineRoute, type Route, type RouteSchema } from './resources/own-routes.ts'
-export { page, type RouteContext, type RouteReply, readPage } from './resources/own-replies.ts'
+export {
+  defineRoute,
+  type Route,
+  type RouteInput,
+  type RouteOptions,
+  type RouteSchema,
+} from './resources/own-routes.ts'
+export {
+  page,
+  type RouteContext,
+  type RoutePage,
+  type RouteReply,
+  readPage,
+} from './resources/own-replies.ts'
 export { Refusal } from './http/refusal.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'
-export { type KeyScope, type OwnScope, SCOPES, type Scope } from './access/scopes.ts'
+export {
+  type KeyScope,
+  type OwnScope,
+  SCOPES,
+  type Scope,
+  type ScopeOf,
+  type ScopeOwner,
+} from './access/scopes.ts'
 
 // Resources and events
 export type { Business, CreateBusinessInput } from './resources/businesses.ts'
