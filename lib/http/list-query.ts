@@ -24,6 +24,9 @@ const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
 
 const DEFAULT_PAGE: PageRequest = { limit: LIMIT_DEFAULT }
 
+/** Maximum length of an id of a host's own list, in characters. */
+const OWN_ID_MAX = 64
+
 /** Letters and digits beyond those of a ULID, because the ids of a host's own records may differ. */
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
@@ -54,7 +57,10 @@ export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest 
   }
   const [before, ...more] = given.getAll('before')
   if (before === undefined) return { limit }
-  const isId = typeof ids === 'string' ? isIdLike(before, ids) : isStorable(before) && ids.test(before)
+  const isId =
+    typeof ids === 'string'
+      ? isIdLike(before, ids)
+      : before.length <= OWN_ID_MAX && isStorable(before) && ids.test(before)
   if (isId && more.length === 0) return { limit, before }
   return typeof ids === 'string' ? refusals.invalidBefore(ids) : refusals.invalidOwnBefore()
 }

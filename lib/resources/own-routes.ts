@@ -131,7 +131,7 @@ const RouteDefinition = v.object({
  * the reply, as for its own operations. Give a constant the type `Route` where `handle` uses a platform whose type follows from the
  * service: the compiler would go in circles.
  *
- * @throws `BusinessApiError` with code `invalid_input` for a declaration that cannot be used
+ * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, for a declaration that cannot be used
  * @example
  * ```ts
  * const getBooking: Route = defineRoute({
@@ -150,7 +150,13 @@ export function defineRoute<const Path extends string, Query = undefined, Body =
   route: RouteOptions<Path, Query, Body, Result>,
 ): Route {
   read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
-  return Object.freeze({ ...route }) as Route
+  const { method, paged } = route
+  const misfit = method === 'GET' ? 'body' : 'paged'
+  if (route[misfit])
+    throw new TypeError(`Cannot define route ${route.operationId} because a ${method} has no '${misfit}'`)
+  // Without the flags that remember the place of the last match.
+  const pattern = paged && { paged: new RegExp(paged, paged.flags.replace(/[gy]/g, '')) }
+  return Object.freeze({ ...route, ...pattern }) as Route
 }
 
 function isErrors(errors: object): boolean {

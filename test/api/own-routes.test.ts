@@ -141,6 +141,7 @@ describe('own routes under attack', () => {
     assert.match((await request(host.api, PATH, { key, json: { room: 1 } })).text, /room must be a string"/)
     for (const query of [
       '?limit=0',
+      `?before=bkg_${'1'.repeat(61)}`,
       '?limit=2&limit=3',
       '?before=nope',
       '?page=2',
@@ -395,6 +396,8 @@ describe('defineRoute() and defineService()', () => {
     ['another method', { method: 'HEAD' }, /method must be/],
     ['no schema', { response: { type: 'object' } }, /response must be a schema/],
     ['a status that is no error', { errors: { 200: 'fine' } }, /errors must be/],
+    ['a GET with a body', { body: route.response }, /a GET has no 'body'/],
+    ['a POST with pages', { method: 'POST', paged: /^a/ }, /a POST has no 'paged'/],
   ] as const) {
     test(`refuse ${what}`, () => {
       assert.throws(() => define(change), message)
