@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Check } from '../../lib/cli/checks.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { addEndpoint, DEVELOPMENT, newOrganization } from './_settings.ts'
 
 // The event types of the service of --service on the command line.
@@ -71,6 +71,23 @@ test('migrate registers the types, and doctor tells which only one side has', as
     unknown.advice ?? '',
     /BUSINESS_API_SERVICE.*delete from business_api\.event_types where type = 'booking\.cancelled'$/,
   )
+})
+
+test('migrate on shards registers the types on each', async () => {
+  const shards = [await createEmptyDatabase(), await createEmptyDatabase()]
+  try {
+    const DATABASE_URLS = shards.map(({ url }, index) => `s${index}=${url}`).join(',')
+    textOf(await cli(['migrate', '--service', path], { env: { DATABASE_URLS } }))
+    for (const shard of shards) {
+      const rows = await shard.sql()`select type from business_api.event_types order by type`
+      assert.deepEqual(
+        rows.map(({ type }) => type),
+        ['booking.cancelled', 'booking.created'],
+      )
+    }
+  } finally {
+    for (const shard of shards) await shard.drop()
+  }
 })
 
 test('migrate --print is a script that registers the types', async () => {
