@@ -7,7 +7,7 @@ import { fromFetch, isFetchRequest, toFetch } from '../http/fetch.ts'
 import type { ApiReply } from '../http/message.ts'
 import { type Mounted, mount } from '../http/mount.ts'
 import { fromNode, toNode } from '../http/node.ts'
-import type { Service } from '../service.ts'
+import { type Service, serviceOf } from '../service.ts'
 import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
@@ -66,7 +66,7 @@ export function createBusinessApi<Own extends Service = Service>(
   store: BusinessApiStore & { readonly service: Own },
   options: BusinessApiOptions = {},
 ): BusinessApi<ScopeOf<Own>> {
-  const resolved = readOptions(options, store.service)
+  const resolved = readOptions(options, serviceOf(store))
   const handler = createHandler(traceStore(store), resolved)
 
   async function authenticate(

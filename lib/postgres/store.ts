@@ -101,7 +101,7 @@ export function createPostgresStore<Own extends Service = Service>(
  */
 export function createStoreOn(database: Database, service: Service = defineService()): PostgresStore {
   const batches = createBatches(database)
-  const admissions = createAdmissions(batches.ask, batches.rejectBeyond)
+  const admissions = createAdmissions(batches)
 
   const inTransaction = (given: PostgresTransaction | SqlTransaction): RecordDatabase =>
     createTransactionDatabase(given, database.explain)
@@ -120,11 +120,10 @@ export function createStoreOn(database: Database, service: Service = defineServi
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      const records = createRecordStores(
-        own,
-        createAdmissions(askEachAlone(own), () => {}),
-      )
-      return { ...records, replies: createReplyStore(own) }
+      return {
+        ...createRecordStores(own, createAdmissions(askEachAlone(own))),
+        replies: createReplyStore(own),
+      }
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,

@@ -4,7 +4,7 @@ import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { EventTypeOf } from '../resources/own-events.ts'
-import type { Service } from '../service.ts'
+import { type Service, serviceOf } from '../service.ts'
 import {
   DESTINATION_NAMES,
   type DestinationOptions,
@@ -117,7 +117,7 @@ export function createDeveloperSettings<Own extends Service = Service>(
 ): DeveloperSettings<EventTypeOf<Own>, ScopeOf<Own>> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
-  const { service } = store
+  const service = serviceOf(store)
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)

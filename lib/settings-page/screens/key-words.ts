@@ -1,5 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { type KeyScope, type Resource, scopesOf } from '../../access/scopes.ts'
+import { type KeyScope, scopesOf } from '../../access/scopes.ts'
 import { isStorable } from '../../base/fields.ts'
 import { capital } from '../../resources/route.ts'
 import type { Context } from '../context.ts'
@@ -37,24 +37,12 @@ export interface ScopedResource {
 
 /** The resources that scopes are about, in the order of the scopes. */
 export function scopedResources(t: Texts, scopes: readonly KeyScope[]): readonly ScopedResource[] {
-  const texts: Readonly<Record<Resource, string>> = {
-    clients: t`Clients`,
-    leads: t`Leads`,
-    invoices: t`Invoices`,
-    proposals: t`Proposals`,
-    projects: t`Projects`,
-  }
   return [...new Set(scopes.map((scope) => scope.slice(0, scope.indexOf(':'))))].map((name) => {
     const find = (scope: KeyScope) => (scopes.includes(scope) ? scope : null)
-    const text = texts[name as Resource] ?? ownText(t, name)
+    // The word of a host's own, `Meeting rooms` for `meeting-rooms`, may have a translation too.
+    const text = t.word(capital(name.replaceAll(/[-_]/g, ' ')))
     return { name, text, read: find(`${name}:read`), write: find(`${name}:write`) }
   })
-}
-
-/** The word for a resource of the host's own, `Meeting rooms` for `meeting-rooms`, which the host may translate. */
-function ownText(t: Texts, name: string): string {
-  const text = capital(name.replaceAll(/[-_]/g, ' '))
-  return t(Object.assign([text], { raw: [text] }))
 }
 
 /** The scopes of a key as a sentence: `Clients: read, write; Leads: read`. */
