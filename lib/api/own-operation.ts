@@ -104,8 +104,9 @@ async function readInput(
 ): Promise<Omit<RouteState, 'render'> & { readonly input: RouteInput<unknown, unknown, unknown> }> {
   const { request, deadlineAt } = exchange
   const sent = route.body && (await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody))
-  const query = textsOf(exchange.query)
-  const fingerprint = fingerprintOfJson({ params, query: route.query && query, sent })
+  const query = route.query && textsOf(exchange.query)
+  // A GET without a query has nothing that could not be stored, and takes no key.
+  const fingerprint = route.method === 'GET' && !query ? '' : fingerprintOfJson({ params, query, sent })
   if (fingerprint === null) throw refusals.unstorable()
   const asked = route.paged && readListQuery(exchange.query, route.paged)
   if (asked instanceof Refusal) throw asked

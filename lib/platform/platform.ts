@@ -154,7 +154,7 @@ export function createPlatform<Transaction>(
     ids: readIds(ids, clock),
     minorUnits: readDecimals(currencyDecimals),
     traceparent: createTraceparentReader(traceparent),
-    owner: store.service ?? { events: [] },
+    owner: { events: store.service?.events ?? [] },
   }
   const platform = createCalls(traceStore(store), { ...tools, waitMs: WAIT_MS })
   if (store.using === undefined) return platform

@@ -5,6 +5,7 @@ import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.t
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import { serviceOf } from '../service.ts'
 import type {
   Delivery,
   DeliveryDetails,
@@ -183,7 +184,7 @@ export function createDeliverySettings(
   makeEntry: MakeEntry,
 ): DeliverySettings<string> {
   const { readList, readCount, readCountRecoverable, readRecover } = defineFilterCalls(
-    eventTypes(store.service),
+    eventTypes(serviceOf(store)),
   )
   return {
     async list(organizationId, query) {

@@ -4,6 +4,7 @@ import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import { serviceOf } from '../service.ts'
 import type {
   EndpointChoices,
   EndpointStore,
@@ -49,7 +50,7 @@ export function createEndpointUpdate(
   { sealer, judge, makeEntry }: EndpointUpdateTools,
   readUpdate: ReadUpdate,
 ): (organizationId: string, endpointId: string, update: EndpointUpdate<string>) => Promise<WebhookEndpoint> {
-  const known = eventTypes(service)
+  const known = eventTypes(serviceOf({ service }))
 
   /** Rejects types that neither the service nor the endpoint has: an older version of the host may leave newer types as they are. */
   async function checkTypes({ organizationId, action }: Call<unknown>, id: string, types: readonly string[]) {

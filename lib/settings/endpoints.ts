@@ -4,6 +4,7 @@ import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import { serviceOf } from '../service.ts'
 import {
   ENDPOINT_DEFAULTS,
   type EndpointChoices,
@@ -153,7 +154,7 @@ export function createEndpointSettings(
 ): EndpointSettings<string> {
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
-  const { readRegister, readUpdate } = defineEndpointCalls(eventTypes(store.service), headerPrefix)
+  const { readRegister, readUpdate } = defineEndpointCalls(eventTypes(serviceOf(store)), headerPrefix)
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {

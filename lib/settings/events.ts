@@ -4,6 +4,7 @@ import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import { serviceOf } from '../service.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventFilter, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -93,7 +94,7 @@ export function createEventSettings({
   eventLog,
   deliveries,
 }: Pick<BusinessApiStore, 'service' | 'eventLog' | 'deliveries'>): EventSettings<string> {
-  const types = eventTypes(service)
+  const types = eventTypes(serviceOf({ service }))
   const readList = defineCall('Cannot list events', { type: v.exactOptional(oneOf(types)), ...LIST })
   const readFollow = defineCall('Cannot follow the events', {
     types: v.exactOptional(someOf(types)),

@@ -7,6 +7,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { exampleOfType } from '../resources/example-data.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import { serviceOf } from '../service.ts'
 import {
   attempt,
   createInterruption,
@@ -65,7 +66,7 @@ export function createTestDelivery(
   tools: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions<string>) => Promise<TestResult> {
   const { sender, sealer, ids, clock, makeEntry } = tools
-  const types = eventTypes(store.service)
+  const types = eventTypes(serviceOf(store))
   const readSend = defineAuditedCall(ACTION, { endpointId: IdSchema, type: v.optional(oneOf(types)) })
 
   return async (organizationId, endpointId, options) => {
@@ -81,7 +82,7 @@ export function createTestDelivery(
     const { id: eventId, body } = toEventRecord(
       ids('evt_test'),
       type,
-      exampleOfType(store.service, type),
+      exampleOfType(serviceOf(store), type),
       clock(),
     )
     // By the store's clock, as every delivery is signed.
