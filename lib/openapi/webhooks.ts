@@ -83,20 +83,16 @@ export function buildWebhooks(service: Service, schemas: Schemas): Record<string
 function buildWebhook(type: string, service: Service, schemas: Schemas): object {
   const name = envelopeName(type)
   const own = findEvent(service, type)
+  const [eventId, ...others] = Object.keys(webhookParameters(service.headerPrefix)).map((parameter) => ({
+    $ref: `#/components/parameters/${parameter}`,
+  }))
   return {
     operationId: `on${schemaName(type)}`,
     tags: [WEBHOOK_TAG],
     ...(own ? ownText(own) : eventText(eventSchemas[type as EventType])),
     // Subscribers authenticate the service by the signature, not by a bearer token.
     security: [],
-    parameters: [
-      { $ref: '#/components/parameters/EventId' },
-      eventTypeParameter(type, service.headerPrefix),
-      { $ref: '#/components/parameters/Signature' },
-      ...['Id', 'Timestamp', 'Signature'].map((name) => ({
-        $ref: `#/components/parameters/Standard${name}`,
-      })),
-    ],
+    parameters: [eventId, eventTypeParameter(type, service.headerPrefix), ...others],
     requestBody: {
       required: true,
       content: { 'application/json': { schema: schemaRef(name), example: schemas.exampleOf(name) } },

@@ -100,7 +100,7 @@ export function createPostgresStore<Own extends Service = Service>(
  */
 export function createStoreOn(database: Database, service: Service = defineService()): PostgresStore {
   const batches = createBatches(database)
-  const admissions = createAdmissions(batches.ask, batches.rejectBeyond)
+  const admissions = createAdmissions(batches)
 
   const inTransaction = (given: PostgresTransaction | SqlTransaction): RecordDatabase =>
     createTransactionDatabase(given, database.explain)
@@ -119,10 +119,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      return createRecordStores(
-        own,
-        createAdmissions(askEachAlone(own), () => {}),
-      )
+      return createRecordStores(own, createAdmissions(askEachAlone(own)))
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,

@@ -3,7 +3,7 @@ import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { EventTypeOf } from '../resources/own-events.ts'
-import type { Service } from '../service.ts'
+import { type Service, serviceOf } from '../service.ts'
 import {
   DESTINATION_NAMES,
   type DestinationOptions,
@@ -115,7 +115,7 @@ export function createDeveloperSettings<Own extends Service = Service>(
 ): DeveloperSettings<EventTypeOf<Own>> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
-  const { service } = store
+  const service = serviceOf(store)
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)
@@ -135,8 +135,8 @@ export function createDeveloperSettings<Own extends Service = Service>(
       maxEndpoints: readWhole('maxEndpoints', options.maxEndpoints, 50, { max: LIMIT_MAX }),
       sender,
     }),
-    deliveries: createDeliverySettings(store, context.makeEntry),
-    events: createEventSettings(store),
+    deliveries: createDeliverySettings(store, service, context.makeEntry),
+    events: createEventSettings(store, service),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store, clock),

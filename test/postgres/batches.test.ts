@@ -22,7 +22,6 @@ const LIMITS: RateLimits = {
   key: { perSecond: 0.001, burst: 100 },
   organization: { perSecond: 0.001, burst: 100 },
 }
-/** Far below the 4 s for which a statement waits for a lock. */
 
 let database: TestDatabase
 let sql: Sql
@@ -103,6 +102,11 @@ async function untilSent(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate)
 }
 
+/** Both statements of a list are sent at once, and either may end first. */
+function byWork(batches: readonly Batch[]): readonly Batch[] {
+  return batches.toSorted((a, b) => a.work.localeCompare(b.work))
+}
+
 async function namesOf(store: PostgresStore, request: AdmissionRequest): Promise<readonly string[] | string> {
   const { admission, page } = await store.clients.admitAndList(request, { limit: 50 })
   if (page === null) return admission.outcome
@@ -129,7 +133,7 @@ describe('Requests that come at the same time', () => {
       found,
       names.map((name) => [`Client of ${name}`]),
     )
-    assert.deepEqual(batches, [
+    assert.deepEqual(byWork(batches), [
       { work: 'judge', requests: names.length },
       { work: 'list', requests: names.length },
     ])
@@ -158,7 +162,7 @@ describe('Requests that come at the same time', () => {
       'forbidden',
     ])
     // Of two requests with the same key, one has a hint of another organization, which is no authorization.
-    assert.deepEqual(batches[0], { work: 'judge', requests: 4 })
+    assert.deepEqual(byWork(batches)[0], { work: 'judge', requests: 4 })
   })
 
   test('take tokens each from the own buckets, also several requests from one bucket', async (t) => {
@@ -250,6 +254,49 @@ describe('Requests that come at the same time', () => {
   })
 })
 
+describe('The page of a list', () => {
+  const once = { perSecond: 0.001, burst: 1 }
+  const onePerKey = { key: once, organization: { perSecond: 1000, burst: 1000 } }
+
+  test('is read beside the verdict, and no more once the key is over a limit', async (t) => {
+    const { store, batches } = openStore(t)
+    const request = await makeOrganization(store, undefined, onePerKey)
+    batches.length = 0
+    assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
+    assert.equal(await namesOf(store, request), 'limited')
+    assert.deepEqual(byWork(batches), [
+      { work: 'judge', requests: 1 },
+      { work: 'judge', requests: 1 },
+      { work: 'list', requests: 1 },
+      { work: 'list', requests: 1 },
+    ])
+    batches.length = 0
+    for (let round = 0; round < 3; round++) assert.equal(await namesOf(store, request), 'limited')
+    assert.deepEqual(batches, Array(3).fill({ work: 'judge', requests: 1 }))
+    await sql`delete from business_api.rate_buckets where organization_id = ${request.organizationHint}`
+    assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
+  })
+
+  test('holds up no verdict, and its failure hides none', async (t) => {
+    const { store } = openStore(t, { statementTimeoutMs: 400 })
+    const request = await makeOrganization(store, undefined, onePerKey)
+    assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
+    await sql.begin(async (tx: TransactionSql) => {
+      await tx`lock table business_api.businesses in access exclusive mode`
+      assert.equal(await namesOf(store, request), 'limited')
+      // The unused page fails after the verdict, and ends no process.
+      await new Promise((resolve) => setTimeout(resolve, 600))
+    })
+  })
+
+  test('is of the organization that owns the key, whatever the hint was', async (t) => {
+    const { store } = openStore(t)
+    const [own, other] = [await makeOrganization(store), await makeOrganization(store)]
+    const request = { ...own, organizationHint: other.organizationHint }
+    assert.deepEqual(await namesOf(store, request), [`Client of ${own.organizationHint}`])
+  })
+})
+
 const SLOW_LOCK = 4711
 
 describe('A batch', () => {
@@ -266,9 +313,9 @@ describe('A batch', () => {
         where organization_id = ${locked.organizationHint} and bucket = 'organization' for update`
       late = namesOf(store, locked)
       assert.deepEqual(await namesOf(store, other), [`Client of ${other.organizationHint}`])
-      assert.deepEqual(batches, [
+      assert.deepEqual(byWork(batches), [
         { work: 'judge', requests: 2 },
-        { work: 'list', requests: 1 },
+        { work: 'list', requests: 2 },
       ])
       await untilWaiting(sql, 1)
     })
@@ -290,6 +337,33 @@ describe('A batch', () => {
     ])
   })
 
+  test('that failed leaves the requests of a key together, while they wait for a connection', async (t) => {
+    let judgements = 0
+    const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
+      rowsFor: () => Promise.reject(new Error('The connection broke')),
+      bytesFor: async (...statement) => {
+        const row = await server.bytesFor(...statement)
+        if (row.length > PAGE_COLUMNS) judgements++
+        return row
+      },
+    }))
+    const request = await makeOrganization(store, undefined, LIMITS)
+    await store.apiKeys.admit(request)
+    judgements = 0
+    const admissions: Promise<unknown>[] = []
+    await sql.begin(async (tx: TransactionSql) => {
+      await tx`
+        select 1 from business_api.rate_buckets where organization_id = ${request.organizationHint} for update`
+      for (let turn = 0; turn < 20; turn++) {
+        admissions.push(store.apiKeys.admit(request))
+        await untilSent()
+      }
+      await untilWaiting(sql, 2)
+    })
+    await Promise.all(admissions)
+    assert.ok(judgements <= 4, `${judgements} judgements`)
+  })
+
   test('is refused to an organization when too many requests wait, and its requests give way to others', async (t) => {
     const { store } = openStore(t, { maxConnections: 4, maxPending: 20 })
     const busy = await makeOrganization(store)
@@ -305,23 +379,55 @@ describe('A batch', () => {
       assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'store_unavailable')
   })
 
+  test('has places for every key, although another key has more requests than may wait', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, maxPending: 20 })
+    const [busy, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, busy)
+    const release = hold()
+    const admit = (request: AdmissionRequest, count: number) =>
+      Promise.allSettled(Array.from({ length: count }, () => store.apiKeys.admit(request)))
+    const [flood, few, more] = [admit(busy, 30), admit(other, 5), admit(busy, 5)]
+    await untilSent()
+    release()
+    const refused = (await Promise.all([flood, few, more])).map(
+      (outcomes) => outcomes.filter(({ status }) => status === 'rejected').length,
+    )
+    assert.deepEqual(refused, [10, 0, 5])
+  })
+
   test('is not sent for a request that has waited too long', async (t) => {
     const { store, batches, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 200 })
     const request = await makeOrganization(store)
     await namesOf(store, request)
     const release = hold()
-    const first = namesOf(store, request)
+    const first = store.apiKeys.admit(request)
     await untilSent()
-    const late = assert.rejects(namesOf(store, request), { code: 'store_unavailable' })
+    const late = assert.rejects(store.apiKeys.admit(request), { code: 'store_unavailable' })
     await new Promise((resolve) => setTimeout(resolve, 300))
     batches.length = 0
     release()
     await Promise.all([first, late])
-    assert.deepEqual(batches, [
-      { work: 'judge', requests: 1 },
-      { work: 'list', requests: 1 },
-    ])
+    assert.deepEqual(batches, [{ work: 'judge', requests: 1 }])
     assert.equal(store.connectionUse?.().timedOut, 1)
+  })
+
+  test('leaves each request its own time, although it is judged with an earlier request of its key', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 800 })
+    const [request, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, request)
+    const release = hold()
+    const first = store.apiKeys.admit(other)
+    await untilSent()
+    const early = assert.rejects(store.apiKeys.admit(request), { code: 'store_unavailable' })
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    const later = store.apiKeys.admit(request)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    release()
+    await early
+    assert.deepEqual(
+      (await Promise.all([first, later])).map(({ outcome }) => outcome),
+      ['admitted', 'admitted'],
+    )
   })
 
   test('that gets no connection leaves the waiting requests to the turns at the connections, which refuse them at once', async (t) => {

@@ -130,3 +130,31 @@ describe('Requests of a key over a limit', () => {
     assert.ok(admitted >= 20 * seconds * 0.8, `${admitted} in ${seconds} s`)
   })
 })
+
+test('A judgement planned while no bucket existed walks no bucket of other organizations later', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const sql = database.sql({ max: 1 })
+  const store = createPostgresStore(database.url)
+  t.after(() => store.close())
+  const key = newKey()
+  await store.apiKeys.insert({ organizationId: 'org_1', limit: 10, key, entry: newEntry() })
+  // The planner knows that the tables are empty, as after a restore, and keeps the plan.
+  await sql`vacuum analyze`
+  const judge = async (): Promise<number> => {
+    const [row] = await sql.unsafe(
+      `explain (analyze, buffers, format json)
+       select * from business_api.judge(array[$1::text], '{1}', '{100}', '{100}', '{100}', '{100}', true)`,
+      [key.digest],
+    )
+    return row?.['QUERY PLAN'][0].Plan['Shared Hit Blocks']
+  }
+  // From the sixth time on the session keeps one plan.
+  for (let time = 0; time < 8; time++) await judge()
+  await sql`
+    insert into business_api.rate_buckets (organization_id, bucket, full_at)
+    select 'org_' || n, bucket, 0 from generate_series(2, 5000) as n, unnest(array['organization', 'key_1']) as bucket`
+  await sql`insert into business_api.organization_limits select 'org_' || n, 1, 1 from generate_series(2, 5000) as n`
+  const blocks = await judge()
+  assert.ok(blocks < 60, `${blocks} blocks`)
+})

@@ -4,7 +4,7 @@ import { type Beginning, EVERYTHING, readBeginning } from '../position.ts'
 import type { PageColumn } from '../statements/changes.ts'
 import type { ListStatements } from '../statements/list.ts'
 import type { ResultColumns } from '../statements/statement.ts'
-import type { AskForRequest, Batches } from './batches.ts'
+import type { Asking } from './batches.ts'
 import { JUDGE, type JudgementValues } from './judgement.ts'
 import { type Judged, verdictOn } from './verdict.ts'
 
@@ -22,24 +22,32 @@ export interface Admissions {
 /** The requests of a key that wait for the same judgement. */
 interface Waiting {
   count: number
+  /** On the monotonic clock, in milliseconds. */
+  readonly askedAt: number
   readonly judged: Promise<Judged>
 }
 
 type Page = ResultColumns<PageColumn, 'page'>
 
+/** Keys in memory whose last request was rejected, some 100 bytes each. */
+const REJECTED_MAX = 10_000
+
 /**
- * Creates the admission of a store's requests. A request is judged first and its page is read by another statement, so that no bucket is
- * locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their tokens
- * with one lock of the buckets.
+ * Creates the admission of a store's requests. A request is judged by one statement and its page is read by another, so that no bucket
+ * is locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their
+ * tokens with one lock of the buckets.
  *
- * @param ask asks the statements
- * @param rejectBeyond rejects a request if too many wait
+ * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
+ * rejected request of a key the verdict comes first, so that requests over a limit cost no pages.
  */
-export function createAdmissions(ask: AskForRequest, rejectBeyond: Batches['rejectBeyond']): Admissions {
+export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Asking): Admissions {
   /** By the limits of the API, of which a store may have several, and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
-  /** The requests without a verdict, of all keys. */
+  /** The requests without a verdict, of all keys, and the judgements that they wait for. */
   let pending = 0
+  let judgements = 0
+  /** Digests of the keys whose last list was rejected. */
+  const rejected = new Set<string>()
 
   function waitingUnder(limits: object): Map<string, Waiting> {
     const known = waiting.get(limits)
@@ -62,23 +70,43 @@ export function createAdmissions(ask: AskForRequest, rejectBeyond: Batches['reje
       return valuesOf(keyDigest, joined.count, rateLimits)
     }
     const judged = Promise.resolve().then(() => ask(organizationHint ?? keyDigest, JUDGE, send))
-    const joined = { count: 0, judged }
+    const joined = { count: 0, askedAt: performance.now(), judged }
     keys.set(keyDigest, joined)
-    judged.catch(end)
+    judgements++
+    judged.catch(end).finally(() => judgements--)
     return joined
   }
 
-  async function admit(request: AdmissionRequest): Promise<Admission> {
+  function isOver(askedAt: number): boolean {
+    return performance.now() - askedAt >= timeoutMs - TIMER_ERROR_MS
+  }
+
+  async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
-    // The first request of a key has a place in the queue of the batches, which has a bound of its own: no key keeps another out.
-    if (joined.count > 0) rejectBeyond(pending)
+    // A key with less than an equal share of the places is kept out by no other key. The queue of the batches bounds the first requests.
+    if (joined.count * judgements >= pending) rejectBeyond(pending)
     const place = joined.count++
     pending++
     try {
       return verdictOn(await joined.judged, place, request)
+    } catch (error) {
+      // The time of a judgement begins with its first request: a later request has time left, and is judged once more.
+      if (!isOver(joined.askedAt) || isOver(askedAt)) throw error
     } finally {
       pending--
     }
+    return admit(request, askedAt)
+  }
+
+  /** Returns the organization whose page may be read before the verdict. */
+  function organizationAhead({ keyDigest, organizationHint }: AdmissionRequest): string | undefined {
+    return hasRoom() && !rejected.has(keyDigest) ? organizationHint : undefined
+  }
+
+  function noteOutcome(keyDigest: string, { outcome }: Admission): void {
+    if (outcome === 'admitted') rejected.delete(keyDigest)
+    else rejected.add(keyDigest)
+    if (rejected.size > REJECTED_MAX) rejected.clear()
   }
 
   async function readChanges(
@@ -108,14 +136,24 @@ export function createAdmissions(ask: AskForRequest, rejectBeyond: Batches['reje
   }
 
   return {
-    admit,
+    admit: (request) => admit(request, performance.now()),
     async admitToPage(request, list, asked) {
-      const admission = await admit(request)
+      const hint = organizationAhead(request)
+      const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
+      // The verdict is told first, also where the page fails.
+      ahead?.catch(() => {})
+      const admission = await admit(request, performance.now())
+      noteOutcome(request.keyDigest, admission)
       if (admission.outcome !== 'admitted') return { admission, page: null }
-      return { admission, ...(await readPage(admission.caller.organizationId, list, asked)) }
+      const { organizationId } = admission.caller
+      const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
+      return { admission, ...(await page) }
     },
   }
 }
+
+/** Milliseconds by which a timer may be early. */
+const TIMER_ERROR_MS = 2
 
 /** In place of limits. */
 const UNLIMITED = {}

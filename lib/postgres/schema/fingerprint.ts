@@ -355,8 +355,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function event_subjects()': 'a90e3cfc6b01',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
-    'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
-      '8bc823302de4',
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
@@ -378,7 +376,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, d business_api.logged_delivery)': '4bd421bc7a14',
     'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
-      '99b9ec947cb0',
+      '4a36124feb48',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'ce40efd08368',
@@ -402,7 +400,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      '3af327427c80',
+      '559de34cdd72',
     'function pick_deliveries(organization text, endpoint text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
       '9fc61924cf58',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
