@@ -4,8 +4,7 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from 
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
-import { eventTypes } from '../resources/own-events.ts'
-import { serviceOf } from '../service.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type {
   Delivery,
   DeliveryDetails,
@@ -180,12 +179,11 @@ const RECOVERY_BATCH = 1000
 
 /** Creates the calls on the delivery log for administrators. */
 export function createDeliverySettings(
-  store: Pick<BusinessApiStore, 'service' | 'deliveries'>,
+  store: Pick<BusinessApiStore, 'deliveries'>,
+  service: EventOwner,
   makeEntry: MakeEntry,
 ): DeliverySettings<string> {
-  const { readList, readCount, readCountRecoverable, readRecover } = defineFilterCalls(
-    eventTypes(serviceOf(store)),
-  )
+  const { readList, readCount, readCountRecoverable, readRecover } = defineFilterCalls(eventTypes(service))
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)

@@ -3,8 +3,7 @@ import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.t
 import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
-import { eventTypes } from '../resources/own-events.ts'
-import { serviceOf } from '../service.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type {
   EndpointChoices,
   EndpointStore,
@@ -35,7 +34,7 @@ export interface EndpointUpdate<Type extends string = EventType>
 type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** The parts with which endpoints are changed. */
-export interface EndpointUpdateTools {
+export interface EndpointUpdateTools extends EventOwner {
   readonly sealer: SecretSealer
   readonly judge: JudgeUrl
   readonly makeEntry: MakeEntry
@@ -46,11 +45,11 @@ const ATTEMPTS_MAX = 20
 
 /** Creates the call `update`. */
 export function createEndpointUpdate(
-  { service, endpoints }: Pick<BusinessApiStore, 'service' | 'endpoints'>,
-  { sealer, judge, makeEntry }: EndpointUpdateTools,
+  { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
+  { sealer, judge, makeEntry, events }: EndpointUpdateTools,
   readUpdate: ReadUpdate,
 ): (organizationId: string, endpointId: string, update: EndpointUpdate<string>) => Promise<WebhookEndpoint> {
-  const known = eventTypes(serviceOf({ service }))
+  const known = eventTypes({ events })
 
   /** Rejects types that neither the service nor the endpoint has: an older version of the host may leave newer types as they are. */
   async function checkTypes({ organizationId, action }: Call<unknown>, id: string, types: readonly string[]) {

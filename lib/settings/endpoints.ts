@@ -4,7 +4,6 @@ import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
-import { serviceOf } from '../service.ts'
 import {
   ENDPOINT_DEFAULTS,
   type EndpointChoices,
@@ -149,12 +148,12 @@ interface Move {
 
 /** Creates the calls about webhook endpoints. */
 export function createEndpointSettings(
-  store: Pick<BusinessApiStore, 'service' | 'endpoints' | 'audit' | 'backfills'>,
+  store: Pick<BusinessApiStore, 'endpoints' | 'audit' | 'backfills'>,
   tools: EndpointTools,
 ): EndpointSettings<string> {
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
-  const { readRegister, readUpdate } = defineEndpointCalls(eventTypes(serviceOf(store)), headerPrefix)
+  const { readRegister, readUpdate } = defineEndpointCalls(eventTypes(tools), headerPrefix)
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {

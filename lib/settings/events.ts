@@ -3,8 +3,7 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from 
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
-import { eventTypes } from '../resources/own-events.ts'
-import { serviceOf } from '../service.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventFilter, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -89,12 +88,11 @@ const FOLLOW = {
 const DELIVERIES_MAX = 200
 
 /** Creates the calls that show events to administrators. */
-export function createEventSettings({
-  service,
-  eventLog,
-  deliveries,
-}: Pick<BusinessApiStore, 'service' | 'eventLog' | 'deliveries'>): EventSettings<string> {
-  const types = eventTypes(serviceOf({ service }))
+export function createEventSettings(
+  { eventLog, deliveries }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>,
+  service: EventOwner,
+): EventSettings<string> {
+  const types = eventTypes(service)
   const readList = defineCall('Cannot list events', { type: v.exactOptional(oneOf(types)), ...LIST })
   const readFollow = defineCall('Cannot follow the events', {
     types: v.exactOptional(someOf(types)),

@@ -6,8 +6,7 @@ import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { exampleOfType } from '../resources/example-data.ts'
-import { eventTypes } from '../resources/own-events.ts'
-import { serviceOf } from '../service.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import {
   attempt,
   createInterruption,
@@ -48,7 +47,7 @@ const ACTION = 'Cannot send a test webhook'
 // --- Call ---
 
 /** The parts with which tests are sent. */
-export interface TestDeliveryTools extends ServiceHeaders {
+export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
   /** Absent: the host has given no sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
@@ -62,11 +61,11 @@ const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
 /** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
-  store: Pick<BusinessApiStore, 'service' | 'endpoints' | 'audit'>,
+  store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   tools: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions<string>) => Promise<TestResult> {
   const { sender, sealer, ids, clock, makeEntry } = tools
-  const types = eventTypes(serviceOf(store))
+  const types = eventTypes(tools)
   const readSend = defineAuditedCall(ACTION, { endpointId: IdSchema, type: v.optional(oneOf(types)) })
 
   return async (organizationId, endpointId, options) => {
@@ -79,12 +78,7 @@ export function createTestDelivery(
     const ref = { organizationId: call.organizationId, endpointId: call.input.endpointId }
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
     const type = call.input.type ?? target.types?.find((one) => types.includes(one)) ?? 'client.created'
-    const { id: eventId, body } = toEventRecord(
-      ids('evt_test'),
-      type,
-      exampleOfType(serviceOf(store), type),
-      clock(),
-    )
+    const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleOfType(tools, type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, tools, timestamp)
