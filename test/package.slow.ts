@@ -73,7 +73,7 @@ import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { captureWebhooks, createFakeClock, waitForDelivery } from 'business-api-kit/testing'
-import { createDeliveryLoop, createPublicLookup, createWebhookSender, receiveWebhook, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
+import { createDeliveryLoop, createDeliverySlots, createPublicLookup, createWebhookSender, receiveWebhook, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
 declare const bookingSchema: StandardSchema<{ bookingId: string; guests?: number }, { bookingId: string; guests: number }>
 export const bookingCreated = defineEvent({
@@ -85,6 +85,8 @@ export const bookingCreated = defineEvent({
 })
 export const service = defineService({ name: 'Acme API', events: [bookingCreated] })
 export const store = createPostgresStore('postgres://localhost/app', { service })
+export const sharded = createShardedStore({ shards: { store } })
+export const slots = createDeliverySlots(8)
 export const memory = createMemoryStore()
 export const client = createApiClient({ url: 'https://x.example', key: 'x' })
 export const { clients, leads, projects } = client
