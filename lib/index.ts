@@ -18,15 +18,12 @@ export {
   type EventTypeOf,
   type PublishedData,
 } from './resources/own-events.ts'
-export type { StandardIssue, StandardResult, StandardSchema } from './base/standard-schema.ts'
+export { type StandardSchema, withJsonSchema } from './base/standard-schema.ts'
 
 // Routes of the host's own
 export {
   defineRoute,
   type Route,
-  type RouteInput,
-  type RouteOptions,
-  type RouteSchema,
 } from './resources/own-routes.ts'
 export {
   page,

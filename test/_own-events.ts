@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { defineEvent, defineService, type StandardSchema } from '../lib/index.ts'
+import { defineEvent, defineService, type StandardSchema, withJsonSchema } from '../lib/index.ts'
 
 // The events of a host with bookings: one with a schema of valibot, one with a Standard Schema of another library.
 
@@ -40,15 +40,14 @@ export const cancellation: StandardSchema<Cancellation> = {
 export const bookingCancelled = defineEvent({
   type: 'booking.cancelled',
   description: 'A booking was cancelled',
-  data: cancellation,
-  example: { bookingId: 'bkg_1', reason: 'guest' },
-  jsonSchema: {
+  data: withJsonSchema(cancellation, {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     properties: { bookingId: { type: 'string' }, reason: { $ref: '#/$defs/Reason' } },
     required: ['bookingId', 'reason'],
     $defs: { Reason: { type: 'string', enum: ['guest', 'host'] } },
-  },
+  }),
+  example: { bookingId: 'bkg_1', reason: 'guest' },
 })
 
 export const bookings = defineService({ name: 'Rooms', events: [bookingCreated, bookingCancelled] })

@@ -76,27 +76,19 @@ export function createBusinessApi<Own extends Service = Service>(
     rejectUnknown(more, {})
     if (!scopesOf(resolved).includes(scope))
       throw new TypeError(`Cannot authenticate a request because the service has no scope '${scope}'`)
-    const fetched = isFetchRequest(request) ? fromFetch(request) : null
-    const seen = fetched ?? fromNode(request as IncomingMessage, '')
-    const remoteAddress = isFetchRequest(request) ? undefined : request.socket?.remoteAddress
+    const fetched = isFetchRequest(request)
+    const seen = fetched ? fromFetch(request) : { ...fromNode(request, ''), isRead: () => true }
+    const remoteAddress = fetched ? undefined : request.socket?.remoteAddress
     const admitted = await handler.authenticate(seen, remoteAddress, scope)
     if ('caller' in admitted) {
       const { requestId, caller, headers } = admitted
       const { organizationId, keyId } = caller
-      return {
-        organizationId,
-        apiKey: { id: keyId },
-        requestId,
-        headers: { 'X-Request-Id': requestId, ...headers },
-      }
+      const all = { 'X-Request-Id': requestId, ...headers }
+      return { organizationId, apiKey: { id: keyId }, requestId, headers: all }
     }
-    return {
-      reply: {
-        ...admitted,
-        toResponse: () => toFetch(admitted, fetched ?? { ...seen, isRead: () => true }),
-        send: (response) => toNode(admitted, request as IncomingMessage, response),
-      },
-    }
+    const toResponse = () => toFetch(admitted, seen)
+    const send = (response: ServerResponse) => toNode(admitted, request as IncomingMessage, response)
+    return { reply: { ...admitted, toResponse, send } }
   }
 
   return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe, authenticate })

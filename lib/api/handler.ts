@@ -10,7 +10,7 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
-import { API_PATH, paramsOf, rejectTaken } from '../resources/own-routes.ts'
+import { API_PATH, rejectTaken } from '../resources/own-routes.ts'
 import { createRoutes } from '../resources/records.ts'
 import { createAuthentication } from './authenticate.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
@@ -93,6 +93,26 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return { request, requestId: spareIds('req'), beganAt, facts, address: () => undefined }
   }
 
+  /** Does the work of a request from the beginning of its exchange to the end. A failure becomes the answer. */
+  async function exchanged<Answer>(
+    request: ApiRequest,
+    query: string,
+    from: ReceivedFrom,
+    work: (exchange: Exchange) => Promise<Answer>,
+  ): Promise<{ readonly answered: Answer | ApiReply; readonly described: DescribedExchange }> {
+    let exchange: Exchange | undefined
+    try {
+      exchange = begin(request, query, from)
+      if (exchange.credentials.kind !== 'known') await enter(exchange)
+      return { answered: await work(exchange), described: exchange }
+    } catch (error) {
+      const described = exchange ?? withoutOwnId(request)
+      return { answered: fail(error, described), described }
+    } finally {
+      exchange?.release()
+    }
+  }
+
   async function handle(
     request: ApiRequest,
     from: ReceivedFrom,
@@ -103,22 +123,11 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const path = trailingSlash ? target.path.replace(/(?<=[^/])\/$/, '') : target.path
     const template = PLAIN_PATH.test(path) ? templateOf(path) : undefined
     if (template === undefined) return null
-    let exchange: Exchange | undefined
-    let reply: ApiReply | null
-    let described: DescribedExchange
-    try {
-      exchange = begin(request, target.query, from)
-      described = exchange
-      if (exchange.credentials.kind !== 'known') await enter(exchange)
-      reply = await answer(path, exchange)
-    } catch (error) {
-      described = exchange ?? withoutOwnId(request)
-      reply = fail(error, described)
-    } finally {
-      exchange?.release()
-    }
-    if (reply) noteAnswer(described, reply, template, traced)
-    return reply
+    const { answered, described } = await exchanged(request, target.query, from, (exchange) =>
+      answer(path, exchange),
+    )
+    if (answered) noteAnswer(described, answered, template, traced)
+    return answered
   }
 
   return {
@@ -141,16 +150,9 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       return reply
     },
     async authenticate(request, remoteAddress, scope) {
-      let exchange: Exchange | undefined
-      try {
-        exchange = begin(request, '', { remoteAddress, publicPath: '' })
-        if (exchange.credentials.kind !== 'known') await enter(exchange)
-        return await operations.authenticate(scope, exchange)
-      } catch (error) {
-        return fail(error, exchange ?? withoutOwnId(request))
-      } finally {
-        exchange?.release()
-      }
+      const from = { remoteAddress, publicPath: '' }
+      const work = (exchange: Exchange) => operations.authenticate(scope, exchange)
+      return (await exchanged(request, '', from, work)).answered
     },
     describe: () => buildOpenApiDocument({ ...resolved, operations: createRoutes(store) }),
   }
@@ -198,16 +200,13 @@ function createRouter(store: BusinessApiStore, operations: Operations, resolved:
       throw refusals.wrongMethod(allow)
     })
   }
-  const templates = [...methods.keys()].flatMap((path) =>
-    paramsOf(path).length === 0
-      ? []
-      : [{ path, pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`) }],
-  )
+  const templates = [...methods.keys()].filter((path) => path.includes('{'))
+  const patterns = templates.map((path) => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`))
   return {
     router,
     /** Returns the path of the operations that serve a path, with the names of its parameters; undefined for none. */
     templateOf: (path: string): string | undefined =>
-      methods.has(path) ? path : templates.find(({ pattern }) => pattern.test(path))?.path,
+      methods.has(path) ? path : templates[patterns.findIndex((pattern) => pattern.test(path))],
   }
 }
 

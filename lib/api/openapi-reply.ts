@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import type { ApiReply } from '../http/message.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
-import { buildEventComponents } from '../openapi/webhooks.ts'
 import type { Route } from '../resources/route.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -19,13 +18,13 @@ export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 /**
  * Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document.
  *
- * @throws `TypeError` for an event of the host's own that the document cannot describe
+ * @throws `TypeError` for a schema of the host's own that the document cannot describe
  */
 export function createOpenApiReply(
   operations: readonly Route[],
   resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
-  if (resolved.events.length > 0) buildEventComponents(resolved)
+  if (resolved.events.length + resolved.routes.length > 0) build(operations, resolved)
   /** By the mount path: a host may mount the API at several. */
   const built = new Map<string, BuiltDocument>()
 

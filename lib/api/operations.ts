@@ -27,6 +27,12 @@ export interface Operations {
   authenticate(scope: KeyScope, exchange: Exchange): Promise<Admitted | ApiReply>
 }
 
+/** The operation that a request asks for; null for the host's own answer. */
+interface Asked {
+  readonly operationId: string | null
+  readonly scope: KeyScope
+}
+
 /** Makes the answer to a failure. */
 export type Fail = (
   error: unknown,
@@ -52,7 +58,7 @@ export function createOperations(
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
-  async function enter<Answer = ApiReply>(
+  async function enter<Answer>(
     verdict: Admission,
     { keyDigest, scope }: AdmissionRequest,
     exchange: Exchange,
@@ -104,23 +110,8 @@ export function createOperations(
     })
   }
 
-  async function answerCreate(
-    route: CreateRoute,
-    request: AdmissionRequest,
-    exchange: Exchange,
-  ): Promise<ApiReply> {
-    const admission = await exchange.inTime(store.apiKeys.admit(request))
-    return enter(admission, request, exchange, async (admitted) => {
-      const { creation, reply } = await readCreation(route, exchange, resolved)
-      return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
-    })
-  }
-
   /** Presents the key of a request for an operation. */
-  async function present(
-    route: { readonly operationId: string | null; readonly scope: KeyScope },
-    exchange: Exchange,
-  ): Promise<AdmissionRequest> {
+  async function present(route: Asked, exchange: Exchange): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
     exchange.hold()
     const { keyDigest, organizationHint } = await authentication.find(exchange)
@@ -128,21 +119,26 @@ export function createOperations(
     return { keyDigest, organizationHint, scope: route.scope, rateLimits: shared }
   }
 
+  /** Judges a request, and answers it if it is admitted. */
+  async function judge<Answer>(
+    route: Asked,
+    exchange: Exchange,
+    answer: (admitted: Admitted) => Answer | Promise<Answer>,
+  ): Promise<Answer | ApiReply> {
+    const request = await present(route, exchange)
+    return enter(await exchange.inTime(store.apiKeys.admit(request)), request, exchange, answer)
+  }
+
   return {
     list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
-    create: async (route, exchange) => answerCreate(route, await present(route, exchange), exchange),
-    async own(route, matched, exchange) {
-      const request = await present(route, exchange)
-      const admission = await exchange.inTime(store.apiKeys.admit(request))
-      return enter(admission, request, exchange, (admitted) =>
-        answerOwn(route, matched, exchange, admitted, resolved),
-      )
-    },
-    async authenticate(scope, exchange) {
-      const request = await present({ operationId: null, scope }, exchange)
-      const admission = await exchange.inTime(store.apiKeys.admit(request))
-      return enter(admission, request, exchange, (admitted) => admitted)
-    },
+    create: (route, exchange) =>
+      judge(route, exchange, async (admitted) => {
+        const { creation, reply } = await readCreation(route, exchange, resolved)
+        return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
+      }),
+    own: (route, matched, exchange) =>
+      judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
+    authenticate: (scope, exchange) => judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
 }
 

@@ -3,7 +3,7 @@ import { storeUnavailable } from '../base/errors.ts'
 import { checkValue } from '../base/standard-schema.ts'
 import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
-import { listUrl, ownNextLink, readListQuery } from '../http/list-query.ts'
+import { listUrl, nextLink, readListQuery } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
@@ -15,7 +15,7 @@ import {
   type RouteState,
   STATE,
 } from '../resources/own-replies.ts'
-import { API_PATH, isIdempotent, partsOf, type Route, type RouteInput } from '../resources/own-routes.ts'
+import { API_PATH, isIdempotent, type Route } from '../resources/own-routes.ts'
 import { fingerprintOfJson, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import { waitMsOf } from './asked-creation.ts'
 import type { Exchange } from './exchange.ts'
@@ -50,7 +50,7 @@ export async function answerOwn(
   const { input, ...state } = await readInput(route, matched, exchange, options)
   const { organizationId, keyId } = admitted.caller
   const ending = new AbortController()
-  const context: RouteContext<RouteInput<unknown, unknown, unknown>> = {
+  const context: RouteContext = {
     organizationId,
     apiKey: { id: keyId },
     input,
@@ -84,7 +84,7 @@ async function work(
 }
 
 function render({ operationId, response }: Route, result: unknown): string {
-  const checked = checkValue(partsOf(response).schema, result)
+  const checked = checkValue(response, result)
   const faults = 'faults' in checked ? checked.faults : []
   const text = 'faults' in checked ? undefined : JSON.stringify(checked.value)
   if (text !== undefined) return text
@@ -101,7 +101,7 @@ async function readInput(
   { path, params }: Matched,
   exchange: Exchange,
   { maxBodyBytes, baseUrl }: ResolvedOptions,
-): Promise<Omit<RouteState, 'render'> & { readonly input: RouteInput<unknown, unknown, unknown> }> {
+): Promise<Omit<RouteState, 'render'> & Pick<RouteContext, 'input'>> {
   const { request, deadlineAt } = exchange
   const sent = route.body && (await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody))
   const query = route.query && textsOf(exchange.query)
@@ -111,7 +111,8 @@ async function readInput(
   const asked = route.paged && readListQuery(exchange.query, route.paged)
   if (asked instanceof Refusal) throw asked
   if (asked?.since) throw refusals.notSynced()
-  const linkAfter = (id: string) => ownNextLink(listUrl(path, baseUrl, request.url), exchange.query, id)
+  const linkAfter = (before: string) =>
+    nextLink(listUrl(path, baseUrl, request.url), exchange.query, { before }, true)
   const key = route.method === 'GET' ? null : readIdempotencyKey(request.header('idempotency-key'))
   if (key !== null && !isIdempotent(route)) throw refusals.noIdempotency()
   const operation = `${route.method} ${API_PATH}${route.path}`
@@ -119,8 +120,8 @@ async function readInput(
   return {
     input: {
       params,
-      query: route.query && (await validateOwn(partsOf(route.query).schema, query, 'query ')),
-      body: route.body && (await validateOwn(partsOf(route.body).schema, sent, '')),
+      query: route.query && validateOwn(route.query, query, 'query '),
+      body: route.body && validateOwn(route.body, sent, ''),
     },
     paging: asked ? { limit: asked.limit, before: asked.before ?? null, linkAfter } : null,
     reserve: isIdempotent(route)

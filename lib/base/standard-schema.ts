@@ -30,6 +30,22 @@ export interface StandardIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
 }
 
+/**
+ * Gives a schema the JSON Schema (draft 2020-12) that its library does not make, for the OpenAPI document.
+ *
+ * @example
+ * ```ts
+ * withJsonSchema(yup.object({ room: yup.string() }), { type: 'object', properties: { room: { type: 'string' } } })
+ * ```
+ */
+export function withJsonSchema<Input, Output>(
+  schema: StandardSchema<Input, Output>,
+  jsonSchema: object,
+): StandardSchema<Input, Output> {
+  const json = () => jsonSchema
+  return { '~standard': { ...schema['~standard'], jsonSchema: { input: json, output: json } } }
+}
+
 /** Returns whether a value is a Standard Schema. Some libraries make a schema a function. */
 export function isStandardSchema(value: unknown): value is StandardSchema {
   const { '~standard': standard } = Object(value)
@@ -43,8 +59,10 @@ export type Checked<Output> = { readonly value: Output } | { readonly faults: re
 export interface Fault {
   /** The names on the way to the field; empty for the whole value. */
   readonly path: readonly string[]
-  /** `must be a string`. */
+  /** `must be string`: made of the expected type, because the messages of many libraries repeat the value. */
   readonly requirement: string
+  /** The rule in the words of the schema. A message that the library has made is replaced by {@link requirement}. */
+  readonly rule: string
 }
 
 /**
@@ -58,11 +76,12 @@ export function checkValue<Output>(schema: StandardSchema<unknown, Output>, valu
   return result.issues ? { faults: result.issues.map(toFault) } : { value: result.value }
 }
 
-/** The messages of many libraries repeat the received value, so the expected type stands in for them. */
-function toFault(issue: StandardIssue): Fault {
-  const { expected }: { readonly expected?: unknown } = Object(issue)
+function toFault({ message, path = [], expected }: StandardIssue & { readonly expected?: unknown }): Fault {
+  const requirement = `must be ${typeof expected === 'string' ? expected : 'as its schema says'}`
+  const isMade = message.startsWith('Invalid ') && typeof expected === 'string'
   return {
-    path: (issue.path ?? []).map((step) => String(typeof step === 'object' ? step.key : step)),
-    requirement: `must be ${typeof expected === 'string' ? expected : 'as its schema says'}`,
+    path: path.map((step) => String(typeof step === 'object' ? step.key : step)),
+    requirement,
+    rule: message.startsWith('Invalid key') ? 'must be given' : isMade ? requirement : message,
   }
 }

@@ -247,26 +247,6 @@ export function checkKeyPrefix(
   return { level: 'warn', message, advice: SERVICE_ADVICE }
 }
 
-/** Checks that the service and the database have the same event types of the host's own. */
-export function checkEventTypes(registered: readonly string[], { events }: Service): Finding {
-  const own = events.map(({ type }) => type)
-  const unregistered = own.filter((type) => !registered.includes(type))
-  const unknown = registered.filter((type) => !own.includes(type))
-  if (unregistered.length > 0) {
-    const advice = 'register them: business-api-kit migrate with the same --service'
-    const message = 'business_api.publish_event rejects types of events that the service has'
-    return { level: 'warn', message, details: unregistered, advice }
-  }
-  if (unknown.length > 0) {
-    const retired = `delete from business_api.event_types where type = '${unknown[0]}'`
-    const advice = `${SERVICE_ADVICE}; once no version of the host has such a type: ${retired}`
-    const message = 'business_api.publish_event takes types of events that the service lacks'
-    return { level: 'warn', message, details: unknown, advice }
-  }
-  const message = `the catalogue's types of events, and ${formatCount(own.length)} of the service's own`
-  return { level: 'ok', message }
-}
-
 /** Checks that the API at the service's address has the names of the service in its document. */
 export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: Service): Promise<Finding> {
   const url = `${baseUrl}/openapi.json`

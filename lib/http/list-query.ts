@@ -57,12 +57,7 @@ export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest 
   }
   const [before, ...more] = given.getAll('before')
   if (before === undefined) return { limit }
-  const isId =
-    typeof ids === 'string'
-      ? isIdLike(before, ids)
-      : before.length <= OWN_ID_MAX && isStorable(before) && ids.test(before)
-  if (isId && more.length === 0) return { limit, before }
-  return typeof ids === 'string' ? refusals.invalidBefore(ids) : refusals.invalidOwnBefore()
+  return more.length === 0 && isIdLike(before, ids) ? { limit, before } : refusals.invalidBefore(ids)
 }
 
 /** Reads a limit: 1 to 200 without leading zeros, 50 when absent. Null for any other value, and for two values. */
@@ -73,8 +68,9 @@ function readLimit(values: readonly string[]): number | null {
   return values.length > 1 || limit < 1 || limit > LIMIT_MAX ? null : limit
 }
 
-function isIdLike(text: string, kind: IdKind): boolean {
-  return text.startsWith(`${kind}_`) && AFTER_PREFIX.test(text.slice(kind.length + 1))
+function isIdLike(text: string, ids: IdKind | RegExp): boolean {
+  if (typeof ids !== 'string') return text.length <= OWN_ID_MAX && isStorable(text) && ids.test(text)
+  return text.startsWith(`${ids}_`) && AFTER_PREFIX.test(text.slice(ids.length + 1))
 }
 
 /** Reads where a list of changes begins: a time, or a token of {@link syncToken}. Null for any other value, and for two values. */
@@ -107,22 +103,23 @@ export function syncToken(position: string): string {
 }
 
 /**
- * Builds the Link header that names the next page (RFC 8288), with the parameters that {@link readListQuery} knows.
+ * Builds the Link header that names the next page (RFC 8288).
  *
  * @param list the URL of the list, by {@link listUrl}
  * @param query of the request
  * @param next the parameter that continues, by name
+ * @param keepsAll true for a host's own list, whose further parameters may filter; else only `limit` stays
  */
-export function nextLink(list: string, query: string, next: Readonly<Record<string, string>>): string {
-  const limit = new URLSearchParams(query).get('limit')
-  const parameters = new URLSearchParams({ ...(limit === null ? {} : { limit }), ...next })
-  return `<${list}?${parameters}>; rel="next"`
-}
-
-/** Does the same as {@link nextLink} for a host's own list, whose further parameters may filter. */
-export function ownNextLink(list: string, query: string, before: string): string {
-  const parameters = new URLSearchParams(query)
-  parameters.set('before', before)
+export function nextLink(
+  list: string,
+  query: string,
+  next: Readonly<Record<string, string>>,
+  keepsAll = false,
+): string {
+  const given = new URLSearchParams(query)
+  const limit = given.get('limit')
+  const parameters = keepsAll ? given : new URLSearchParams(limit === null ? {} : { limit })
+  for (const [name, value] of Object.entries(next)) parameters.set(name, value)
   return `<${list}?${parameters}>; rel="next"`
 }
 

@@ -53,15 +53,10 @@ export const refusals = {
   invalid: (what: string): Refusal => new Refusal(422, what),
   invalidLimit: (max: number): Refusal =>
     new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
-  invalidBefore: (idKind: string): Refusal =>
+  invalidBefore: (ids: string | RegExp): Refusal =>
     new Refusal(
       422,
-      `Validation failed: before must be one id of this list, ${idKind}_ and up to 59 letters, digits, - or _`,
-    ),
-  invalidOwnBefore: (): Refusal =>
-    new Refusal(
-      422,
-      'Validation failed: before must be one id of this list, as the Link header of an answer has it',
+      `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as the Link header of an answer has it'}`,
     ),
   invalidSince: (): Refusal =>
     new Refusal(

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { StandardIssue, StandardSchema } from '../base/standard-schema.ts'
+import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
@@ -44,18 +44,9 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
  * @param part before the names of fields: `query `
  * @throws `Refusal` 422 naming each wrong field and the field's rule
  */
-export async function validateOwn(schema: StandardSchema, value: unknown, part: string): Promise<unknown> {
-  const result = await schema['~standard'].validate(value)
-  if (!result.issues) return result.value
-  throw refusals.invalid(
-    `Validation failed: ${result.issues.map((issue) => part + ruleOf(issue)).join('; ')}`,
-  )
-}
-
-/** The messages that libraries make repeat the received value, so the expected type stands in for them. */
-function ruleOf(issue: StandardIssue & { readonly expected?: unknown }): string {
-  const { message, expected, path = [] } = issue
-  const name = path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.') || 'value'
-  if (message.startsWith('Invalid key')) return `${name} must be given`
-  return `${name} ${message.startsWith('Invalid ') && typeof expected === 'string' ? `must be ${expected}` : message}`
+export function validateOwn(schema: StandardSchema, value: unknown, part: string): unknown {
+  const checked = checkValue(schema, value)
+  if ('value' in checked) return checked.value
+  const reasons = checked.faults.map(({ path, rule }) => `${part}${path.join('.') || 'value'} ${rule}`)
+  throw refusals.invalid(`Validation failed: ${reasons.join('; ')}`)
 }

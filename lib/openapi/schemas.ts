@@ -85,27 +85,23 @@ export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
 /**
  * Describes what a schema of the host's own takes or gives in JSON Schema.
  *
- * @param given the host's own JSON Schema
  * @param subject for messages: `event 'booking.created'`
  * @throws `TypeError` for a schema whose JSON Schema is not known
  */
 export function describeSchema(
   schema: StandardSchema,
   side: 'input' | 'output',
-  given: object | undefined,
   subject: string,
 ): JsonSchema {
   const { vendor, jsonSchema } = schema['~standard']
   try {
-    const json = given ?? jsonSchema?.[side]({ target: 'draft-2020-12' })
-    if (json !== undefined) return json
+    if (jsonSchema) return jsonSchema[side]({ target: 'draft-2020-12' })
     if (vendor !== 'valibot') throw new TypeError(`'${vendor}' gives none`)
     return toJsonSchema(schema as v.GenericSchema & StandardSchema, { ...OWN_CONVERSION, typeMode: side })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new TypeError(`Cannot describe ${subject} in JSON Schema: give it a 'jsonSchema'. ${reason}`, {
-      cause: error,
-    })
+    const message = `Cannot describe ${subject} in JSON Schema: give it one by withJsonSchema(…). ${reason}`
+    throw new TypeError(message, { cause: error })
   }
 }
 

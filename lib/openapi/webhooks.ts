@@ -69,7 +69,7 @@ function schemasOf(
   const example = exampleOfType(owner, type)
   const { body } = toEventRecord(EXAMPLE_CONTEXT.ids('evt'), type, example, EXAMPLE_CONTEXT.now)
   const envelope = JSON.parse(body)
-  const json = own && describeSchema(own.data, 'output', own.jsonSchema, `event '${type}'`)
+  const json = own && describeSchema(own.data, 'output', `event '${type}'`)
   return { envelope: { schema, example: envelope }, data: { schema: data, example: envelope.data, json } }
 }
 

@@ -1,5 +1,5 @@
-import { isStorable } from '../base/fields.ts'
-import { isPlain, rejectUnknown } from '../base/options.ts'
+import { canonicalJson } from '../base/json-text.ts'
+import { rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
@@ -19,8 +19,6 @@ export interface EventDefinition<Type extends string = string, Output = object, 
   readonly example: unknown
   /** The field of `data` with the id of the record that the event is about, by which the logs find the event. Default: none. */
   readonly subject?: string | undefined
-  /** JSON Schema (draft 2020-12) of `data` for the document. Default: that of valibot, or of a library with Standard JSON Schema. */
-  readonly jsonSchema?: object | undefined
 }
 
 /** What has event types of its own: a service. */
@@ -73,8 +71,8 @@ export function defineEvent<const Type extends string, Output extends object, In
     readonly subject?: (keyof NoInfer<Output> & string) | undefined
   },
 ): EventDefinition<Type, Output, Input> {
-  const { type, description, data, example, subject, jsonSchema } = Object(event) as typeof event
-  rejectUnknown(event, { type, description, data, example, subject, jsonSchema })
+  const { type, description, data, example, subject } = Object(event) as typeof event
+  rejectUnknown(event, { type, description, data, example, subject })
   const refuse = (reason: string): never => {
     throw new TypeError(`Cannot define event ${JSON.stringify(type)?.slice(0, 100)} because ${reason}`)
   }
@@ -83,11 +81,12 @@ export function defineEvent<const Type extends string, Output extends object, In
   if (Object.hasOwn(eventSchemas, type)) refuse('the catalogue has this type')
   if (typeof description !== 'string' || description.trim() === '') refuse("'description' must be a text")
   if (!isStandardSchema(data)) refuse("'data' must be a schema: of valibot, or another Standard Schema")
-  if (jsonSchema !== undefined && !isPlain(jsonSchema)) refuse("'jsonSchema' must be an object")
   const checked = checkData(data, example)
   if ('faults' in checked) {
-    const [{ path, requirement } = { path: [], requirement: '' }] = checked.faults
-    return refuse(`${['example', ...path].join('.')} ${requirement}`)
+    const reasons = checked.faults.map(
+      ({ path, requirement }) => `${['example', ...path].join('.')} ${requirement}`,
+    )
+    return refuse(reasons.join('; '))
   }
   if (
     subject !== undefined &&
@@ -149,17 +148,8 @@ export function findEvent({ events }: EventOwner, type: string): EventDefinition
 export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
   const checked = checkValue(schema, given)
   if ('faults' in checked) return checked
-  const fault = (requirement: string): Checked<object> => ({ faults: [{ path: [], requirement }] })
-  try {
-    const text = JSON.stringify(checked.value, (name, value) => {
-      if (isStorable(name) && (typeof value !== 'string' || isStorable(value))) return value
-      throw UNSTORABLE
-    })
-    if (!text?.startsWith('{')) return fault('must be an object')
-  } catch (error) {
-    return fault(error === UNSTORABLE ? 'must not contain NUL or a lone surrogate' : 'must be JSON')
-  }
-  return checked
+  const text = canonicalJson(checked.value)
+  if (text?.startsWith('{')) return checked
+  const requirement = text === null ? 'must be JSON without NUL and lone surrogates' : 'must be an object'
+  return { faults: [{ path: [], requirement, rule: requirement }] }
 }
-
-const UNSTORABLE = new Error('NUL or a lone surrogate')

@@ -8,11 +8,12 @@ export const STATE = Symbol('state')
 export const REPLY = Symbol('reply')
 
 /** An admitted and checked request, as `handle` of a route receives it. */
-export interface RouteContext<Input = unknown> {
+export interface RouteContext<Params = unknown, Query = unknown, Body = unknown> {
   /** The organization of the API key. Every query of the host must be about it. */
   readonly organizationId: string
   readonly apiKey: { readonly id: string }
-  readonly input: Input
+  /** The checked input: the parameters of the path as texts, and what the schemas give. */
+  readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
   /** The id in the answer and in `X-Request-Id`. */
   readonly requestId: string
   /** Aborted when the deadline has passed, and the caller has had 503. */

@@ -10,18 +10,17 @@ import type { RouteContext, RouteReply } from './own-replies.ts'
 // --- Types ---
 
 /**
- * A schema of a route: of valibot, of another library with Standard JSON Schema, or any Standard Schema with its JSON Schema (draft
- * 2020-12) beside it, for the document.
+ * A route of the host's own, as {@link defineRoute} returns it.
+ *
+ * @typeParam Path the parameters in braces are those of the input
+ * @typeParam Query what the schema `query` gives
+ * @typeParam Body what the schema `body` gives
+ * @typeParam Result what the schema `response` takes
  */
-export type RouteSchema<Input = unknown, Output = Input> =
-  | StandardSchema<Input, Output>
-  | { readonly schema: StandardSchema<Input, Output>; readonly jsonSchema: object }
-
-/** A route of the host's own, as {@link defineRoute} returns it. */
-export interface Route {
+export interface Route<Path extends string = string, Query = unknown, Body = unknown, Result = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below `/api/v1`: `/bookings/{bookingId}`. The names in braces are parameters, of letters, digits, `.`, `_` and `-`. */
-  readonly path: string
+  readonly path: Path
   /** The name of the operation in the document, in hooks and traces: `createBooking`. */
   readonly operationId: string
   /** A line for lists of operations: `Create a booking`. */
@@ -33,11 +32,11 @@ export interface Route {
   /** The scope that a key needs: one of the library's, or of the service's `scopes`. */
   readonly scope: KeyScope
   /** The schema of the query, whose values are texts, or lists of texts for a repeated name. Default: the query is ignored. */
-  readonly query?: RouteSchema | undefined
+  readonly query?: StandardSchema<unknown, Query> | undefined
   /** The schema of the JSON body. Default: no body is read. Not with GET. */
-  readonly body?: RouteSchema | undefined
+  readonly body?: StandardSchema<unknown, Body> | undefined
   /** The schema of the answer, a value of JSON. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
-  readonly response: RouteSchema
+  readonly response: StandardSchema<Result, unknown>
   /** For a GET that lists records by `readPage` and `page`: the pattern of the records' ids, `/^bkg_\d+$/`. Default: no list. */
   readonly paged?: RegExp | undefined
   /**
@@ -47,28 +46,6 @@ export interface Route {
   readonly idempotent?: boolean | undefined
   /** The errors that `handle` throws, by status, for the document: `{ 409: 'The room is taken.' }`. Default: those of every operation. */
   readonly errors?: Readonly<Record<number, string>> | undefined
-  /** Does the work of an admitted and checked request. */
-  handle(context: RouteContext): unknown
-}
-
-/** The parameters of a path. */
-type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
-  ? { readonly [Key in Name]: string } & ParamsOf<Rest>
-  : unknown
-
-/** The checked input of a request: the parameters of the path as texts, and what the schemas give. */
-export interface RouteInput<Params, Query, Body> {
-  readonly params: Params
-  readonly query: Query
-  readonly body: Body
-}
-
-/** A route with the types that follow from its path and schemas. */
-export interface RouteOptions<Path extends string, Query, Body, Result> extends Omit<Route, 'handle'> {
-  readonly path: Path
-  readonly query?: RouteSchema<unknown, Query> | undefined
-  readonly body?: RouteSchema<unknown, Body> | undefined
-  readonly response: RouteSchema<Result, unknown>
   /**
    * Does the work of an admitted and checked request.
    *
@@ -76,9 +53,14 @@ export interface RouteOptions<Path extends string, Query, Body, Result> extends 
    * @throws `Refusal` for an answer of another status; anything else is a 500 without detail
    */
   handle(
-    context: RouteContext<RouteInput<ParamsOf<Path>, Query, Body>>,
+    context: RouteContext<ParamsOf<Path>, Query, Body>,
   ): Answer<NoInfer<Result>> | Promise<Answer<NoInfer<Result>>>
 }
+
+/** The parameters of a path. */
+type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? { readonly [Key in Name]: string } & ParamsOf<Rest>
+  : unknown
 
 type Answer<Result> = Result | RouteReply<Result>
 
@@ -98,9 +80,9 @@ function must<Value>(is: (value: never) => boolean, requirement: string) {
 }
 
 const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a text of 1 to 100 characters')
-const SCHEMA = must<RouteSchema>(
-  isRouteSchema,
-  'must be a schema of valibot, or { schema, jsonSchema } of another library',
+const SCHEMA = must<StandardSchema>(
+  isStandardSchema,
+  'must be a schema: of valibot, or another Standard Schema',
 )
 const PATH = /^(?!\/api\/v1\/)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
 /** A name that generators make a method of. `onBookingCreated` is the name of a webhook. */
@@ -147,7 +129,7 @@ const RouteDefinition = v.object({
  * ```
  */
 export function defineRoute<const Path extends string, Query = undefined, Body = undefined, Result = unknown>(
-  route: RouteOptions<Path, Query, Body, Result>,
+  route: Route<Path, Query, Body, Result>,
 ): Route {
   read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
   const { method, paged } = route
@@ -163,24 +145,9 @@ function isErrors(errors: object): boolean {
   return isPlain(errors) && Object.keys(errors).every((status) => /^[45]\d\d$/.test(status))
 }
 
-function isRouteSchema(given: RouteSchema): boolean {
-  const { schema, jsonSchema } = partsOf(given)
-  if (!isStandardSchema(schema)) return false
-  const { vendor, jsonSchema: own } = schema['~standard']
-  return vendor === 'valibot' || own !== undefined || isPlain(jsonSchema)
-}
-
 /** Returns whether a route takes an Idempotency-Key. */
 export function isIdempotent({ method, idempotent = true }: Route): boolean {
   return method !== 'GET' && idempotent
-}
-
-/** Separates a schema from the JSON Schema that the host has given beside it. */
-export function partsOf(given: RouteSchema): {
-  readonly schema: StandardSchema
-  readonly jsonSchema?: object
-} {
-  return isStandardSchema(given) ? { schema: given } : Object(given)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isStorable } from '../base/fields.ts'
+import { canonicalJson } from '../base/json-text.ts'
 import type { KeyReservation } from './creation.ts'
 
 /** Milliseconds for which a key is replayed, from the first success on (specification, section 4, rule 4). */
@@ -26,20 +26,11 @@ export function fingerprint(input: object): string {
  * Computes SHA-256 over the canonical JSON of a value as it was sent. Not of a validated value: a schema of a host may add the present
  * moment, or make a `Map`, which JSON does not show.
  *
- * @returns null for NUL or a lone surrogate, which no database can keep, and for a value that is nested too deep for JSON
+ * @returns null for a value that {@link canonicalJson} cannot write
  */
 export function fingerprintOfJson(value: unknown): string | null {
-  try {
-    return createHash('sha256').update(JSON.stringify(value, sortNames)).digest('hex')
-  } catch {
-    return null
-  }
-}
-
-function sortNames(name: string, value: unknown): unknown {
-  if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw new Error()
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
+  const text = canonicalJson(value)
+  return text === null ? null : createHash('sha256').update(text).digest('hex')
 }
 
 // --- Store ---

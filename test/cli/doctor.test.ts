@@ -62,7 +62,6 @@ test('a database in order passes every check', async () => {
       'installation',
       'secrets',
       'keys',
-      'events',
     ].map((name) => `${name} ok`),
   )
   const text = textOf(await run('doctor'))

@@ -6,6 +6,7 @@ import {
   defineService,
   type EventDefinition,
   type StandardSchema,
+  withJsonSchema,
 } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { BOOKING, bookings, cancellation } from '../_own-events.ts'
@@ -98,14 +99,14 @@ test('createBusinessApi() rejects an event whose JSON Schema is not known, and n
   assert.throws(() => describe({ ...event, data: odd }), {
     name: 'TypeError',
     message:
-      /^Cannot describe event 'note\.added' in JSON Schema: give it a 'jsonSchema'\. The "check" action cannot be converted/,
+      /^Cannot describe event 'note\.added' in JSON Schema: give it one by withJsonSchema\(…\)\. The "check" action cannot be converted/,
   })
   const data = cancellation as StandardSchema<object>
   assert.throws(
     () => describe({ ...event, data, example: { bookingId: 'b', reason: 'host' } }),
-    /event 'note\.added' in JSON Schema: give it a 'jsonSchema'\. 'test' gives none/,
+    /event 'note\.added' in JSON Schema: give it one by withJsonSchema\(…\)\. 'test' gives none/,
   )
-  assert.ok(describe({ ...event, data: odd, jsonSchema: { type: 'object' } }))
+  assert.ok(describe({ ...event, data: withJsonSchema(odd, { type: 'object' }) }))
 })
 
 test('a library with Standard JSON Schema gives its own, of what the schema gives', () => {

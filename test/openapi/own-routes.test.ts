@@ -8,6 +8,7 @@ import {
   defineService,
   type Route,
   type StandardSchema,
+  withJsonSchema,
 } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { bookingRoutes } from '../api/_bookings.ts'
@@ -98,7 +99,7 @@ describe('the document with own routes', () => {
       tag: 'Clients',
       scope: 'clients:write',
       idempotent: false,
-      response: { schema: room, jsonSchema },
+      response: withJsonSchema(room, jsonSchema),
       handle: () => ({ room: 'Atlas' }),
     } as const
     const document = describeWith([defineRoute(declared)])
@@ -110,7 +111,8 @@ describe('the document with own routes', () => {
     })
     assert.ok(fits({ room: 'Atlas' }))
     assert.ok(!fits({ room: 1 }))
-    assert.throws(() => defineRoute({ ...declared, response: room }), /response must be a schema of valibot/)
+    const unknown = defineRoute({ ...declared, response: room })
+    assert.throws(() => describeWith([unknown]), /'response' of route putRoom in JSON Schema.*withJsonSchema/)
     const unsaid = defineRoute({
       ...declared,
       response: v.pipe(

@@ -106,7 +106,13 @@ for (const [name, open] of Object.entries(stores)) {
         ['data.reason'],
         /data\.reason must be as its schema says$/,
       ],
-      ['NUL', 'booking.created', { ...BOOKING, room: { name: '\0' } }, ['data'], /data must not contain NUL/],
+      [
+        'NUL',
+        'booking.created',
+        { ...BOOKING, room: { name: '\0' } },
+        ['data'],
+        /data must be JSON without NUL/,
+      ],
       [
         'a lone surrogate in a name',
         'booking.cancelled',

@@ -8,7 +8,6 @@ import {
   checkClock,
   checkDays,
   checkDocument,
-  checkEventTypes,
   checkInstallation,
   checkKeyPrefix,
   checkLeases,
@@ -31,7 +30,7 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that BUSINESS_API_SECRET_KEYS opens the stored secrets, that the service's own types of events are registered, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   onShards: 'parallel',
   flags: { installation },
   examples: [
@@ -93,7 +92,6 @@ async function runChecks(
       return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
     await attempt('keys', async () => checkKeyPrefix(await inspector.keyPrefixes(), service)),
-    await attempt('events', async () => checkEventTypes(await inspector.eventTypes(), service)),
     ...(service.baseUrl === undefined ? [] : [await attempt('document', () => checkDocument(service))]),
   ]
 }

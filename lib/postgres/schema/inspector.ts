@@ -84,8 +84,6 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Reads the installation that the database belongs to; null if no loop has started yet. */
   installation(): Promise<Installation | null>
-  /** Lists the names of a host's own event types that are registered for publishers in SQL. */
-  eventTypes(): Promise<readonly string[]>
   /** Counts the keys in force by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
@@ -226,13 +224,6 @@ export function createInspector(url: string): Inspector {
               'name', i.name, 'isMoved', i.identity <> business_api.database_identity()
             ) from business_api.installation i where i.organization_id = ''
           )::text, ${mark}`,
-      ),
-
-    eventTypes: () =>
-      read(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_agg(type order by type), '[]')::text, ${mark}
-          from business_api.event_types where organization_id = ''`,
       ),
 
     keyPrefixes: () =>
