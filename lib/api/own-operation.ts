@@ -49,48 +49,44 @@ export async function answerOwn(
 ): Promise<ApiReply> {
   const { input, ...state } = await readInput(route, matched, exchange, options)
   const { organizationId, keyId } = admitted.caller
-  const ending = new AbortController()
+  let ending: AbortController | undefined
   const context: RouteContext = {
     organizationId,
     apiKey: { id: keyId },
     input,
     requestId: exchange.requestId,
-    signal: ending.signal,
+    // Made when asked for, because Node.js takes a tenth of a short answer for it.
+    get signal() {
+      ending ??= new AbortController()
+      return ending.signal
+    },
     [STATE]: { ...state, render: (result) => render(route, result) },
   }
-  const { body, headers } = await exchange.inTime(work(route, context), () => {
-    ending.abort(
-      storeUnavailable(
-        `Cannot answer the request because route ${route.operationId} has not answered in time`,
-      ),
-    )
+  const result: unknown = await exchange.inTime((async () => route.handle(context))(), () => {
+    const late = `Cannot answer the request because route ${route.operationId} has not answered in time`
+    ending ??= new AbortController()
+    ending.abort(storeUnavailable(late))
     return ending.signal.reason
   })
-  return jsonReply(200, body, admitted, headers)
-}
-
-async function work(
-  route: Route,
-  context: RouteContext,
-): Promise<Required<Pick<ReplyParts, 'body' | 'headers'>>> {
-  const result: unknown = await route.handle(context)
   const { body, data, headers }: ReplyParts = Object(result)[REPLY] ?? { data: result, headers: {} }
-  if (body !== undefined) return { body, headers }
-  if (!isIdempotent(route)) return { body: render(route, data), headers }
-  throw new TypeError(
-    `Cannot answer by route ${route.operationId} because handle() has not returned the reply of platform.using(tx).idempotent(…): ` +
-      'return it, or say idempotent: false',
-  )
+  if (body === undefined && isIdempotent(route)) {
+    throw new TypeError(
+      `Cannot answer by route ${route.operationId} because handle() has not returned the reply of platform.using(tx).idempotent(…): ` +
+        'return it, or say idempotent: false',
+    )
+  }
+  return jsonReply(200, body ?? render(route, data), admitted, headers)
 }
 
 function render({ operationId, response }: Route, result: unknown): string {
   const checked = checkValue(response, result)
-  const faults = 'faults' in checked ? checked.faults : []
-  const text = 'faults' in checked ? undefined : JSON.stringify(checked.value)
+  const text = 'value' in checked ? JSON.stringify(checked.value) : undefined
   if (text !== undefined) return text
+  const faults = 'faults' in checked ? checked.faults : []
   const reasons = faults.map(({ path, requirement }) => `${path.join('.') || 'it'} ${requirement}`)
+  const misfit = reasons.join('; ') || 'it is no JSON'
   throw new TypeError(
-    `Cannot answer by route ${operationId} because its result does not fit 'response': ${reasons.join('; ') || 'it is no JSON'}`,
+    `Cannot answer by route ${operationId} because its result does not fit 'response': ${misfit}`,
   )
 }
 
