@@ -1,9 +1,11 @@
 import * as v from 'valibot'
 import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
+import { checkValue } from '../base/standard-schema.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { CreateClientInputSchema, newClient } from './clients.ts'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { CreateLeadInputSchema, newLead } from './leads.ts'
+import { type EventOwner, findEvent } from './own-events.ts'
 
 /** The ids and the moment of all examples, so that ids and times agree between one example and another. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
@@ -14,6 +16,13 @@ export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(E
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
+}
+
+/** Builds the example `data`, as subscribers receive it, of any type that a service has. */
+export function exampleOfType(owner: EventOwner, type: string): unknown {
+  const own = findEvent(owner, type)
+  const checked = own && checkValue(own.data, own.example)
+  return checked && 'value' in checked ? checked.value : exampleData(type as EventType)
 }
 
 /** Builds the events of the creations in the API, and returns the data by event type. */

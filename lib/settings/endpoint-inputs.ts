@@ -2,7 +2,6 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
-import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
 import type { EndpointChoices } from '../webhooks/endpoints.ts'
@@ -10,15 +9,25 @@ import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
-const typesRequirement = `must be null, or one or more of ${EVENT_TYPES.join(', ')}, each once`
+/** The words of a refusal. @param types that the service has */
+export function typesRequirement(types: readonly string[]): string {
+  return `must be null, or one or more of ${types.join(', ')}, each once`
+}
 
-const TypesSchema = v.nullable(
-  v.pipe(
-    v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
-    v.minLength(1, typesRequirement),
-    v.check((types) => new Set(types).size === types.length, typesRequirement),
-  ),
-)
+/** @param isKnown judges the name of a type */
+function createTypesSchema(
+  requirement: string,
+  isKnown: (type: string) => boolean,
+): v.GenericSchema<EndpointChoices['types']> {
+  return v.nullable(
+    v.pipe(
+      v.array(v.pipe(v.string(requirement), v.check(isKnown, requirement)), requirement),
+      v.minLength(1, requirement),
+      v.check((types) => new Set(types).size === types.length, requirement),
+    ),
+  )
+}
+
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
   // A URL parser removes such characters silently: the log would show another URL than the given text.
@@ -59,14 +68,16 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
 /** The input of calls about an endpoint. */
 const REF = { endpointId: IdSchema }
 
-/** The input of calls that set what an organization decides. */
-const CHOICES = {
-  url: v.exactOptional(UrlSchema),
-  types: v.exactOptional(TypesSchema),
-  description: v.exactOptional(field.text(0, 200)),
-  standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
-  maxPerSecond: v.exactOptional(MaxPerSecondSchema),
-} satisfies Record<keyof EndpointChoices, v.GenericSchema>
+/** Makes the input of calls that set what an organization decides. */
+function createChoices(types: v.GenericSchema<EndpointChoices['types']>) {
+  return {
+    url: v.exactOptional(UrlSchema),
+    types: v.exactOptional(types),
+    description: v.exactOptional(field.text(0, 200)),
+    standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
+    maxPerSecond: v.exactOptional(MaxPerSecondSchema),
+  } satisfies Record<keyof EndpointChoices, v.GenericSchema>
+}
 
 /** A whole endpoint is accepted. */
 const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
@@ -94,18 +105,20 @@ export const readRotateSecret = defineAuditedCall(
 )
 
 /**
- * Defines the calls that take headers.
+ * Defines the calls that take types and headers.
  *
+ * @param types of the service. An update takes other names too: see `createEndpointUpdate`
  * @param headerPrefix of the service's own headers: `X-SERVICE`
  */
-export function defineEndpointCalls(headerPrefix: string) {
+export function defineEndpointCalls(types: readonly string[], headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
+  const requirement = typesRequirement(types)
   return {
     readRegister: defineAuditedCall(
       'Cannot register a webhook endpoint',
       {
         id: v.exactOptional(newIdOf('we')),
-        ...CHOICES,
+        ...createChoices(createTypesSchema(requirement, (type) => types.includes(type))),
         url: UrlSchema,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
@@ -115,7 +128,7 @@ export function defineEndpointCalls(headerPrefix: string) {
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
-      ...CHOICES,
+      ...createChoices(createTypesSchema(requirement, () => true)),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),

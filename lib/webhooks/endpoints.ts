@@ -1,7 +1,6 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
 import { type Column, columnsOf, type NamedColumn } from '../resources/columns.ts'
-import type { EventType } from '../resources/event-catalogue.ts'
 
 // --- Types ---
 
@@ -12,12 +11,12 @@ import type { EventType } from '../resources/event-catalogue.ts'
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
-/** What an organization decides about an endpoint. */
-export interface EndpointChoices {
+/** What an organization decides about an endpoint. @typeParam Type by default any text, as another version of the host may have more types */
+export interface EndpointChoices<Type extends string = string> {
   /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   readonly url: string
   /** The event types to be sent, one at least, each once; null: every type, also types added later. */
-  readonly types: readonly EventType[] | null
+  readonly types: readonly Type[] | null
   /** At most 200 characters, for people; may be empty. */
   readonly description: string
   /**

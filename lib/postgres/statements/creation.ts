@@ -32,10 +32,10 @@ export interface CreationStatements<Column extends string> {
 }
 
 /**
- * A condition: the key of a creation is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
+ * A condition: the API key of a write is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
  * a join, planned for a table that was empty then.
  */
-const IS_IN_FORCE = `((
+export const IS_IN_FORCE = `((
   select true from business_api.api_keys key
   where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
     and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())

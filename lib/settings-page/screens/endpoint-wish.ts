@@ -1,4 +1,4 @@
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../../webhooks/endpoint-rate.ts'
 import type { EndpointChoices, WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context } from '../context.ts'
@@ -70,7 +70,7 @@ export interface EndpointWish {
   /** The texts of {@link TEXT_FIELDS}, by name. */
   readonly texts: Readonly<Record<string, string>>
   readonly wants: 'all' | 'some' | null
-  readonly types: readonly EventType[]
+  readonly types: readonly string[]
   /** The headers of the endpoint. The values are never shown. */
   readonly known: readonly { readonly name: string; readonly act: string; readonly value: string }[]
   /** Further headers. */
@@ -109,8 +109,14 @@ export function choicesOf({
   return Object.assign({ url: '' }, ...choices, { types: wants === 'all' ? null : types })
 }
 
+/** Sorts event types as the service has them; types that only the endpoint has come last. */
+export function inOrder({ service }: Context['settings'], types: readonly string[]): readonly string[] {
+  const known = eventTypes(service)
+  return [...known.filter((type) => types.includes(type)), ...types.filter((type) => !known.includes(type))]
+}
+
 /** Reads a sent form. */
-export function readWish({ form }: Context): EndpointWish {
+export function readWish({ form, settings }: Context): EndpointWish {
   const chosen = textsOf(form, 'type')
   const wants = textOf(form, 'wants')
   const [acts, knownValues, values] = [
@@ -122,7 +128,7 @@ export function readWish({ form }: Context): EndpointWish {
     id: textOf(form, 'id'),
     texts: textsBy(({ name }) => textOf(form, name)),
     wants: wants === 'all' || wants === 'some' ? wants : null,
-    types: EVENT_TYPES.filter((type) => chosen.includes(type)),
+    types: inOrder(settings, chosen),
     known: textsOf(form, 'known').map((name, index) => ({
       name,
       act: acts[index] ?? 'keep',
