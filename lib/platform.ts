@@ -1,9 +1,11 @@
 // biome-ignore-all assist/source/organizeImports: by resource
 
 // The calls
+export type { Idempotent } from './platform/idempotent.ts'
 export {
   createPlatform,
   type Platform,
+  type PlatformInTransaction,
   type PlatformOptions,
   type PublishOptions,
   type TransactionalPlatform,
@@ -16,6 +18,7 @@ export type { RecordStore } from './business-store.ts'
 export type { Updated } from './resources/record-reads.ts'
 export type { RecordKind } from './resources/records.ts'
 export type { EventData, EventType } from './resources/event-catalogue.ts'
+export type { EventDefinition, EventOwner, EventTypeOf, PublishedData } from './resources/own-events.ts'
 export {
   IMPORT_MAX,
   type ImportCall,

@@ -1,13 +1,13 @@
 import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
-import type { Scope } from './scopes.ts'
+import type { KeyScope } from './scopes.ts'
 
 /** The facts by which a store admits or refuses a request. */
 export interface AdmissionRequest {
   /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
   readonly keyDigest: string
   /** The scope that the operation requires. */
-  readonly scope: Scope
+  readonly scope: KeyScope
   /** The limits for keys and organizations without a limit set for them; null to take no token. */
   readonly rateLimits: RateLimits | null
   /**

@@ -1,5 +1,5 @@
 import { INSTALLATION } from '../delivery/loop-options.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import { eventTypes } from '../resources/own-events.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
 import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
@@ -22,8 +22,8 @@ export const actor: Flag<string> = {
 }
 
 /** The type of an event. */
-export function eventTypeFlag(help: string): Flag<EventType | undefined> {
-  return choice('TYPE', help, EVENT_TYPES)
+export function eventTypeFlag(help: string): Flag<string | undefined> {
+  return choice('TYPE', help, eventTypes)
 }
 
 /** Flags of lists that are shown page by page. */

@@ -119,16 +119,13 @@ export const IMPORT_FIELDS = {
     invoiceId: ownId('inv'),
     reversedBy: v.exactOptional(ownId('pay')),
   }),
-  ...plainFields(),
-}
-
-/** The fields of plain records: those of the resource, with the id. */
-function plainFields(): PlainFields {
-  const kinds = Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
-    kind,
-    v.object({ id: ownId(idKind), ...fields }),
-  ])
-  return Object.fromEntries(kinds)
+  // Of plain records: the fields of the resource, with the id.
+  ...(Object.fromEntries(
+    Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
+      kind,
+      v.object({ id: ownId(idKind), ...fields }),
+    ]),
+  ) as object as PlainFields),
 }
 
 type Plain = typeof PLAIN_RESOURCES

@@ -1,8 +1,10 @@
 import * as v from 'valibot'
-import type { Scope } from '../access/scopes.ts'
+import type { KeyScope } from '../access/scopes.ts'
 import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
+import { checkValue } from '../base/standard-schema.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
+import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
 /** The ids and the moment of all examples, so that ids and times agree between one example and another. */
@@ -14,6 +16,13 @@ export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(E
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
+}
+
+/** Builds the example `data`, as subscribers receive it, of any type that a service has. */
+export function exampleOfType(owner: EventOwner, type: string): unknown {
+  const own = findEvent(owner, type)
+  const checked = own && checkValue(own.data, own.example)
+  return checked && 'value' in checked ? checked.value : exampleData(type as EventType)
 }
 
 /** The create operations, which prepare without a store. */
@@ -28,7 +37,7 @@ function created(): ReadonlyMap<string, unknown> {
 }
 
 /** Builds a body that creates a record, with the required fields alone; undefined for a scope that creates nothing. */
-export function exampleBody(scope: Scope): unknown {
+export function exampleBody(scope: KeyScope): unknown {
   const input = CREATIONS.find((route) => route.scope === scope)?.input
   if (input === undefined || !isObject(input)) return undefined
   const required = Object.entries(input.entries).filter(([, entry]) => entry.type !== 'exact_optional')

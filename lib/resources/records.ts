@@ -17,9 +17,7 @@ import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 export const PLAIN_RESOURCES = { projects }
 
 type Plain = typeof PLAIN_RESOURCES
-type Joined<Events> = (Events extends unknown ? (events: Events) => void : never) extends (
-  all: infer All,
-) => void
+type Joined<One> = (One extends unknown ? (one: One) => void : never) extends (all: infer All) => void
   ? All
   : never
 

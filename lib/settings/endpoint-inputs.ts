@@ -2,10 +2,29 @@ import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
 import type { DestinationVerdict } from '../webhooks/destination.ts'
-import { CHOICES } from '../webhooks/endpoint-choices.ts'
+import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
+
+/** The words of a refusal. @param types that the service has */
+export function typesRequirement(types: readonly string[]): string {
+  return `must be null, or one or more of ${types.join(', ')}, each once`
+}
+
+/** @param isKnown judges the name of a type */
+function createTypesSchema(
+  requirement: string,
+  isKnown: (type: string) => boolean,
+): v.GenericSchema<EndpointChoices['types']> {
+  return v.nullable(
+    v.pipe(
+      v.array(v.pipe(v.string(requirement), v.check(isKnown, requirement)), requirement),
+      v.minLength(1, requirement),
+      v.check((types) => new Set(types).size === types.length, requirement),
+    ),
+  )
+}
 
 const secretRequirement =
   'must be at least 24 bytes, in base64 after whsec_ or as visible ASCII characters, at most 256 without white space and quotes around them'
@@ -66,18 +85,21 @@ export const readRotateSecret = defineAuditedCall(
 )
 
 /**
- * Defines the calls that take headers.
+ * Defines the calls that take types and headers.
  *
+ * @param types of the service. An update takes other names too: see `createEndpointUpdate`
  * @param headerPrefix of the service's own headers: `X-SERVICE`
  */
-export function defineEndpointCalls(headerPrefix: string) {
+export function defineEndpointCalls(types: readonly string[], headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
+  const requirement = typesRequirement(types)
   return {
     readRegister: defineAuditedCall(
       'Cannot register a webhook endpoint',
       {
         id: v.exactOptional(newIdOf('we')),
         ...CHOICE_INPUTS,
+        types: v.exactOptional(createTypesSchema(requirement, (type) => types.includes(type))),
         url: CHOICES.url.input,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
@@ -88,6 +110,7 @@ export function defineEndpointCalls(headerPrefix: string) {
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
       ...CHOICE_INPUTS,
+      types: v.exactOptional(createTypesSchema(requirement, () => true)),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),

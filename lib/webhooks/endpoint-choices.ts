@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { type Column, columnsOf, type NamedColumn } from '../resources/columns.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { URL_MAX_LENGTH } from './destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
@@ -10,15 +9,6 @@ import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
 // --- Inputs ---
 
-const typesRequirement = `must be null, or one or more of ${EVENT_TYPES.join(', ')}, each once`
-
-const TypesSchema: v.GenericSchema<readonly EventType[] | null> = v.nullable(
-  v.pipe(
-    v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
-    v.minLength(1, typesRequirement),
-    v.check((types) => new Set(types).size === types.length, typesRequirement),
-  ),
-)
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
   // A URL parser removes such characters silently: the log would show another URL than the given text.
@@ -48,8 +38,8 @@ interface Choice extends Column {
 export const CHOICES = {
   /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   url: { input: UrlSchema, isSent: true },
-  /** The event types to be sent, one at least, each once; null: every type, also types added later. */
-  types: { input: TypesSchema, type: 'text[]', initial: null },
+  /** The event types to be sent, one at least, each once; null: every type, also types added later. The calls know the service's types. */
+  types: { input: v.nullable(v.array(v.string())), type: 'text[]', initial: null },
   /** At most 200 characters, for people; may be empty. */
   description: { input: field.text(0, 200), initial: '' },
   /**
@@ -71,8 +61,12 @@ export const CHOICES = {
 
 type Choices = typeof CHOICES
 
-/** What an organization decides about an endpoint. */
-export type EndpointChoices = { readonly [Field in keyof Choices]: v.InferOutput<Choices[Field]['input']> }
+/** What an organization decides about an endpoint. @typeParam Type by default any text, as another version of the host may have more types */
+export type EndpointChoices<Type extends string = string> = {
+  readonly [Field in keyof Choices]: Field extends 'types'
+    ? readonly Type[] | null
+    : v.InferOutput<Choices[Field]['input']>
+}
 
 /** The columns of {@link EndpointChoices}. */
 export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({ columns: CHOICES })

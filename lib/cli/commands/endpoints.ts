@@ -1,4 +1,4 @@
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
 import { CHOICES } from '../../webhooks/endpoint-choices.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
@@ -111,7 +111,8 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
     flags: { organization, actor },
     examples: [exampleOf(name)],
     async run({ organization: owner, ...acting }, session) {
-      const move = ({ endpoints }: DeveloperSettings) => endpoints[name](owner, session.argument, acting)
+      const move = ({ endpoints }: DeveloperSettings<string, string>) =>
+        endpoints[name](owner, session.argument, acting)
       const endpoint = await withSettings(session, move)
       await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
     },
@@ -165,10 +166,10 @@ const remove: Command = defineCommand({
 const ALL = 'all'
 
 /** Null for every type, also future ones. */
-const types: Flag<readonly EventType[] | null | undefined> = (() => {
+const types: Flag<readonly string[] | null | undefined> = (() => {
   const help = "the types of event that it wants, or 'all', also future ones"
-  const some = choices('t,…', help, EVENT_TYPES, `, or ${ALL}`)
-  return { ...some, read: (texts, source) => (texts[0] === ALL ? null : some.read(texts, source)) }
+  const some = choices('t,…', help, eventTypes, `, or ${ALL}`)
+  return { ...some, read: (texts, ...about) => (texts[0] === ALL ? null : some.read(texts, ...about)) }
 })()
 
 /** Changes an endpoint. */

@@ -46,6 +46,7 @@ const PUBLISHING: Lists = {
     finished_deliveries: { insert: true },
     webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
     event_limits: { select: true },
+    event_types: { select: true },
     event_days: { select: true },
     event_ids: { select: true, insert: true },
   },
@@ -136,6 +137,8 @@ const API = merge(
 
 const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
+    // Of the host's own routes: nothing is written for a revoked key.
+    api_keys: { select: ['organization_id', 'id', 'expires_at', 'revoked_at'] },
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import { CHOICES, type EndpointChoices } from '../../webhooks/endpoint-choices.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../../webhooks/endpoint-rate.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
@@ -72,7 +72,7 @@ export interface EndpointWish {
   /** The texts of {@link TEXT_FIELDS}, by choice. */
   readonly texts: Readonly<Record<string, string>>
   readonly wants: 'all' | 'some' | null
-  readonly types: readonly EventType[]
+  readonly types: readonly string[]
   /** The headers of the endpoint. The values are never shown. */
   readonly known: readonly { readonly name: string; readonly act: string; readonly value: string }[]
   /** Further headers. */
@@ -116,8 +116,14 @@ function chosen({ choice, read }: TextField, texts: EndpointWish['texts']): unkn
   return read ? read(text) : text || null
 }
 
+/** Sorts event types as the service has them; types that only the endpoint has come last. */
+export function inOrder({ service }: Context['settings'], types: readonly string[]): readonly string[] {
+  const known = eventTypes(service)
+  return [...known.filter((type) => types.includes(type)), ...types.filter((type) => !known.includes(type))]
+}
+
 /** Reads a sent form. */
-export function readWish({ form }: Context): EndpointWish {
+export function readWish({ form, settings }: Context): EndpointWish {
   const chosen = textsOf(form, 'type')
   const wants = textOf(form, 'wants')
   const [acts, knownValues, values] = [
@@ -129,7 +135,7 @@ export function readWish({ form }: Context): EndpointWish {
     id: textOf(form, 'id'),
     texts: textsBy(({ choice }) => textOf(form, choice)),
     wants: wants === 'all' || wants === 'some' ? wants : null,
-    types: EVENT_TYPES.filter((type) => chosen.includes(type)),
+    types: inOrder(settings, chosen),
     known: textsOf(form, 'known').map((name, index) => ({
       name,
       act: acts[index] ?? 'keep',
