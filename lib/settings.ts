@@ -7,6 +7,14 @@ export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
 export type { Service } from './service.ts'
 export type {
+  Activity,
+  ActivityNumbers,
+  ActivityQuery,
+  EndpointActivity,
+  IntervalActivity,
+  ReadActivity,
+} from './settings/activity.ts'
+export type {
   ApiKeySettings,
   ApiKeyUpdate,
   CreatedApiKey,
@@ -42,7 +50,15 @@ export {
 export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
-export type { EventDetails, EventPage, EventQuery, EventSettings, FollowOptions } from './settings/events.ts'
+export type {
+  EventDetails,
+  EventPage,
+  EventQuery,
+  EventRedeliveryOptions,
+  EventSettings,
+  FollowOptions,
+  ListedEvent,
+} from './settings/events.ts'
 export type {
   BusinessForgetting,
   ForgottenBusiness,
@@ -54,6 +70,7 @@ export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
+export type { ActivityInterval, AttemptClass } from './webhooks/activity.ts'
 export type { DeliveryAttempt } from './webhooks/claims.ts'
 export type { Delivery, DeliveryDetails, DeliveryState, ResponseClass } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'

@@ -18,6 +18,13 @@ create table business_api.delivery_attempts (
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 
+-- An attempt that ended, for the counters of activity (47-activity.sql), with the attempts of the delivery before the present round and
+-- the next state: `retry`, or the final state of the delivery.
+create type business_api.ended_attempt as (
+  organization_id text, endpoint_id text, delivery_id text, attempts_before integer, outcome text,
+  started_at timestamptz, duration_ms real, status integer, error text
+);
+
 -- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
 -- deliveries.
 create function business_api.last_attempts(organization_id text, delivery_ids text[])

@@ -57,6 +57,7 @@ begin
     ['number_series', 'series'],
     ['audit_entries', 'id'],
     ['endpoint_rates', 'endpoint_id'],
+    ['endpoint_activity', 'hour, endpoint_id, slot'],
     ['webhook_endpoints', 'id'],
     ['organization_limits', 'organization_id'],
     ['rate_buckets', 'bucket'],

@@ -88,6 +88,50 @@ create type business_api.delivery_filter as (
   until timestamp with time zone
 );
 
+create type business_api.ended_attempt as (
+  organization_id text,
+  endpoint_id text,
+  delivery_id text,
+  attempts_before integer,
+  outcome text,
+  started_at timestamp with time zone,
+  duration_ms real,
+  status integer,
+  error text
+);
+
+create table business_api.endpoint_activity (
+  organization_id text collate "C" not null,
+  hour timestamp with time zone not null,
+  endpoint_id text collate "C" not null,
+  slot smallint not null,
+  failed integer not null,
+  status_3xx integer not null,
+  status_4xx integer not null,
+  status_5xx integer not null,
+  timeout integer not null,
+  connection integer not null,
+  tls integer not null,
+  not_allowed integer not null,
+  interrupted integer not null,
+  other integer not null,
+  status_2xx integer not null,
+  delivered integer not null,
+  below_8ms integer not null,
+  below_16ms integer not null,
+  below_32ms integer not null,
+  below_64ms integer not null,
+  below_128ms integer not null,
+  below_256ms integer not null,
+  below_512ms integer not null,
+  below_1024ms integer not null,
+  below_2048ms integer not null,
+  below_4096ms integer not null,
+  below_8192ms integer not null,
+  from_8192ms integer not null,
+  constraint endpoint_activity_pkey PRIMARY KEY (organization_id, hour, endpoint_id, slot)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
   endpoint_id text collate "C" not null,
@@ -413,6 +457,8 @@ CREATE INDEX businesses_organization_id_client_status_client_id_idx ON business_
 
 CREATE INDEX businesses_organization_id_updated_at_client_id_idx ON business_api.businesses USING btree (organization_id, updated_at, client_id) WHERE (client_id IS NOT NULL);
 
+CREATE INDEX endpoint_activity_hour_idx ON business_api.endpoint_activity USING btree (hour);
+
 CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree (delivery_prefix);
 
 CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree (delivery_prefix);
@@ -482,6 +528,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8257cf2c14c1 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
+-- f4704bf3f14e business_api.count_activity(business_api.ended_attempt[])
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
 -- 575e6a236a2c business_api.database_identity()
@@ -489,12 +536,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 22f0df338176 business_api.delete_organization_part(text,integer,jsonb,text[])
+-- 09f0cc14949c business_api.delete_organization_part(text,integer,jsonb,text[])
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 51550bf2cc95 business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- e6d22e2db355 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 01a64efb0a9f business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
@@ -543,19 +590,22 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
+-- ab858ca16804 business_api.purge_activity(integer)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
--- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
+-- c1fa2fbe7f67 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- c6114c9af517 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
+-- 681f9bb344c1 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
--- 9820ba950027 business_api.reclaim_expired_leases(integer)
--- bf7e0412d158 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- d0a63d14f0f8 business_api.reclaim_expired_leases(integer)
+-- aab5c6050f95 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
+-- f2c4a7383346 business_api.redeliver_event(text,text,text,jsonb)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
@@ -571,4 +621,4 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- f2f9b406c50d business_api.write_attempt_results(jsonb,integer,double precision)
+-- ab22fd62252d business_api.write_attempt_results(jsonb,integer,double precision)

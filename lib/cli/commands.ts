@@ -1,4 +1,5 @@
 import type { Command, Group } from './command.ts'
+import { activity } from './commands/activity.ts'
 import { adopt } from './commands/adopt.ts'
 import { audit } from './commands/audit.ts'
 import { deliver } from './commands/deliver.ts'
@@ -29,6 +30,7 @@ export const COMMANDS: readonly (Command | Group)[] = [
   endpoints,
   events,
   deliveries,
+  activity,
   audit,
   deliver,
   adopt,

@@ -4,13 +4,17 @@ import type {
   DeliveryDetails,
   DeliveryFilter,
   DeliveryStore,
+  EventRedelivered,
+  EventRedelivery,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { readActivity } from './activity.ts'
 import { release, writeResults } from './attempts.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
+import { fanOut } from './events.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
@@ -62,12 +66,20 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return recoverDeliveries(memory, memory.organization(request.organizationId), request)
     },
 
+    async redeliverEvent(request) {
+      return redeliverEvent(memory, memory.organization(request.organizationId), request)
+    },
+
     async cancel(request) {
       return cancelDelivery(memory, memory.organization(request.organizationId), request)
     },
 
     async countQueue(target) {
       return countQueue(memory, target)
+    },
+
+    async readActivity(request) {
+      return readActivity(memory, request)
     },
 
     async purge(request) {
@@ -132,6 +144,28 @@ function recoverDeliveries(
   }
   const again = before !== undefined && ids.includes(before) ? [before] : []
   return [...recovered.map(({ id }) => id), ...again]
+}
+
+/** Sends an event to one endpoint: a delivery is made if there is none, skipped at first. */
+function redeliverEvent(
+  memory: Memory,
+  organization: Organization,
+  { organizationId, eventId, endpointId, entry }: EventRedelivery,
+): EventRedelivered {
+  const event = organization.events.get(eventId)
+  if (!event) return { outcome: 'no_event' }
+  const endpoint = organization.endpoints.get(endpointId)
+  if (!endpoint || endpoint.isRemoved) return { outcome: 'no_endpoint' }
+  let delivery = event.deliveries.findLast((one) => one.endpoint === endpoint)
+  if (!delivery) {
+    delivery = fanOut(memory, organization, event.record, endpoint)
+    memory.move(delivery, { state: 'skipped', reason: null, finishedAt: memory.clock() })
+    organization.events.set(eventId, { ...event, deliveries: [...event.deliveries, delivery] })
+  }
+  const { id } = delivery
+  const request = { organizationId, ids: [id], filter: {}, limit: 1, entry: { ...entry, subjectId: id } }
+  const recovered = recoverDeliveries(memory, organization, request)
+  return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
 }
 
 /** Cancels a pending delivery. @returns false if the delivery was not pending */

@@ -4,6 +4,7 @@ import type { AuditEntry } from '../access/audit.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import { RECORD_KINDS, type RecordKind, type RecordRow } from '../resources/records.ts'
+import type { ActivityCounts } from '../webhooks/activity.ts'
 import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EndpointRate } from '../webhooks/endpoint-rate.ts'
@@ -77,6 +78,14 @@ export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly isBackfill: boolean
 }
 
+/** An attempt in the counts of activity, which outlive the log. */
+export interface CountedAttempt {
+  /** Beginning of the hour. */
+  readonly hour: number
+  readonly endpoint: StoredEndpoint
+  readonly counts: ActivityCounts
+}
+
 /** The fields of a delivery that change: see {@link Memory.move}. */
 export interface DeliveryProgress {
   state: DeliveryState
@@ -110,6 +119,7 @@ export interface Organization {
   readonly endpoints: Map<string, StoredEndpoint>
   readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
+  readonly activity: CountedAttempt[]
   /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
   /** The time at which the organization's bucket will be full again. */
@@ -185,6 +195,7 @@ function createOrganization(id: string, changes: ChangeCount, clock: Clock): Org
     endpoints: new Map(),
     deliveries: new Map(),
     audit: new Map(),
+    activity: [],
     rateLimit: null,
     bucketFullAt: 0,
   }

@@ -1,6 +1,7 @@
 import type { ClaimedDelivery, ResultReport } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
+import { readActivity } from './activity.ts'
 import type { Database } from './connection/database.ts'
 import {
   cancelDelivery,
@@ -9,6 +10,7 @@ import {
   listAttempts,
   listDeliveries,
   recoverDeliveries,
+  redeliverEvent,
 } from './delivery-log.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
@@ -84,9 +86,17 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return recovered
     },
 
+    async redeliverEvent(request) {
+      const redelivered = await redeliverEvent(database, request)
+      if (redelivered.outcome === 'sent') database.wakeUp.signal()
+      return redelivered
+    },
+
     cancel: (request) => cancelDelivery(database, request),
 
     countQueue: (target) => countQueue(database, target),
+
+    readActivity: (request) => readActivity(database, request),
 
     purge: (request) => purge(database, request),
 

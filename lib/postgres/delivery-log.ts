@@ -5,6 +5,8 @@ import type {
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
+  EventRedelivered,
+  EventRedelivery,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
 import { isRecorded, recordEntry } from './audit.ts'
@@ -151,6 +153,23 @@ export async function recoverDeliveries(
         ${answerTag}`,
   )
   return JSON.parse(recovered ?? '[]') as string[]
+}
+
+/** Sends an event to one endpoint: see `DeliveryStore.redeliverEvent` and sql/39-recoveries.sql. */
+export async function redeliverEvent(
+  database: Database,
+  { organizationId, eventId, endpointId, entry }: EventRedelivery,
+): Promise<EventRedelivered> {
+  const [redelivered] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
+      select
+        business_api.redeliver_event(
+          ${organizationId}::text, ${eventId}::text, ${endpointId}::text, ${JSON.stringify(entry)}::text::jsonb
+        ),
+        ${answerTag}`,
+  )
+  return JSON.parse(redelivered ?? 'null') as EventRedelivered
 }
 
 /**

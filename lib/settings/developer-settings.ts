@@ -12,6 +12,7 @@ import {
 import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 import { createSecretSealer, SEALING_NAMES, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
+import { createActivitySettings, type ReadActivity } from './activity.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings } from './audit.ts'
 import { createMakeEntry } from './calls.ts'
@@ -68,6 +69,7 @@ export interface DeveloperSettings {
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
+  readonly activity: ReadActivity
   readonly organizations: OrganizationSettings
   /** The service of the store. */
   readonly service: Service
@@ -132,10 +134,11 @@ export function createDeveloperSettings(
       sender,
     }),
     deliveries: createDeliverySettings(store, context.makeEntry),
-    events: createEventSettings(store),
+    events: createEventSettings(store, context.makeEntry),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store, clock),
+    activity: createActivitySettings(store, clock),
     organizations: createOrganizationSettings(store),
     service,
     capabilities: {

@@ -246,6 +246,7 @@ describe('on the command line', () => {
       // Follows from the numbers of invoices and proposals.
       'number_series',
       // Counters and locks.
+      'endpoint_activity',
       'endpoint_rates',
       'rate_buckets',
       'settings_turns',

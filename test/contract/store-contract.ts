@@ -1,3 +1,4 @@
+import { testActivity } from './activity.ts'
 import { testAdmission } from './admission.ts'
 import { testApiKeys } from './api-keys.ts'
 import { testAttempts } from './attempts.ts'
@@ -108,6 +109,7 @@ const PARTS = {
   'repeated claims': testRepeats,
   leases: testLeases,
   attempts: testAttempts,
+  activity: testActivity,
   'health of endpoints': testHealth,
   'rates of endpoints': testEndpointRates,
   'new failures, reported once': testNews,

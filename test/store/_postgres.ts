@@ -18,6 +18,10 @@ const DAY_MS = 86_400_000
 export async function letTimePass(sql: Sql, organizationId: string, ms: number): Promise<void> {
   const earlier = (column: string) =>
     sql`${sql(column)} = ${sql(column)} - ${ms}::float8 * interval '1 millisecond'`
+  if (ms >= DAY_MS) {
+    await sql`
+      update business_api.endpoint_activity set ${earlier('hour')} where organization_id = ${organizationId}`
+  }
   if (ms >= DAY_MS) await ageEvents(sql, ms, sql`event.organization_id = ${organizationId}`)
   await sql`
     update business_api.idempotency_keys set ${earlier('expires_at')}

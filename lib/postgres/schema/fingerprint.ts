@@ -70,6 +70,43 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_filter.subjectId': 'd06b30f1f1ef',
     'column delivery_filter.type': 'd06b30f1f1ef',
     'column delivery_filter.until': 'b93ebeb571bf',
+    'column ended_attempt.attempts_before': 'bec111850cf2',
+    'column ended_attempt.delivery_id': 'd06b30f1f1ef',
+    'column ended_attempt.duration_ms': '5d2bfca20d4d',
+    'column ended_attempt.endpoint_id': 'd06b30f1f1ef',
+    'column ended_attempt.error': 'd06b30f1f1ef',
+    'column ended_attempt.organization_id': 'd06b30f1f1ef',
+    'column ended_attempt.outcome': 'd06b30f1f1ef',
+    'column ended_attempt.started_at': 'b93ebeb571bf',
+    'column ended_attempt.status': 'bec111850cf2',
+    'column endpoint_activity.below_1024ms': '3f9165f799b9',
+    'column endpoint_activity.below_128ms': '3f9165f799b9',
+    'column endpoint_activity.below_16ms': '3f9165f799b9',
+    'column endpoint_activity.below_2048ms': '3f9165f799b9',
+    'column endpoint_activity.below_256ms': '3f9165f799b9',
+    'column endpoint_activity.below_32ms': '3f9165f799b9',
+    'column endpoint_activity.below_4096ms': '3f9165f799b9',
+    'column endpoint_activity.below_512ms': '3f9165f799b9',
+    'column endpoint_activity.below_64ms': '3f9165f799b9',
+    'column endpoint_activity.below_8192ms': '3f9165f799b9',
+    'column endpoint_activity.below_8ms': '3f9165f799b9',
+    'column endpoint_activity.connection': '3f9165f799b9',
+    'column endpoint_activity.delivered': '3f9165f799b9',
+    'column endpoint_activity.endpoint_id': '0415511659f8',
+    'column endpoint_activity.failed': '3f9165f799b9',
+    'column endpoint_activity.from_8192ms': '3f9165f799b9',
+    'column endpoint_activity.hour': '60019a7f1daa',
+    'column endpoint_activity.interrupted': '3f9165f799b9',
+    'column endpoint_activity.not_allowed': '3f9165f799b9',
+    'column endpoint_activity.organization_id': '0415511659f8',
+    'column endpoint_activity.other': '3f9165f799b9',
+    'column endpoint_activity.slot': '2162cfea635a',
+    'column endpoint_activity.status_2xx': '3f9165f799b9',
+    'column endpoint_activity.status_3xx': '3f9165f799b9',
+    'column endpoint_activity.status_4xx': '3f9165f799b9',
+    'column endpoint_activity.status_5xx': '3f9165f799b9',
+    'column endpoint_activity.timeout': '3f9165f799b9',
+    'column endpoint_activity.tls': '3f9165f799b9',
     'column endpoint_rates.accepted': '767a7bf880ea',
     'column endpoint_rates.ceiling': 'c5884cab5882',
     'column endpoint_rates.endpoint_id': '0415511659f8',
@@ -264,6 +301,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint businesses.businesses_pkey': '1a29056265b9',
     'constraint businesses.businesses_total_revenue_check': 'c8fa25807dc9',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
+    'constraint endpoint_activity.endpoint_activity_pkey': 'dc7608cbc400',
     'constraint endpoint_rates.endpoint_rates_pkey': '793db918d1c3',
     'constraint event_days.event_days_organization_id_check': '6f34b39d604d',
     'constraint event_days.event_days_pkey': '787472166460',
@@ -324,6 +362,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       'b8c8226aadd5',
+    'function count_activity(attempts business_api.ended_attempt[])': 'ec670f793459',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
@@ -333,15 +372,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '443f059abe00',
+      '667fbf5cbab0',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
     'function deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)':
       '9f61c1bc0fb8',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
-    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '93e0b2c00eb1',
+    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])':
+      'bffe82e4d226',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -411,6 +450,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
       'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
+    'function purge_activity(row_limit integer)': '751335e81d65',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '578cf0dd74b0',
@@ -418,18 +458,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'fec4a6a9843f',
     'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      'f7fa8a2d6540',
+      '1c44603c8266',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
       '9c3d0962340c',
+    'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
+      '3f595ebc52f9',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
-    'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
-    'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      'aa5730c81ce5',
+    'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
+    'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
+      'd631d2b43375',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
+    'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
+      '6c21b16e0869',
     'function release_deliveries(claims jsonb)': '0eef303264f4',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
@@ -451,7 +495,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '9e8e31925819',
+      '6362d2fe528b',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
@@ -461,6 +505,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index businesses_organization_id_client_id_idx': '1f2cdbac9945',
     'index businesses_organization_id_client_status_client_id_idx': 'b28aa9e88c1a',
     'index businesses_organization_id_updated_at_client_id_idx': '8d3746eb3038',
+    'index endpoint_activity_hour_idx': '61af692b4a3e',
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_delivery_prefix_idx': '46fb898dcf06',
     'index events_log_idx': '3013c37ee64d',
@@ -496,6 +541,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
     'table delivery_attempts': 'e8eb39553230',
+    'table endpoint_activity': 'e7dde70d4645',
     'table endpoint_rates': 'e7dde70d4645',
     'table event_days': 'e7dde70d4645',
     'table event_ids': 'e7dde70d4645',
@@ -519,6 +565,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
     'type delivery_filter': '85747f9d68bc',
+    'type ended_attempt': '85747f9d68bc',
     'type logged_delivery': '85747f9d68bc',
   },
 }

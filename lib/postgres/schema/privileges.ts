@@ -6,6 +6,7 @@ import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
+import { DURATION_BOUNDS_MS } from '../../webhooks/activity.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
@@ -168,6 +169,7 @@ const SETTINGS = merge(PROCESS, {
       ],
     },
     endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
+    endpoint_activity: { select: true },
     // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
@@ -194,6 +196,14 @@ const SETTINGS = merge(PROCESS, {
 const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
+
+/** The columns that a result adds to. */
+const ACTIVITY_COUNTERS = [
+  ...['failed', 'status_3xx', 'status_4xx', 'status_5xx', 'timeout', 'connection', 'tls', 'not_allowed'],
+  ...['interrupted', 'other', 'status_2xx', 'delivered'],
+  ...DURATION_BOUNDS_MS.map((ms) => `below_${ms}ms`),
+  'from_8192ms',
+] as const
 
 const WORKER = merge(PROCESS, PUBLISHING, {
   tables: {
@@ -244,6 +254,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       ],
       delete: true,
     },
+    endpoint_activity: { select: true, insert: true, update: ACTIVITY_COUNTERS, delete: true },
     api_keys: {
       select: [
         'organization_id',
@@ -293,6 +304,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
     rate_buckets: { select: true, delete: true },
     settings_turns: { select: true, delete: true },
     endpoint_rates: { select: true, delete: true },
+    endpoint_activity: { select: true, delete: true },
   },
 })
 
