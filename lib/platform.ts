@@ -1,27 +1,6 @@
-export type { Page, PageQuery } from './base/page.ts'
-export type { CurrentTraceparent } from './base/traceparent.ts'
-export type { RecordStore } from './business-store.ts'
-export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
-export type { CallOptions } from './platform/calls.ts'
-export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
-export {
-  IMPORT_MAX,
-  type ImportCall,
-  type Imported,
-  type ImportRecord,
-  type ImportReport,
-} from './platform/import-records.ts'
-export type {
-  InvoiceCalls,
-  InvoiceIssue,
-  InvoiceQuery,
-  InvoiceRef,
-  NewInvoice,
-  NewPayment,
-  NewReversal,
-  OverdueOptions,
-} from './platform/invoices.ts'
-export type { LeadCalls, LeadQuery, LeadStage, NewLead } from './platform/leads.ts'
+// biome-ignore-all assist/source/organizeImports: by resource
+
+// The calls
 export {
   createPlatform,
   type Platform,
@@ -30,7 +9,28 @@ export {
   type TransactionalPlatform,
   type TransactionalStore,
 } from './platform/platform.ts'
-export type { BillingType, NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
+export type { CallOptions } from './platform/calls.ts'
+export type { Page, PageQuery } from './base/page.ts'
+export type { CurrentTraceparent } from './base/traceparent.ts'
+export type { RecordStore } from './business-store.ts'
+export type { Updated } from './resources/record-reads.ts'
+export type { RecordKind } from './resources/records.ts'
+export type { EventData, EventType } from './resources/event-catalogue.ts'
+export {
+  IMPORT_MAX,
+  type ImportCall,
+  type Imported,
+  type ImportRecord,
+  type ImportReport,
+} from './platform/import-records.ts'
+
+// Each resource
+export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
+export type { Business } from './resources/businesses.ts'
+export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
+export type { Client, StoredClient } from './resources/clients.ts'
+export type { LeadCalls, LeadQuery, LeadStage, NewLead } from './platform/leads.ts'
+export type { ConvertedLead, Lead, StoredLead } from './resources/leads.ts'
 export type {
   NewProposal,
   ProposalAcceptance,
@@ -39,12 +39,16 @@ export type {
   ProposalRef,
   ProposalRevision,
 } from './platform/proposals.ts'
-export type { Business } from './resources/businesses.ts'
-export type { Client, StoredClient } from './resources/clients.ts'
-export type { EventData, EventType } from './resources/event-catalogue.ts'
-export type { Invoice, PaidInvoice, Payment, StoredInvoice } from './resources/invoices.ts'
-export type { ConvertedLead, Lead, StoredLead } from './resources/leads.ts'
-export type { Project, StoredProject } from './resources/projects.ts'
 export type { Proposal, ProposalSignature, StoredProposal } from './resources/proposals.ts'
-export type { Updated } from './resources/record-reads.ts'
-export type { RecordKind } from './resources/records.ts'
+export type {
+  InvoiceCalls,
+  InvoiceIssue,
+  InvoiceQuery,
+  InvoiceRef,
+  NewInvoice,
+  OverdueOptions,
+} from './platform/invoices.ts'
+export type { NewPayment, NewReversal } from './platform/payments.ts'
+export type { Invoice, PaidInvoice, Payment, StoredInvoice } from './resources/invoices.ts'
+export type { BillingType, NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
+export type { Project, StoredProject } from './resources/projects.ts'

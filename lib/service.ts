@@ -60,6 +60,17 @@ export function defineService(options: ServiceOptions = {}): Service {
   })
 }
 
+/**
+ * Reads the service of a store, which may be a store of the host's own.
+ *
+ * @throws `TypeError` for a store without one, and naming an option that cannot be used
+ */
+export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
+  if (service === undefined)
+    throw new TypeError("Cannot use the store because it has no 'service': give it defineService({ … })")
+  return defineService(service)
+}
+
 /** A name: visible characters and spaces. */
 const NAME = /^\P{C}{1,100}$/u
 

@@ -71,7 +71,6 @@ export type {
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'
-export type { Project, ProjectStore, StoredProject } from './resources/projects.ts'
 export type {
   Proposal,
   ProposalChanges,

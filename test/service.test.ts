@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
-import { createBusinessApi, defineService, type ServiceOptions } from '../lib/index.ts'
+import { type BusinessApiStore, createBusinessApi, defineService, type ServiceOptions } from '../lib/index.ts'
 import { createMemoryStore } from '../lib/memory.ts'
 import { createPlatform } from '../lib/platform.ts'
 import { createPostgresStore, createShardedStore } from '../lib/postgres.ts'
@@ -137,6 +137,25 @@ test('the API, its document, webhooks, tests, keys and pages have the names of t
   const webhooks = await (await page.fetch(new Request('https://x/reference/webhooks'))).text()
   assert.match(webhooks, /X-Acme-Signature/)
   assert.match(webhooks, /<title>[^<]* – Acme API<\/title>/)
+})
+
+test('a store without a service, or with names that cannot be used, is refused by everything that is built on it', async (t) => {
+  const sender = createWebhookSender()
+  t.after(() => sender.close())
+  const built: readonly ((store: BusinessApiStore) => unknown)[] = [
+    createBusinessApi,
+    createDeveloperSettings,
+    (store) => createDeliveryLoop(store, sender),
+  ]
+  for (const build of built) {
+    const refuses = (service: unknown, message: RegExp): void =>
+      assert.throws(() => build(untyped({ ...createMemoryStore(), service })), { name: 'TypeError', message })
+    refuses(undefined, /^Cannot use the store because it has no 'service': give it defineService/)
+    refuses({ headerPrefix: 'X Acme' }, /'headerPrefix'/)
+    refuses({ headerprefix: 'X-Acme' }, /did you mean 'headerPrefix'/)
+  }
+  const store = untyped<BusinessApiStore>({ ...createMemoryStore(), service: { keyPrefix: 'acme' } })
+  assert.equal(createDeveloperSettings(store).service.headerPrefix, 'X-SERVICE')
 })
 
 test('createShardedStore() has the service of its shards, and refuses shards of different services', async () => {

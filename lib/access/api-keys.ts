@@ -45,7 +45,10 @@ export function isWellFormedApiKey(text: string): boolean {
 
 /** The keys of the host's earlier API, which `apiKeys.import` takes over. */
 export interface ImportedKeys {
-  /** Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup. */
+  /**
+   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup. Anyone
+   * can send texts that run against the pattern: a repetition of a repetition, such as `(a+)+`, would let a caller stop the process.
+   */
   readonly pattern: RegExp
 }
 

@@ -13,8 +13,10 @@ export const SCOPES = [
 export type Scope = (typeof SCOPES)[number]
 
 /** The name of a resource with a list, as in its path and its scopes. */
-export type Resource = ReadBy<Scope>
-type ReadBy<Any> = Any extends `${infer Name}:read` ? Name : never
+export type Resource = NamedBy<Scope, 'read'>
+/** The name of a resource with a create operation. */
+export type WritableResource = NamedBy<Scope, 'write'>
+type NamedBy<Any, Verb extends string> = Any extends `${infer Name}:${Verb}` ? Name : never
 
 /** Every resource with a list, in the order of the scopes. */
 export const RESOURCES: readonly Resource[] = SCOPES.flatMap((scope) =>

@@ -1,6 +1,7 @@
 import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
+import { serviceOf } from '../service.ts'
 import { createUnknownCallers, type UnknownCallers } from './unknown-callers.ts'
 
 /** RFC 9110: the scheme ignores case; white space follows, tabs too. */
@@ -63,7 +64,7 @@ export function createAuthentication(
   store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'shards'>,
   deadlineMs: number,
 ): Authentication {
-  const { importedKeys } = store.service
+  const { importedKeys } = serviceOf(store)
   const callers = createUnknownCallers(store, deadlineMs)
 
   async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {

@@ -1,6 +1,7 @@
 import { traceStore } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { type Mounted, mount } from '../http/mount.ts'
+import { serviceOf } from '../service.ts'
 import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
@@ -19,7 +20,7 @@ export interface BusinessApi extends Mounted {
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
 export function createBusinessApi(store: BusinessApiStore, options: BusinessApiOptions = {}): BusinessApi {
-  const resolved = readOptions(options, store.service)
+  const resolved = readOptions(options, serviceOf(store))
   const handler = createHandler(traceStore(store), resolved)
   return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe })
 }

@@ -65,7 +65,7 @@ export function createUnknownCallers(
       return organizationId
     },
     forget: (digest) => void remembered.delete(digest),
-    awaitRefusal: createPace(deadlineMs),
+    awaitRefusal: createRefusals(deadlineMs),
   }
 }
 
@@ -206,12 +206,12 @@ const WAIT_SHARE = 0.6
 /** 401s that wait at most. A further one lets the oldest go out, of the peer with the most. */
 const REFUSALS_MAX = 10_000
 
-/** Spaces the 401s out. The pace grows with the largest number that waited, so that all go out in time, and evenly. */
-function createPace(deadlineMs: number): UnknownCallers['awaitRefusal'] {
+/** Spaces the 401s out. Their rate grows with the largest number that waited, so that all go out in time, and evenly. */
+function createRefusals(deadlineMs: number): UnknownCallers['awaitRefusal'] {
   const waiting = createFairQueue<string, { go(): void }>()
   let credit = BURST
   let creditedAt = performance.now()
-  /** The largest number that waited since nothing waited: a pace that fell with the number would leave a long tail. */
+  /** The largest number that waited since nothing waited: a rate that fell with the number would leave a long tail. */
   let mostWaiting = 0
 
   function addCredit(): void {

@@ -221,8 +221,19 @@ export function checkInstallation(found: Installation | null, own: string | unde
 const SERVICE_ADVICE =
   "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
 
-/** Checks that keys in force have the prefix of the service. Older keys, and imported ones, may have others beside it. */
-export function checkKeyPrefix(keys: Readonly<Record<string, number>>, { keyPrefix }: Service): Finding {
+/**
+ * Checks that keys in force have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
+ *
+ * @param counts the keys in force by prefix; an empty prefix stands for imported keys
+ */
+export function checkKeyPrefix(
+  { '': imported = 0, ...keys }: Readonly<Record<string, number>>,
+  { keyPrefix, importedKeys }: Service,
+): Finding {
+  if (imported > 0 && importedKeys === undefined) {
+    const message = `imported keys in force: ${formatCount(imported)}, which get 401 because the service has no importedKeys`
+    return { level: 'warn', message, advice: SERVICE_ADVICE }
+  }
   const own = `${keyPrefix}_live_`
   const others = Object.entries(keys).filter(([prefix]) => prefix !== own)
   const counts = others.map(([prefix, count]) => `${formatCount(count)} with ${prefix}`).join(', ')
@@ -237,12 +248,7 @@ export function checkKeyPrefix(keys: Readonly<Record<string, number>>, { keyPref
 }
 
 /** Checks that the API at the service's address has the names of the service in its document. */
-export async function checkDocument({
-  baseUrl,
-  headerPrefix,
-  keyPrefix,
-  name = '',
-}: Service): Promise<Finding> {
+export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: Service): Promise<Finding> {
   const url = `${baseUrl}/openapi.json`
   const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(DOCUMENT_MS) }).catch(
     () => null,
@@ -256,9 +262,13 @@ export async function checkDocument({
     }
   }
   const text = await response.text()
-  const missing = [baseUrl, `${headerPrefix}-Signature`, `${keyPrefix}_live_`, name].filter(
-    (part = '') => !text.includes(part),
-  )
+  const quoted = (part: string | undefined) => ({ part, found: JSON.stringify(part) })
+  const missing = [
+    quoted(baseUrl),
+    quoted(`${headerPrefix}-Signature`),
+    { part: `${keyPrefix}_live_`, found: `Bearer ${keyPrefix}_live_` },
+    quoted(name),
+  ].flatMap(({ part, found }) => (part === undefined || text.includes(found) ? [] : [part]))
   if (missing.length === 0) return { level: 'ok', message: `${url} has the names of the service` }
   return {
     level: 'fail',

@@ -1,9 +1,7 @@
-import { RESOURCES, type Resource } from '../access/scopes.ts'
+import { RESOURCES, type Resource, SCOPES } from '../access/scopes.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
-import type { Client, CreateClientInput } from '../resources/clients.ts'
-import type { CreateLeadInput, Lead } from '../resources/leads.ts'
 import type { ListedReads } from '../resources/record-reads.ts'
-import type { RecordSlices } from '../resources/records.ts'
+import type { CreateInputs, RecordSlices } from '../resources/records.ts'
 import type { AnswerBody } from './attempt.ts'
 import { createCaller } from './call.ts'
 import { type ApiClientOptions, type CallOptions, resolveClientOptions } from './client-options.ts'
@@ -32,9 +30,11 @@ export interface Creatable<Item, Input> extends Listable<Item> {
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
-/** The list of each resource, with the scope of the same name: `invoices:read`. Money is in decimal strings: never add them as floating point. */
+/** The operations of each resource, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never add them as floating point. */
 export type Lists = {
-  readonly [Name in Resource]: Listable<Shown<RecordSlices[Name]>>
+  readonly [Name in Resource]: Name extends keyof CreateInputs
+    ? Creatable<Shown<RecordSlices[Name]>, CreateInputs[Name]>
+    : Listable<Shown<RecordSlices[Name]>>
 }
 
 /** A record of a resource as the API shows it. */
@@ -42,10 +42,6 @@ type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'a
 
 /** The operations of the API (specification, section 4). Every call rejects with `ApiError`, or with the reason of a signal. */
 export interface ApiClient extends Lists {
-  /** Scopes `clients:read` and `clients:write`. */
-  readonly clients: Creatable<Client, CreateClientInput>
-  /** Scopes `leads:read` and `leads:write`. */
-  readonly leads: Creatable<Lead, CreateLeadInput>
   /** Reads the OpenAPI document. */
   document(options?: CallOptions): Promise<OpenApiDocument>
 }
@@ -75,7 +71,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     return { list: (given) => createList<Item>(call, resource, url, given) }
   }
 
-  function creatable<Item, Input>(resource: string, record: string): Creatable<Item, Input> {
+  function creatable<Item, Input>(resource: string): Creatable<Item, Input> {
     const url = `${resolved.url}/api/v1/${resource}`
     return {
       ...listable<Item>(resource),
@@ -83,7 +79,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
         rejectUnknown(given, CREATE_NAMES)
         const { idempotencyKey, signal } = given
         const request = {
-          action: `create a ${record}`,
+          action: `create a ${resource.slice(0, -1)}`,
           method: 'POST',
           url,
           body: JSON.stringify(input),
@@ -94,12 +90,13 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     }
   }
 
-  const lists = Object.fromEntries(RESOURCES.map((resource) => [resource, listable(resource)]))
+  const operations = RESOURCES.map((resource) => {
+    const isWritable = SCOPES.some((scope) => scope === `${resource}:write`)
+    return [resource, isWritable ? creatable(resource) : listable(resource)]
+  })
 
   return {
-    ...(lists as object as Lists),
-    clients: creatable('clients', 'client'),
-    leads: creatable('leads', 'lead'),
+    ...(Object.fromEntries(operations) as Lists),
     async document(given = {}) {
       rejectUnknown(given, CALL_NAMES)
       const { signal } = given

@@ -35,22 +35,20 @@ export function createInstallationGuard(
 ): InstallationGuard {
   let checkedAt = Number.NEGATIVE_INFINITY
   let hold: Hold | null = null
-  let hasHinted = false
+  let noticed: string | null = null
 
   async function findHold(): Promise<Hold | null> {
     if (store === undefined || performance.now() - checkedAt < CHECK_EVERY_MS) return hold
     const found = await store.check(name)
     checkedAt = performance.now()
-    const before = hold?.reason
     hold = holdOf(found, name)
-    if (hold !== null && hold.reason !== before) {
-      const of = { installation: name, databaseInstallation: found.name }
-      notify([{ kind: 'installation_differs', ...of, advice: hold.advice }])
+    const advice = hold?.advice ?? (found.name === null && found.isMoved ? MOVED_ADVICE : null)
+    const reason = hold?.reason ?? advice
+    if (advice !== null && reason !== noticed) {
+      const of = { installation: name, databaseInstallation: found.name, advice }
+      notify([{ kind: 'installation_differs', isWaiting: hold !== null, ...of }])
     }
-    if (hold === null && found.name === null && found.isMoved && !hasHinted) {
-      hasHinted = true
-      notify([{ kind: 'database_moved', advice: MOVED_ADVICE }])
-    }
+    noticed = reason
     return hold
   }
 

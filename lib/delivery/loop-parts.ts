@@ -1,5 +1,6 @@
 import { traceStore } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { serviceOf } from '../service.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
@@ -50,7 +51,7 @@ export function createLoopParts(
 ): LoopParts {
   const traced = traceStore(store)
   const { deliveries, notices, invoices } = traced
-  const options = resolveLoopOptions(given, store.service)
+  const options = resolveLoopOptions(given, serviceOf(store))
   const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
 
   const steps = createLoopSteps(deliveries)

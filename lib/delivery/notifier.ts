@@ -1,7 +1,7 @@
 import { describeError } from '../base/log.ts'
 import { channels } from '../base/tracing.ts'
 import type { EndpointHealth, FailedDelivery } from '../webhooks/claims.ts'
-import type { Notice } from '../webhooks/notices.ts'
+import { NOTICE_LINES, type Notice } from '../webhooks/notices.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 
 /** Passes notices and failures to the host; a listener of the host that throws or rejects disturbs nothing. */
@@ -15,20 +15,6 @@ export interface Notifier {
   /** Reports a failure that holds up deliveries, to the log and `onError`. */
   reportFailure(error: unknown): void
 }
-
-/** Log level and message of each notice. A failed delivery is `info`, because a dead endpoint makes many. */
-const LINES = {
-  endpoint_failing: ['warn', 'Webhook endpoint failing'],
-  endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
-  delivery_failed: ['info', 'Webhook deliveries failed'],
-  retention_behind: ['warn', 'Old events not purged in time'],
-  events_kept: ['warn', 'Old events kept for an open delivery'],
-  installation_differs: ['warn', 'Webhook deliveries wait: the database belongs to another installation'],
-  database_moved: ['warn', 'Database restored, copied or upgraded'],
-  secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
-  secret_expiring: ['info', 'Signing secret about to expire'],
-  api_key_expiring: ['warn', 'API key about to expire'],
-} as const satisfies Record<Notice['kind'], readonly ['info' | 'warn', string]>
 
 /** Time without a further failure after which the failures of an endpoint are sent as a notice, and the maximum, in ms. */
 const FAILED_QUIET_MS = 5000
@@ -74,7 +60,7 @@ export function createNotifier({
   }
 
   function notifyOf(notice: Notice): void {
-    const [level, message] = LINES[notice.kind]
+    const [level, message] = NOTICE_LINES[notice.kind]
     logger[level](notice, message)
     if (channels.notice.hasSubscribers) channels.notice.publish(notice)
     callListener('onNotice', () => onNotice(notice), report)

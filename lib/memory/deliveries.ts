@@ -189,18 +189,15 @@ function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): read
     .sort((one, other) => (one.id < other.id ? -1 : 1))
 }
 
-function isLetThrough(
-  { endpoint, event, state, createdAt }: StoredDelivery,
-  { endpointId, eventId, subjectId, type, states, since, until }: DeliveryFilter,
-): boolean {
+function isLetThrough({ endpoint, event, ...delivery }: StoredDelivery, filter: DeliveryFilter): boolean {
   return (
-    (endpointId === undefined || endpoint.record.id === endpointId) &&
-    (eventId === undefined || event.id === eventId) &&
-    (subjectId === undefined || event.subjectId === subjectId) &&
-    (type === undefined || event.type === type) &&
-    (states === undefined || states.includes(state)) &&
-    (since === undefined || createdAt >= Date.parse(since)) &&
-    (until === undefined || createdAt < Date.parse(until))
+    (filter.endpointId === undefined || endpoint.record.id === filter.endpointId) &&
+    (filter.eventId === undefined || event.id === filter.eventId) &&
+    (filter.subjectId === undefined || event.subjectId === filter.subjectId) &&
+    (filter.type === undefined || event.type === filter.type) &&
+    (filter.states === undefined || filter.states.includes(delivery.state)) &&
+    (filter.since === undefined || delivery.createdAt >= Date.parse(filter.since)) &&
+    (filter.until === undefined || delivery.createdAt < Date.parse(filter.until))
   )
 }
 

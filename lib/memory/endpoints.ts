@@ -5,9 +5,9 @@ import {
   type EndpointRecord,
   type EndpointStore,
   type EndpointTarget,
+  SENT_FIELDS,
   type SealedEndpoint,
   type SealedForms,
-  TARGET_FIELDS,
   type WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -177,10 +177,10 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
 /** Gives what an attempt needs of an endpoint. */
 export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
   const { record } = endpoint
-  const fields = Object.fromEntries(TARGET_FIELDS.map((field) => [field, structuredClone(record[field])]))
+  const fields = Object.fromEntries(SENT_FIELDS.map((field) => [field, structuredClone(record[field])]))
   const previous = previousSecretOf(endpoint, now)
   const sealedSecrets = [record.sealedSecret, ...(previous === null ? [] : [previous.sealed])]
-  return { ...(fields as object as Pick<EndpointTarget, (typeof TARGET_FIELDS)[number]>), sealedSecrets }
+  return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
 /** The names of changes in the order of an entry, with the fields that show a change. */

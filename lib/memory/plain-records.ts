@@ -1,5 +1,5 @@
 import type { PlainRecord, PlainStore } from '../resources/record-reads.ts'
-import { PLAIN_TABLES, type PlainSlices } from '../resources/records.ts'
+import { PLAIN_RESOURCES, type PlainSlices } from '../resources/records.ts'
 import { isOneOf } from './record-list.ts'
 import { changeRecord, createRecord, readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
@@ -7,25 +7,19 @@ import type { SyncedRecords } from './synced-records.ts'
 
 /** Creates the slices of plain records in memory. */
 export function createPlainStores(memory: Memory): PlainSlices {
-  const slices = Object.entries(PLAIN_TABLES).map(([resource, { kind }]) => [
-    resource,
-    createPlainStore(memory, ({ records }) => Reflect.get(records, kind)),
-  ])
+  const slices = Object.entries(PLAIN_RESOURCES).map(([resource, { kind }]) => {
+    const records = (of: Organization): SyncedRecords<PlainRecord> => Reflect.get(of.records, kind)
+    const store: PlainStore<PlainRecord> = {
+      ...readSlice(memory, {
+        records,
+        shown: (record) => record,
+        stored: (record) => record,
+        isWanted: ({ status }, { statuses }) => isOneOf(statuses, status),
+      }),
+      create: async (creation) => createRecord(memory, records, creation),
+      change: async (change) => changeRecord(memory, records, change),
+    }
+    return [resource, store]
+  })
   return Object.fromEntries(slices)
-}
-
-function createPlainStore(
-  memory: Memory,
-  records: (organization: Organization) => SyncedRecords<PlainRecord>,
-): PlainStore<PlainRecord> {
-  return {
-    ...readSlice(memory, {
-      records,
-      shown: (record) => record,
-      stored: (record) => record,
-      isWanted: ({ status }, { statuses }) => isOneOf(statuses, status),
-    }),
-    create: async (creation) => createRecord(memory, records, creation),
-    change: async (change) => changeRecord(memory, records, change),
-  }
 }

@@ -1,5 +1,5 @@
 import type { ClaimStep, LoopStep, PurgeStep, ResultStep, TracedResult } from '../base/tracing.ts'
-import type { Notice } from '../webhooks/notices.ts'
+import { NOTICE_LINES, type Notice } from '../webhooks/notices.ts'
 import {
   createHistogram,
   createNumbers,
@@ -26,18 +26,6 @@ const ATTEMPT_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const STATEMENT_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
-const NOTICES: Readonly<Record<Notice['kind'], true>> = {
-  endpoint_failing: true,
-  endpoint_disabled: true,
-  delivery_failed: true,
-  retention_behind: true,
-  events_kept: true,
-  installation_differs: true,
-  database_moved: true,
-  secret_unsealed: true,
-  secret_expiring: true,
-  api_key_expiring: true,
-}
 
 /** Creates the metrics of delivery loops. */
 export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
@@ -102,7 +90,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
 
   // A series that begins at 0 shows the first failure as an increase.
   for (const step of STEPS) failures.series({ step })
-  for (const kind of Object.keys(NOTICES)) notices.series({ kind })
+  for (const kind of Object.keys(NOTICE_LINES)) notices.series({ kind })
 
   const outcomes = new Map<string, Map<string, Series>>()
   let claimSeries: HistogramSeries | undefined

@@ -61,20 +61,16 @@ export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<st
 
 function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): object {
   const name = envelopeName(type)
+  const [eventId, ...others] = Object.keys(webhookParameters(headerPrefix)).map((parameter) => ({
+    $ref: `#/components/parameters/${parameter}`,
+  }))
   return {
     operationId: handlerName(type),
     tags: [WEBHOOK_TAG],
     ...eventText(eventSchemas[type]),
     // Subscribers authenticate the service by the signature, not by a bearer token.
     security: [],
-    parameters: [
-      { $ref: '#/components/parameters/EventId' },
-      eventTypeParameter(type, headerPrefix),
-      { $ref: '#/components/parameters/Signature' },
-      ...['Id', 'Timestamp', 'Signature'].map((name) => ({
-        $ref: `#/components/parameters/Standard${name}`,
-      })),
-    ],
+    parameters: [eventId, eventTypeParameter(type, headerPrefix), ...others],
     requestBody: {
       required: true,
       content: { 'application/json': { schema: schemaRef(name), example: schemas.exampleOf(name) } },

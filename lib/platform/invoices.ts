@@ -1,15 +1,7 @@
 import * as v from 'valibot'
-import { ActorSchema } from '../access/audit.ts'
-import {
-  ALREADY_EXISTS,
-  BusinessApiError,
-  INVALID_INPUT,
-  INVALID_STATE,
-  NOT_FOUND,
-  OVERPAYMENT,
-} from '../base/errors.ts'
-import { defineCall, type Fields, found, IdSchema, MomentSchema, newIdOf, whole } from '../base/host-input.ts'
-import { type Page, type PageQuery, readPage, recordPageEntries } from '../base/page.ts'
+import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
+import { type Fields, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
 import {
@@ -19,9 +11,6 @@ import {
   type InvoiceRecord,
   type InvoiceRefusal,
   invoiceEvents,
-  type PaidInvoice,
-  type Payment,
-  type PaymentRefusal,
   type StoredInvoice,
 } from '../resources/invoices.ts'
 import { isZero, withDecimals } from '../resources/money.ts'
@@ -39,10 +28,9 @@ import {
   refused,
   type WriteCall,
 } from './calls.ts'
-import { CurrencySchema, MoneyOrZeroSchema, MoneySchema, NumberSchema } from './inputs.ts'
-import { createReads, StatesSchema } from './reads.ts'
-
-// Longer than 250 lines: an invoice has more transitions than any other record, and each is documented for hosts.
+import { CurrencySchema, MoneyOrZeroSchema, NumberSchema } from './inputs.ts'
+import { createPaymentCalls, type PaymentCalls, SETTLED } from './payments.ts'
+import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -73,26 +61,10 @@ export interface InvoiceIssue extends InvoiceRef {
   readonly dueDate?: Date | string | undefined
 }
 
-/** A payment of an invoice. */
-export interface NewPayment extends InvoiceRef {
-  /** Above zero, a decimal string no finer than the invoice's currency and no more than the amount due. */
-  readonly amount: string
-  /** A `Date`, or ISO 8601 with a time zone. Default now. */
-  readonly receivedAt?: Date | string | undefined
-}
-
-/** The reversal of a payment: a mistake, a bounced cheque, a chargeback. */
-export interface NewReversal extends InvoiceRef {
-  readonly paymentId: string
-  /** The id of the reversal, `pay_<ulid>`: the same call sent again reverses nothing again. Default a new id. */
-  readonly id?: string | undefined
-  /** A `Date`, or ISO 8601 with a time zone. Default now. */
-  readonly reversedAt?: Date | string | undefined
-  /** The host's name for the person or program that reverses, for the audit: 1 to 200 characters. Default null. */
-  readonly actor?: string | null | undefined
-}
-
-/** Selects the invoices to list; an absent field selects all. */
+/**
+ * Selects the invoices to list; an absent field selects all. With `dueAfter` or `dueBefore` the list has issued, partially paid and
+ * overdue invoices only, the latest due date first; another status is `invalid_input`.
+ */
 export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 
 /** Options of `markOverdue`. */
@@ -107,7 +79,7 @@ export interface OverdueOptions {
  * The host's calls about invoices. Every call with an invoice's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
  */
-export interface InvoiceCalls {
+export interface InvoiceCalls extends PaymentCalls, Reads<StoredInvoice, InvoiceQuery> {
   /**
    * Creates a draft. Publishes nothing.
    *
@@ -121,24 +93,6 @@ export interface InvoiceCalls {
    * @throws `BusinessApiError` with code `invalid_input` for an issue date after the due date
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
-  /**
-   * Adds a payment to an issued, partially paid or overdue invoice, and gives the payment with the invoice afterwards. The invoice becomes paid when nothing is left to pay, else
-   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
-   * (specification, section 6, rule 2), for any number of payments, also at the same time.
-   *
-   * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
-   *   currency
-   */
-  recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
-  /**
-   * Takes a whole payment back, once, by a payment below zero, and gives that with the invoice afterwards. A paid invoice becomes overdue
-   * after its due date; before, and from partially paid, it becomes partially paid or issued. An overdue invoice stays overdue. Publishes
-   * nothing, and leaves the audit entry `payment.reversed`.
-   *
-   * @throws `BusinessApiError` with code `not_found` when the invoice has no such payment, `invalid_state` for a payment that was
-   *   reversed and for a reversal, `already_exists` when another payment has the `id`
-   */
-  reversePayment(organizationId: string, reversal: NewReversal): Promise<PaidInvoice>
   /** Draft, issued or overdue → void, as long as nothing was paid. Void is final. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
@@ -149,35 +103,12 @@ export interface InvoiceCalls {
    * @returns the invoices that this call has marked
    */
   markOverdue(organizationId: string, options?: OverdueOptions): Promise<readonly Invoice[]>
-  /**
-   * Lists invoices, newest first. With `dueAfter` or `dueBefore` the list has issued, partially paid and overdue invoices only,
-   * the latest due date first.
-   *
-   * @throws `BusinessApiError` with code `invalid_input` for `dueAfter` or `dueBefore` with another status
-   */
-  list(organizationId: string, query?: InvoiceQuery): Promise<Page<StoredInvoice>>
-  /** Gives an invoice. */
-  get(organizationId: string, invoiceId: string): Promise<StoredInvoice>
-  /** Lists the payments of an invoice, reversals too, newest first. */
-  payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
 
 const ISSUE = { from: ['draft'], to: 'issued' } as const
 const VOID = { from: ['draft', 'issued', 'overdue'], to: 'void' } as const
-const PAY = {
-  from: ['issued', 'partially_paid', 'overdue'],
-  settled: 'paid',
-  unsettled: { issued: 'partially_paid' },
-} as const
-
-const REVERSED = {
-  'paid past due': 'overdue',
-  'paid unpaid': 'issued',
-  paid: 'partially_paid',
-  'partially_paid unpaid': 'issued',
-} as const
 
 // --- Inputs ---
 
@@ -194,18 +125,6 @@ const ISSUE_FIELDS = {
   dueDate: v.exactOptional(MomentSchema),
 }
 const REF_FIELDS = { invoiceId: IdSchema }
-const PAY_FIELDS = {
-  invoiceId: IdSchema,
-  amount: MoneySchema,
-  receivedAt: v.exactOptional(MomentSchema),
-}
-const REVERSE_FIELDS = {
-  invoiceId: IdSchema,
-  paymentId: IdSchema,
-  id: v.exactOptional(newIdOf('pay')),
-  reversedAt: v.exactOptional(MomentSchema),
-  actor: ActorSchema,
-}
 const MARK_OVERDUE_FIELDS = {
   asOf: v.exactOptional(MomentSchema),
   limit: v.exactOptional(whole(1, 1000), 100),
@@ -224,19 +143,9 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
   const { minorUnits } = tools
   const build = createBuildWrite(tools)
 
-  const readPayments = defineCall('Cannot list the payments of the invoice', {
-    ...REF_FIELDS,
-    ...recordPageEntries(),
-  })
-
   return {
     ...createReads(['invoice', 'invoices'], FILTER, () => store.invoices, checkFilter),
-
-    async payments(organizationId, invoiceId, query) {
-      const { action, organizationId: owner, input } = readPayments(organizationId, query, { invoiceId })
-      const list = (count: number) => store.invoices.listPayments(owner, input.invoiceId, count, input.before)
-      return readPage(input.limit, async (count) => found(await list(count), action))
-    },
+    ...createPaymentCalls(store, tools),
 
     create: build('invoices.create', 'Cannot create the invoice', CREATE_FIELDS, async (call) => {
       const record = newInvoice(call, minorUnits(call.input.currency))
@@ -249,54 +158,13 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       // The total of a draft never changes.
       const draft = await store.invoices.get(call.organizationId, invoiceId)
       const isSettled = draft !== null && isZero(draft.amountDue)
-      const set = { status: isSettled ? PAY.settled : ISSUE.to, ...dates }
+      const set = { status: isSettled ? SETTLED : ISSUE.to, ...dates }
       // In the order of the events: later events get later ids.
       const types = ['invoice.issued', ...(isSettled ? ['invoice.paid' as const] : [])] as const
       const events = types.map((type) => buildEventTemplate(invoiceEvents, type, { invoiceId }, call.context))
       const change = { recordId: invoiceId, from: ISSUE.from, set, events }
       return changed(call, change, (given) => store.invoices.change(given), REFUSALS)
     }),
-
-    recordPayment: build('invoices.recordPayment', 'Cannot record the payment', PAY_FIELDS, async (call) => {
-      const { invoiceId, amount, receivedAt = toTimestamp(call.context.now) } = call.input
-      const payment = { id: call.context.ids('pay'), amount, receivedAt }
-      // In the order of the events: later events get later ids.
-      const events = [
-        buildEventTemplate(
-          invoiceEvents,
-          'payment.received',
-          { paymentId: payment.id, invoiceId },
-          call.context,
-        ),
-      ]
-      const settledEvents = [buildEventTemplate(invoiceEvents, 'invoice.paid', { invoiceId }, call.context)]
-      const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
-      const change = { recordId: invoiceId, from: PAY.from, set, events }
-      return changed(call, change, (given) => store.invoices.pay(given), PAYMENT_REFUSALS)
-    }),
-
-    reversePayment: build(
-      'invoices.reversePayment',
-      'Cannot reverse the payment',
-      REVERSE_FIELDS,
-      async (call) => {
-        const { ids, now } = call.context
-        const { invoiceId, paymentId, id = ids('pay'), reversedAt = toTimestamp(now), actor } = call.input
-        const details = { invoiceId, reversalId: id }
-        const entry = {
-          id: ids('aud'),
-          actor,
-          action: 'payment.reversed',
-          subjectId: paymentId,
-          details,
-        } as const
-        const payment = { id, amount: '0', receivedAt: reversedAt }
-        const statuses = { settledStatus: PAY.settled, unsettledStatus: REVERSED }
-        const set = { payment, ...statuses, settledEvents: [], reverses: { paymentId, entry } }
-        const change = { recordId: invoiceId, set }
-        return changed(call, change, (given) => store.invoices.pay(given), PAYMENT_REFUSALS)
-      },
-    ),
 
     void: build('invoices.void', 'Cannot void the invoice', REF_FIELDS, async (call) => {
       const set = { status: VOID.to, isOnlyIfUnpaid: true }
@@ -333,14 +201,6 @@ const DUE_BEFORE_ISSUE: Refusal = [
 const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
   paid: [INVALID_STATE, 'something was paid already'],
   due_before_issue: DUE_BEFORE_ISSUE,
-}
-
-const PAYMENT_REFUSALS: Readonly<Record<PaymentRefusal, Refusal>> = {
-  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
-  overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
-  no_payment: [NOT_FOUND, 'the invoice has no payment of that id', ['paymentId']],
-  reversed: [INVALID_STATE, 'it was reversed before, or is a reversal', ['paymentId']],
-  id_taken: [ALREADY_EXISTS, 'another payment has the id of the reversal', ['id']],
 }
 
 function newInvoice(

@@ -8,15 +8,15 @@ import type { RecordStore } from '../business-store.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import type { EventData, EventType } from '../resources/event-catalogue.ts'
 import { checkEvent } from '../resources/publishing.ts'
-import { type BusinessCalls, createBusinessCalls } from './businesses.ts'
+import { createBusinessCalls } from './businesses.ts'
 import type { CallTools } from './calls.ts'
-import { type ClientCalls, createClientCalls } from './clients.ts'
+import { createClientCalls } from './clients.ts'
 import type { ImportCall } from './import-records.ts'
 import { createImportCall } from './imports.ts'
-import { createInvoiceCalls, type InvoiceCalls } from './invoices.ts'
-import { createLeadCalls, type LeadCalls } from './leads.ts'
-import { createProjectCalls, type ProjectCalls } from './projects.ts'
-import { createProposalCalls, type ProposalCalls } from './proposals.ts'
+import { createInvoiceCalls } from './invoices.ts'
+import { createLeadCalls } from './leads.ts'
+import { createProjectCalls } from './projects.ts'
+import { createProposalCalls } from './proposals.ts'
 
 /** Options of `createPlatform`. Each is read once. */
 export interface PlatformOptions {
@@ -42,6 +42,21 @@ export interface PublishOptions {
   id?: string | undefined
 }
 
+/** The calls about each resource. */
+const CALLS = {
+  businesses: createBusinessCalls,
+  clients: createClientCalls,
+  leads: createLeadCalls,
+  proposals: createProposalCalls,
+  invoices: createInvoiceCalls,
+  projects: createProjectCalls,
+}
+
+/** The calls about records: `platform.invoices.issue`. */
+export type RecordCalls = {
+  readonly [Resource in keyof typeof CALLS]: ReturnType<(typeof CALLS)[Resource]>
+}
+
 /**
  * The calls of the host's own code. Every call takes the organization first, writes the record and the events in a single
  * atomic step or writes nothing (specification, section 6), and returns the record after the change.
@@ -49,14 +64,7 @@ export interface PublishOptions {
  * Every call throws `BusinessApiError` with code `invalid_input` for an unusable input,
  * `idempotency_key_reused` and `idempotency_key_in_use` for an idempotency key, and every error of the store.
  */
-export interface Platform {
-  readonly businesses: BusinessCalls
-  readonly clients: ClientCalls
-  readonly leads: LeadCalls
-  readonly proposals: ProposalCalls
-  readonly invoices: InvoiceCalls
-  readonly projects: ProjectCalls
-
+export interface Platform extends RecordCalls {
   /**
    * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
    * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so that an
@@ -159,13 +167,9 @@ const readPublish = defineCall('Cannot publish the event', {
 
 function createCalls(store: RecordStore, tools: CallTools): Platform {
   const { ids, clock, traceparent } = tools
+  const calls = Object.entries(CALLS).map(([resource, create]) => [resource, create(store, tools)])
   return {
-    businesses: createBusinessCalls(store, tools),
-    clients: createClientCalls(store, tools),
-    leads: createLeadCalls(store, tools),
-    proposals: createProposalCalls(store, tools),
-    invoices: createInvoiceCalls(store, tools),
-    projects: createProjectCalls(store, tools),
+    ...(Object.fromEntries(calls) as RecordCalls),
     import: createImportCall(store, tools),
 
     async publish(organizationId, type, data, options) {

@@ -21,9 +21,7 @@ const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state
 /** Businesses in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
-    create: createVerb(database, {
-      statements: CREATE,
-    }),
+    create: createVerb(database, { statements: CREATE }),
 
     list: (organizationId, _filter, limit, before) =>
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),

@@ -1,37 +1,30 @@
-import { columnsOf, type RecordTable } from '../resources/columns.ts'
+import { columnsOf } from '../resources/columns.ts'
 import type { PlainRecord, PlainStore } from '../resources/record-reads.ts'
-import { PLAIN_TABLES, type PlainSlices } from '../resources/records.ts'
+import { PLAIN_RESOURCES, type PlainSlices } from '../resources/records.ts'
 import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { changeVerb, defineChange } from './statements/change.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
-type CreatePlainStore = (database: RecordDatabase, admissions: Admissions) => PlainStore<PlainRecord>
-
-/** Builds the texts of the statements once. */
-function definePlainStore(table: RecordTable): CreatePlainStore {
-  const columns = columnsOf(table)
-  const reads = defineReads(table)
-  const statements = defineCreation(table.table, columns, { answer: {} })
+/** The texts of the statements, built once. */
+const STATEMENTS = Object.entries(PLAIN_RESOURCES).map(([resource, table]) => {
+  const statements = defineCreation(table.table, columnsOf(table), { answer: {} })
   const change = defineChange<{ readonly set: string }>({ of: table, state: 'status' })
-  return (database, admissions) => ({
-    ...readSlice(database, admissions, reads, ({ statuses }) => ({
-      states: { column: 'status', values: statuses },
-    })),
-    create: createVerb(database, {
-      statements,
-    }),
-    change: changeVerb(database, change),
-  })
-}
-
-const STORES = Object.entries(PLAIN_TABLES).map(
-  ([resource, table]) => [resource, definePlainStore(table)] as const,
-)
+  return { resource, reads: defineReads(table), statements, change }
+})
 
 /** Creates the slices of plain records in PostgreSQL. */
 export function createPlainStores(database: RecordDatabase, admissions: Admissions): PlainSlices {
-  const slices = STORES.map(([resource, create]) => [resource, create(database, admissions)])
+  const slices = STATEMENTS.map(({ resource, reads, statements, change }) => {
+    const store: PlainStore<PlainRecord> = {
+      ...readSlice(database, admissions, reads, ({ statuses }) => ({
+        states: { column: 'status', values: statuses },
+      })),
+      create: createVerb(database, { statements }),
+      change: changeVerb(database, change),
+    }
+    return [resource, store]
+  })
   return Object.fromEntries(slices)
 }

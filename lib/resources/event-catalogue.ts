@@ -5,17 +5,17 @@ import { clientEvents } from './clients.ts'
 import { invoiceEvents } from './invoices.ts'
 import { leadEvents } from './leads.ts'
 import { marketingEvents } from './marketing.ts'
-import { projectEvents } from './projects.ts'
 import { proposalEvents } from './proposals.ts'
+import { plainEvents } from './records.ts'
 import { supportEvents } from './support.ts'
 
-/** The schemas of `data` for each of the 24 event types (specification, section 6), joined from the resources. */
+/** The schemas of `data` for each event type (specification, section 6), joined from the resources. */
 export const eventSchemas = {
   ...clientEvents,
   ...leadEvents,
   ...proposalEvents,
   ...invoiceEvents,
-  ...projectEvents,
+  ...plainEvents,
   ...supportEvents,
   ...businessEvents,
   ...marketingEvents,

@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
-import type { RecordTable } from './columns.ts'
-import type { PlainStore, Updated } from './record-reads.ts'
+import type { PlainStore, PlainTable, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -26,7 +25,7 @@ export interface StoredProject extends Project, Updated {}
 // --- Columns ---
 
 /** The columns of projects. */
-export const projectTable: RecordTable<Project> = {
+const projectTable: PlainTable<'project', Project> = {
   kind: 'project',
   idKind: 'proj',
   table: 'projects',
@@ -49,15 +48,10 @@ export const projectEvents = {
   }),
 }
 
-// --- Store ---
-
-/** The slice of a store for projects. */
-export type ProjectStore = PlainStore<Project>
-
 // --- Routes (specification, section 4) ---
 
 /** Declares the operations on projects. */
-export function projectRoutes(store: ProjectStore): readonly Route[] {
+function projectRoutes(store: PlainStore<Project>): readonly Route[] {
   return [
     listRoute({
       table: projectTable,
@@ -68,3 +62,6 @@ export function projectRoutes(store: ProjectStore): readonly Route[] {
     }),
   ]
 }
+
+/** The resource. With a create operation it also has `input`, the schema of its input. */
+export const projects = { ...projectTable, events: projectEvents, routes: projectRoutes }

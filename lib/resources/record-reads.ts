@@ -1,6 +1,7 @@
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import type { RecordTable } from './columns.ts'
 
 /** The time that the host's reads show beside the API's fields. */
 export interface Updated {
@@ -50,6 +51,11 @@ export interface StatusFilter {
 export interface PlainRecord {
   readonly id: string
   readonly status: string
+}
+
+/** The columns of plain records. */
+export interface PlainTable<Kind extends string, Row extends PlainRecord> extends RecordTable<Row> {
+  readonly kind: Kind
 }
 
 /** The slice of a store for plain records. */

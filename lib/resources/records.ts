@@ -1,15 +1,24 @@
 import { type BusinessStore, businessTable } from './businesses.ts'
-import { type ClientStore, clientRoutes, clientTable } from './clients.ts'
+import { type ClientStore, type CreateClientInput, clientRoutes, clientTable } from './clients.ts'
 import type { RecordTable } from './columns.ts'
 import { type InvoiceStore, invoiceRoutes, invoiceTable, paymentTable } from './invoices.ts'
-import { type LeadStore, leadRoutes, leadTable } from './leads.ts'
-import { projectRoutes, projectTable } from './projects.ts'
+import { type CreateLeadInput, type LeadStore, leadRoutes, leadTable } from './leads.ts'
+import { projects } from './projects.ts'
 import { type ProposalStore, proposalRoutes, proposalTable } from './proposals.ts'
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import type { Route } from './route.ts'
 
 // The resources joined. From these lists follow imports, exports, privileges, deletions, the types of a client and the collections of
 // the store in memory.
+
+/** The resources of plain records: both stores make their slices from the columns. */
+export const PLAIN_RESOURCES = { projects }
+
+/** The events of plain records. */
+export const plainEvents = { ...projects.events }
+
+type Plain = typeof PLAIN_RESOURCES
+type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
 /**
  * The columns of each kind of an organization's records, each kind after the kinds that it refers to: the order of imports and
@@ -22,7 +31,7 @@ export const RECORD_TABLES = {
   proposal: proposalTable,
   invoice: invoiceTable,
   payment: paymentTable,
-  project: projectTable,
+  ...(Object.fromEntries(Object.values(PLAIN_RESOURCES).map((one) => [one.kind, one])) as PlainKinds),
 }
 
 /** A kind of record. */
@@ -45,14 +54,9 @@ interface Beside {
 export type RecordRow<Kind extends RecordKind> = FieldsOf<Kind> &
   (Kind extends keyof Beside ? Beside[Kind] : unknown)
 
-/** The resources of plain records: both stores make their slices from the columns. */
-export const PLAIN_TABLES = { projects: projectTable }
-
 /** The slices of a store for plain records. */
 export type PlainSlices = {
-  readonly [Resource in keyof typeof PLAIN_TABLES]: (typeof PLAIN_TABLES)[Resource] extends RecordTable<
-    infer Fields extends PlainRecord
-  >
+  readonly [Name in keyof Plain]: Plain[Name] extends RecordTable<infer Fields extends PlainRecord>
     ? PlainStore<Fields>
     : never
 }
@@ -66,6 +70,12 @@ export interface RecordSlices extends PlainSlices {
   readonly proposals: ProposalStore
 }
 
+/** The input of each create operation. */
+export interface CreateInputs {
+  readonly clients: CreateClientInput
+  readonly leads: CreateLeadInput
+}
+
 /** Declares every operation under /api/v1 (specification, section 4), each resource with its slice of the store. */
 export function createRoutes(store: RecordSlices): readonly Route[] {
   return [
@@ -73,6 +83,8 @@ export function createRoutes(store: RecordSlices): readonly Route[] {
     ...leadRoutes(store.leads),
     ...invoiceRoutes(store.invoices),
     ...proposalRoutes(store.proposals),
-    ...projectRoutes(store.projects),
+    ...Object.entries(PLAIN_RESOURCES).flatMap(([name, { routes }]): readonly Route[] =>
+      Reflect.apply(routes, undefined, [Reflect.get(store, name)]),
+    ),
   ]
 }

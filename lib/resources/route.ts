@@ -1,6 +1,6 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
-import type { Resource, Scope } from '../access/scopes.ts'
+import type { Resource, Scope, WritableResource } from '../access/scopes.ts'
 import type { IdKind } from '../base/ids.ts'
 import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/creation.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -105,7 +105,7 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   description,
   ...own
 }: Own & {
-  readonly many: 'clients' | 'leads'
+  readonly many: WritableResource
   readonly input: Input
   readonly summary: string
   readonly description: string

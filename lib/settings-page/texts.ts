@@ -8,6 +8,8 @@ export type Translations = Readonly<Record<string, string | PluralForms>>
 export interface Texts {
   /** Translates a template: `` t`Revoke ${name}` `` looks for `Revoke {0}`. */
   (strings: TemplateStringsArray, ...values: readonly (string | number)[]): string
+  /** Translates the name of a resource: `Clients`. */
+  word(english: string): string
   /** Translates a counted text. The key of the translation is the English plural: `{0} deliveries`. */
   count(count: number, one: string, other: string): string
 }
@@ -26,8 +28,12 @@ export function createTexts(locale: string, all: Readonly<Record<string, Transla
 
   function translate(strings: TemplateStringsArray, ...values: readonly (string | number)[]): string {
     const source = strings.reduce((text, next, index) => `${text}{${index - 1}}${next}`)
+    return fill(word(source), values.map(show))
+  }
+
+  function word(source: string): string {
     const target = own(translations, source)
-    return fill(typeof target === 'string' ? target : source, values.map(show))
+    return typeof target === 'string' ? target : source
   }
 
   function count(number: number, one: string, other: string): string {
@@ -36,7 +42,7 @@ export function createTexts(locale: string, all: Readonly<Record<string, Transla
     return fill(forms[rules.select(number)] ?? forms.other, [show(number)])
   }
 
-  return Object.assign(translate, { count })
+  return Object.assign(translate, { word, count })
 }
 
 function own(translations: Translations, source: string): string | PluralForms | undefined {

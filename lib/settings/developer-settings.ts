@@ -1,7 +1,7 @@
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { Service } from '../service.ts'
+import { type Service, serviceOf } from '../service.ts'
 import {
   DESTINATION_NAMES,
   type DestinationOptions,
@@ -113,7 +113,7 @@ export function createDeveloperSettings(
 ): DeveloperSettings {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
-  const { service } = store
+  const service = serviceOf(store)
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)

@@ -1,6 +1,6 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
-import { type Columns, columnsOf, type NamedColumn } from '../resources/columns.ts'
+import { type Column, columnsOf, type NamedColumn } from '../resources/columns.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 
 // --- Types ---
@@ -32,27 +32,36 @@ export interface EndpointChoices {
   readonly maxPerSecond: number | null
 }
 
+/** The column of a choice. */
+interface Choice<Value> extends Column {
+  /** The choice for a new endpoint, unless the organization chooses otherwise. */
+  readonly initial: Value
+  /** An attempt needs the choice: `endpoint_target` in SQL gives it. */
+  readonly isSent?: true
+}
+
+const CHOICES = {
+  url: { isSent: true },
+  types: { type: 'text[]', initial: null },
+  description: { initial: '' },
+  standardWebhooks: { type: 'boolean', initial: false, isSent: true },
+  maxPerSecond: { type: 'float8', initial: null },
+} as const satisfies { [Field in keyof EndpointChoices]: Partial<Choice<EndpointChoices[Field]>> } & {
+  [Field in Exclude<keyof EndpointChoices, 'url'>]: Choice<EndpointChoices[Field]>
+}
+
 /**
  * The columns of {@link EndpointChoices}, in the order of an audit entry's `details.fields`: what is stored, changed, compared and shown
  * follows, with the privileges.
  */
-export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({
-  columns: {
-    url: {},
-    types: { type: 'text[]' },
-    description: {},
-    standardWebhooks: { type: 'boolean' },
-    maxPerSecond: { type: 'float8' },
-  } satisfies Columns<EndpointChoices>,
-})
+export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({ columns: CHOICES })
 
 /** The choices of a new endpoint, unless the organization chooses otherwise. */
-export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = {
-  types: null,
-  description: '',
-  standardWebhooks: false,
-  maxPerSecond: null,
-}
+export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = Object.fromEntries(
+  Object.entries(CHOICES).flatMap(([field, choice]) =>
+    'initial' in choice ? [[field, choice.initial]] : [],
+  ),
+) as object as Omit<EndpointChoices, 'url'>
 
 /**
  * A webhook endpoint as an administrator sees the endpoint: without the signing secret and the values of the headers.
@@ -88,10 +97,20 @@ export interface EndpointRecord
 }
 
 /** The fields of an endpoint that an attempt needs as they are. */
-export const TARGET_FIELDS = ['url', 'headerNames', 'sealedHeaders', 'standardWebhooks'] as const
+type SentField = 'headerNames' | 'sealedHeaders' | SentChoice
+type SentChoice = {
+  [Field in keyof typeof CHOICES]: (typeof CHOICES)[Field] extends { readonly isSent: true } ? Field : never
+}[keyof typeof CHOICES]
+
+/** {@link SentField} as a list. */
+export const SENT_FIELDS: readonly SentField[] = [
+  'headerNames',
+  'sealedHeaders',
+  ...ENDPOINT_CHOICES.flatMap((choice) => ('isSent' in choice ? [choice.field as SentChoice] : [])),
+]
 
 /** What an attempt needs of an endpoint. */
-export interface EndpointTarget extends Pick<EndpointRecord, (typeof TARGET_FIELDS)[number]> {
+export interface EndpointTarget extends Pick<EndpointRecord, SentField> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
 }

@@ -90,25 +90,17 @@ export interface EventsKeptNotice extends EndpointRef {
 }
 
 /**
- * The database belongs to another installation, so the loop waits. Also the database of an installation without a name if it was
- * restored, copied or upgraded: a copy must not send. Sent once by each loop, and again for another installation.
+ * The database belongs to another installation, or has no name and was restored, copied or upgraded since a loop first started. Sent once
+ * by each loop, and again for another installation.
  */
 export interface InstallationDiffersNotice {
   readonly kind: 'installation_differs'
+  /** True: the loop waits. False if neither loop nor database has a name, because `pg_upgrade` looks the same as a copy. */
+  readonly isWaiting: boolean
   /** The loop's installation; null: option `installation` is not set. */
   readonly installation: string | null
   /** Null: the installation has no name. */
   readonly databaseInstallation: string | null
-  /** How to go on. */
-  readonly advice: string
-}
-
-/**
- * The server or the database is another one than when a loop first started, and neither loop nor database has a name. The loop goes on, because
- * `pg_upgrade` looks the same as a copy. Sent once by each loop, until `business-api-kit adopt`.
- */
-export interface DatabaseMovedNotice {
-  readonly kind: 'database_moved'
   /** How to go on. */
   readonly advice: string
 }
@@ -130,8 +122,20 @@ export type Notice =
   | RetentionBehindNotice
   | EventsKeptNotice
   | InstallationDiffersNotice
-  | DatabaseMovedNotice
   | ExpiryNotice
+
+/** Log level and message of each notice. A failed delivery is `info`, because a dead endpoint makes many. */
+export const NOTICE_LINES: Readonly<Record<Notice['kind'], readonly ['info' | 'warn', string]>> = {
+  endpoint_failing: ['warn', 'Webhook endpoint failing'],
+  endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
+  delivery_failed: ['info', 'Webhook deliveries failed'],
+  retention_behind: ['warn', 'Old events not purged in time'],
+  events_kept: ['warn', 'Old events kept for an open delivery'],
+  installation_differs: ['warn', 'The database belongs to another installation, or is a copy'],
+  secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
+  secret_expiring: ['info', 'Signing secret about to expire'],
+  api_key_expiring: ['warn', 'API key about to expire'],
+}
 
 // --- Store ---
 

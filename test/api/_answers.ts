@@ -1,5 +1,7 @@
 import http from 'node:http'
 import { SCOPES, type Scope } from '../../lib/index.ts'
+import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
+import { kinds } from '../contract/kinds.ts'
 import { ids, OPERATIONS, type Organization, type Platform, plainCreation, serve } from './_api.ts'
 
 // The answers to a client that sends what the specification knows and nothing else, over a port, as bytes.
@@ -69,6 +71,11 @@ async function askForLists(platform: Platform, ask: Ask): Promise<void> {
   }
 }
 
+/** Plain records that the recording has had from a later time on. */
+const OTHERS = Object.keys(PLAIN_RESOURCES).filter(
+  (resource) => resource !== 'projects',
+) as readonly (keyof typeof PLAIN_RESOURCES)[]
+
 /** Three records of each kind, of which the API itself makes clients and leads. */
 async function seed({ store }: Platform, { id, key }: Organization, ask: Ask): Promise<void> {
   for (const index of [1, 2, 3]) {
@@ -109,6 +116,11 @@ async function seed({ store }: Platform, { id, key }: Organization, ask: Ask): P
         value: 12_000.125,
       }),
     )
+    for (const resource of OTHERS) {
+      const example = kinds[resource].examples[index]
+      const record = { ...example, id: ids(PLAIN_RESOURCES[resource].idKind) }
+      await store[resource].create(plainCreation(id, record as never))
+    }
   }
 }
 

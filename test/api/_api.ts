@@ -146,15 +146,31 @@ async function insertKey(store: BusinessApiStore, organizationId: string, option
   return { id: stored.id, key }
 }
 
-/** Every operation of section 4, with an accepted body; a lead also needs a business. */
-export const OPERATIONS: readonly { method: 'GET' | 'POST'; path: string; scope: Scope }[] = [
-  { method: 'GET', path: '/api/v1/clients', scope: 'clients:read' },
-  { method: 'POST', path: '/api/v1/clients', scope: 'clients:write' },
-  { method: 'GET', path: '/api/v1/leads', scope: 'leads:read' },
-  { method: 'POST', path: '/api/v1/leads', scope: 'leads:write' },
-  { method: 'GET', path: '/api/v1/invoices', scope: 'invoices:read' },
-  { method: 'GET', path: '/api/v1/proposals', scope: 'proposals:read' },
-  { method: 'GET', path: '/api/v1/projects', scope: 'projects:read' },
+interface Operation {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly scope: Scope
+  /** The schema of the record in the answer. */
+  readonly item: string
+  /** A body that is accepted; a lead also needs a business. */
+  readonly body?: object
+}
+
+/** Every operation of section 4. */
+export const OPERATIONS: readonly Operation[] = [
+  { method: 'GET', path: '/api/v1/clients', scope: 'clients:read', item: 'Client' },
+  {
+    method: 'POST',
+    path: '/api/v1/clients',
+    scope: 'clients:write',
+    item: 'Client',
+    body: { name: 'Atlas' },
+  },
+  { method: 'GET', path: '/api/v1/leads', scope: 'leads:read', item: 'Lead' },
+  { method: 'POST', path: '/api/v1/leads', scope: 'leads:write', item: 'Lead' },
+  { method: 'GET', path: '/api/v1/invoices', scope: 'invoices:read', item: 'Invoice' },
+  { method: 'GET', path: '/api/v1/proposals', scope: 'proposals:read', item: 'Proposal' },
+  { method: 'GET', path: '/api/v1/projects', scope: 'projects:read', item: 'Project' },
 ]
 
 // --- Records that the API itself cannot make ---

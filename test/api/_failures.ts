@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, afterEach } from 'node:test'
+import { RESOURCES } from '../../lib/access/scopes.ts'
 import {
   type BusinessApiOptions,
   type BusinessApiStore,
@@ -39,11 +40,9 @@ export function failing(fail: () => Promise<never>): BusinessApiStore {
   return {
     ...store,
     apiKeys: { ...store.apiKeys, admit: fail },
-    clients: { ...store.clients, admitAndList: fail, create: fail },
-    leads: { ...store.leads, admitAndList: fail, create: fail },
-    invoices: { ...store.invoices, admitAndList: fail, create: fail },
-    proposals: { ...store.proposals, admitAndList: fail, create: fail },
-    projects: { ...store.projects, admitAndList: fail, create: fail },
+    ...Object.fromEntries(
+      RESOURCES.map((name) => [name, { ...store[name], admitAndList: fail, create: fail }] as const),
+    ),
   }
 }
 

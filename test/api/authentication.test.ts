@@ -251,7 +251,8 @@ describe('Scopes', () => {
   })
 
   function call(api: BusinessApi, method: string, path: string, key?: string): Promise<Answer> {
-    const json = path === '/api/v1/leads' ? { businessId } : { name: 'Atlas' }
+    const { body } = OPERATIONS.find((one) => one.method === method && one.path === path) ?? {}
+    const json = { businessId, ...body }
     return request(api, path, {
       method,
       ...(key === undefined ? {} : { key }),

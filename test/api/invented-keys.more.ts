@@ -63,7 +63,7 @@ async function countCalls(work: () => Promise<unknown>): Promise<Record<string, 
 }
 
 describe('Invented keys', () => {
-  test('share a single statement if presented during a look-up, up to a thousand', async () => {
+  test('share a single statement if presented during a lookup, up to a thousand', async () => {
     const { apiKeys } = platform.store
     const sizes: number[] = []
     const api = startApi(
@@ -126,7 +126,7 @@ describe('Invented keys', () => {
     for (let tries = 1; !(await isServedFirst()); tries++) assert.ok(tries < 5, 'the flood is served first')
   })
 
-  test('wait for one look-up at a time, while known keys are served', async () => {
+  test('wait for one lookup at a time, while known keys are served', async () => {
     const { apiKeys } = platform.store
     let release = (): void => {}
     const held = new Promise<void>((resolve) => {

@@ -62,20 +62,10 @@ describe('onRequest', () => {
       remoteAddress: '203.0.113.7',
     })
     assert.deepEqual(
-      calls.map(({ method, path, scope }) => ({ method, path, scope })),
-      OPERATIONS,
-    )
-    assert.deepEqual(
-      calls.map(({ operationId }) => operationId),
-      [
-        'listClients',
-        'createClient',
-        'listLeads',
-        'createLead',
-        'listInvoices',
-        'listProposals',
-        'listProjects',
-      ],
+      calls.map(({ method, path, scope, operationId }) => ({ method, path, scope, operationId })),
+      OPERATIONS.map(({ method, path, scope, item }) => {
+        return { method, path, scope, operationId: method === 'GET' ? `list${item}s` : `create${item}` }
+      }),
     )
   })
 

@@ -45,6 +45,31 @@ test('keys: warns of a prefix that no key in force has, and names the prefixes b
   })
 })
 
+test('keys: warns of keys of an earlier API in force if the service does not know their form', async () => {
+  const org = 'org_moved'
+  const importedKeys = { pattern: /^old_/ }
+  const moved = { keyPrefix: 'acme', importedKeys }
+  const flags = [
+    '-o',
+    org,
+    '--scopes',
+    'all',
+    '--name',
+    'Old',
+    '--last-four',
+    '7f3a',
+    '--digest',
+    'a'.repeat(64),
+  ]
+  const run = cliOn(database.url)
+  textOf(await run('keys', 'import', ...flags, '--prefix', 'old_', '--service', await writeService(moved)))
+  const { level, message, advice } = (await diagnose('keys', { keyPrefix: 'acme' })) ?? assert.fail()
+  assert.equal(level, 'warn')
+  assert.equal(message, 'imported keys in force: 1, which get 401 because the service has no importedKeys')
+  assert.match(advice ?? '', /BUSINESS_API_SERVICE/)
+  assert.equal((await diagnose('keys', moved))?.level, 'ok')
+})
+
 describe('document', () => {
   test('is not asked for without a baseUrl, and a warning if it cannot be read', async () => {
     assert.equal(await diagnose('document', {}), undefined)
@@ -73,6 +98,17 @@ describe('document', () => {
       (await diagnose('document', { ...here, baseUrl: `${server.url}/x` }))?.message ?? '',
       /answers 404$/,
     )
+  })
+
+  test('compares whole names, with any characters', async (t) => {
+    let api = createBusinessApi(createMemoryStore())
+    const server = await serve((request, response) => api(request, response))
+    t.after(() => server.close())
+    const names = { name: 'Acme "Pro" \\ é', keyPrefix: 'acme', headerPrefix: 'X-Acme', baseUrl: server.url }
+    api = createBusinessApi(createMemoryStore({ service: defineService(names) }))
+    assert.equal((await diagnose('document', names))?.level, 'ok')
+    for (const part of [{ headerPrefix: 'Acme' }, { keyPrefix: 'cme' }, { name: 'Acme' }])
+      assert.equal((await diagnose('document', { ...names, ...part }))?.level, 'fail', JSON.stringify(part))
   })
 })
 

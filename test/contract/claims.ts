@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { ClaimRequest } from '../../lib/webhooks/claims.ts'
+import { SENT_FIELDS } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from './audit-entry.ts'
 import {
   type Claimed,
@@ -33,16 +34,8 @@ function testClaimed(harness: StoreHarness): void {
       sealedHeaders: 'sealed "headers" 🏺',
       sealedSecret: 'sealed',
     })
-    // What is not for an attempt.
-    const {
-      id,
-      description: _,
-      types: _t,
-      maxPerSecond: _m,
-      createdAt: _c,
-      sealedSecret,
-      ...target
-    } = endpoint
+    const { id, sealedSecret } = endpoint
+    const target = Object.fromEntries(SENT_FIELDS.map((field) => [field, endpoint[field]]))
     const event = await tenant.publish({ type: 'project.completed' })
     const before = await onlyDelivery(tenant)
     const { token, ...delivery } = await claimOne(tenant)

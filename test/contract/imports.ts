@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { RESOURCES } from '../../lib/access/scopes.ts'
 import type { ImportedRecord, ImportOutcome, ImportState } from '../../lib/resources/imports.ts'
-import { PLAIN_TABLES } from '../../lib/resources/records.ts'
+import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
 import { businessOf } from '../_business.ts'
 import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
@@ -61,8 +61,8 @@ function project(changes: Partial<RecordOf<'project'>> = {}): ImportedRecord {
 
 /** A record of each plain kind. */
 export function plainRecords(): readonly ImportedRecord[] {
-  return Object.entries(PLAIN_TABLES).map(([resource, { kind, idKind }]) => {
-    const [example] = kinds[resource as keyof typeof PLAIN_TABLES].examples
+  return Object.entries(PLAIN_RESOURCES).map(([resource, { kind, idKind }]) => {
+    const [example] = kinds[resource as keyof typeof PLAIN_RESOURCES].examples
     return { kind, record: { ...example, id: ids(idKind) } } as object as ImportedRecord
   })
 }
@@ -131,7 +131,7 @@ function testWrites(harness: StoreHarness): void {
       proposals: [{ ...ownProposal, signature: { signedBy, signedAt } }],
       invoices: [ownInvoice],
       ...Object.fromEntries(
-        Object.entries(PLAIN_TABLES).map(([resource, { kind }]) => [
+        Object.entries(PLAIN_RESOURCES).map(([resource, { kind }]) => [
           resource,
           [find(records, kind as ImportedRecord['kind'])],
         ]),

@@ -2,11 +2,13 @@ import type { AdmissionRequest, AdmittedPage, PageRequest, Since } from '../../l
 import type { Resource, Scope } from '../../lib/access/scopes.ts'
 import type { IdKind } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { BusinessSchema } from '../../lib/resources/businesses.ts'
 import type { Client } from '../../lib/resources/clients.ts'
+import type { RecordTable } from '../../lib/resources/columns.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import type { Lead, LeadRow } from '../../lib/resources/leads.ts'
-import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
+import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
 import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { businessOf } from '../_business.ts'
@@ -137,13 +139,12 @@ const clientExamples = examplesOf<Client>((text, number, time, index) => ({
   monthlyRevenue: NUMBERS[(index + 1) % NUMBERS.length] ?? 0,
   convertedAt: time,
   business: businessOf({
+    // Null, empty and text, each in every field once.
+    ...Object.fromEntries(
+      Object.keys(BusinessSchema.entries).map((field, at) => [field, [null, '', text][(index + at) % 3]]),
+    ),
     id: ids('biz'),
     name: text,
-    // Null, empty and text, each in every field once.
-    category: [null, '', text][index % 3] ?? null,
-    city: [text, null, ''][index % 3] ?? null,
-    email: ['', 'o\'brien+"x"@münchen.example', null][index % 3] ?? null,
-    phone: [null, text, ''][index % 3] ?? null,
   }),
 }))
 
@@ -194,6 +195,23 @@ const proposalExamples = examplesOf<Proposal>((text, number, _time, index) => ({
 
 // --- The kinds ---
 
+type PlainRow<Name extends keyof typeof PLAIN_RESOURCES> =
+  (typeof PLAIN_RESOURCES)[Name] extends RecordTable<infer Row> ? Row : never
+
+/** The creations of a resource of plain records. */
+function plainKind<Name extends keyof typeof PLAIN_RESOURCES>(
+  name: Name,
+  make: (text: string, number: number, time: string) => Omit<PlainRow<Name>, 'id'>,
+): Kind {
+  const { idKind } = PLAIN_RESOURCES[name]
+  return kind<{ id: string }, object>(name, {
+    idKind,
+    toRecord: (record) => record,
+    examples: examplesOf((text, number, time) => ({ id: ids(idKind), ...make(text, number, time) })),
+    plain: (record, id) => ({ ...record, id }),
+  })
+}
+
 /** The creations of each resource. */
 export const kinds = {
   clients: kind<Client, Client>('clients', {
@@ -220,18 +238,12 @@ export const kinds = {
     examples: proposalExamples,
     plain: (proposal, id) => ({ ...proposal, id, number: id }),
   }),
-  projects: kind<Project, Project>('projects', {
-    idKind: 'proj',
-    toRecord: (project) => project,
-    examples: examplesOf<Project>((text, number) => ({
-      id: ids('proj'),
-      name: text,
-      status: 'active',
-      billingType: 'fixed',
-      value: number,
-    })),
-    plain: (project, id) => ({ ...project, id }),
-  }),
+  projects: plainKind('projects', (text, number) => ({
+    name: text,
+    status: 'active',
+    billingType: 'fixed',
+    value: number,
+  })),
 } as const
 
 /** Reads a kind's newest items without taking a token. */

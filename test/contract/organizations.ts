@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import type { PartResult } from '../../lib/access/organizations.ts'
+import { RESOURCES } from '../../lib/access/scopes.ts'
+import { type CreateBusinessInput, CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
 import { type Client, newClient } from '../../lib/resources/clients.ts'
 import { newLead } from '../../lib/resources/leads.ts'
 import type { Creation } from '../../lib/writes/creation.ts'
@@ -46,9 +48,8 @@ async function deleteAll({ store, id: organizationId }: Tenant, limit: number): 
 
 /** What an organization has, as far as the store shows it. */
 async function left({ store, id }: Tenant): Promise<readonly unknown[]> {
-  const { businesses, clients, leads, invoices, proposals, projects } = store
   const lists = await Promise.all(
-    [businesses, clients, leads, invoices, proposals, projects].map((slice) => slice.list(id, {}, 200, null)),
+    (['businesses', ...RESOURCES] as const).map((resource) => store[resource].list(id, {}, 200, null)),
   )
   const others = await Promise.all([
     store.apiKeys.list(id),
@@ -105,13 +106,10 @@ export function testOrganizations(harness: StoreHarness): void {
   testForgetting(harness)
 }
 
-const NAMES = {
-  name: 'Zoë Quist',
-  category: 'Dowser',
-  city: 'Ystad',
-  email: 'zoe@q.example',
-  phone: '+46 99',
-}
+/** A personal value for each field of a business. */
+const NAMES: CreateBusinessInput = Object.fromEntries(
+  Object.keys(CreateBusinessInputSchema.entries).map((field) => [field, `Zoë's ${field}`]),
+) as CreateBusinessInput
 
 /** Creates a client with the events of a request and a reply under a key, and a lead, and lets each delivery fail once. */
 async function createPerson(tenant: Tenant): Promise<Person> {

@@ -4,7 +4,7 @@
 
 import { createServer, type RequestListener } from 'node:http'
 import express from 'express'
-import { createBusinessApi } from '../../lib/index.ts'
+import { createBusinessApi, defineService } from '../../lib/index.ts'
 import { type BusinessApiStore, storeUnavailable } from '../../lib/store.ts'
 
 const SECRET = 'password=hunter2'
@@ -19,12 +19,11 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-// What a store may lack beside the slices.
-const OPTIONAL: readonly unknown[] = ['beginRequest', 'shards']
-const store = new Proxy(
-  {},
-  { get: (_, name) => (OPTIONAL.includes(name) ? undefined : slice) },
-) as BusinessApiStore
+// What a store has, or may lack, beside the slices.
+const others = { service: defineService(), beginRequest: undefined, shards: undefined }
+const store = new Proxy(others, {
+  get: (_, name) => (name in others ? Reflect.get(others, name) : slice),
+}) as unknown as BusinessApiStore
 const api = createBusinessApi(store)
 
 const server = createServer(host === 'express' ? createExpressApp() : createListener())

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** The network between a store and the database. */
 export interface NetworkProxy {
@@ -16,6 +17,10 @@ export interface NetworkProxy {
   silenceAt(text: string): void
   /** From now on each piece of an answer is held back for a time, in milliseconds: 0 for a network without delay. */
   delay(ms: number): void
+  /** From now on each piece of an answer comes in up to eight parts, which end anywhere. */
+  fragment(): void
+  /** From now on a connection ends within a piece of an answer, for this share of the pieces. */
+  cut(share: number): void
   /** Forwards the held bytes, and goes on. */
   speak(): void
   /** Forwards on new connections; open connections stay silent for good. */
@@ -37,12 +42,23 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
   let isSilent = false
   let sent = 0
   let silencing: string | undefined
+  let isFragmented = false
+  let cutShare = 0
 
   const server = createServer({ noDelay: true }, (near) => {
     const far = connect({ port: Number(target.port), host: target.hostname, noDelay: true })
     const answers = new Transform({
-      transform(piece, _encoding, done) {
-        if (delayMs === 0) done(null, piece)
+      async transform(piece: Buffer, _encoding, done) {
+        if (Math.random() < cutShare) {
+          near.end(piece.subarray(0, Math.random() * piece.length))
+          far.destroy()
+        } else if (isFragmented) {
+          for (const part of partsOf(piece)) {
+            this.push(part)
+            await nextTurn()
+          }
+          done()
+        } else if (delayMs === 0) done(null, piece)
         else setTimeout(done, delayMs, null, piece)
       },
     })
@@ -93,6 +109,12 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     delay(ms) {
       delayMs = ms
     },
+    fragment() {
+      isFragmented = true
+    },
+    cut(share) {
+      cutShare = share
+    },
     speakOnNewConnections() {
       isSilent = false
     },
@@ -130,6 +152,16 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
 export function breakConnection(socket: Socket): void {
   if (socket.writableEnded) socket.destroy()
   else socket.resetAndDestroy()
+}
+
+/** Up to eight parts of a piece. */
+function* partsOf(piece: Buffer): Generator<Buffer> {
+  const ends = Array.from({ length: 7 }, () => Math.ceil(Math.random() * piece.length))
+  let from = 0
+  for (const end of [...ends.sort((one, other) => one - other), piece.length]) {
+    if (end > from) yield piece.subarray(from, end)
+    from = end
+  }
 }
 
 type Pair = readonly [near: Socket, far: Socket, answers: Transform]

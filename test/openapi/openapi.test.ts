@@ -3,6 +3,8 @@ import { describe, test } from 'node:test'
 import { exampleId } from '../../lib/base/fields.ts'
 import { syncToken } from '../../lib/http/list-query.ts'
 import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
+import { RECORD_TABLES } from '../../lib/resources/records.ts'
+import { OPERATIONS as SPECIFIED } from '../api/_api.ts'
 import {
   assertFits,
   build,
@@ -23,15 +25,9 @@ import {
   schemasOf,
 } from './_document.ts'
 
-const OPERATIONS = [
-  ['get', '/api/v1/clients', 'clients:read', 'Client'],
-  ['post', '/api/v1/clients', 'clients:write', 'Client'],
-  ['get', '/api/v1/leads', 'leads:read', 'Lead'],
-  ['post', '/api/v1/leads', 'leads:write', 'Lead'],
-  ['get', '/api/v1/invoices', 'invoices:read', 'Invoice'],
-  ['get', '/api/v1/proposals', 'proposals:read', 'Proposal'],
-  ['get', '/api/v1/projects', 'projects:read', 'Project'],
-] as const
+const OPERATIONS = SPECIFIED.map(
+  ({ method, path, scope, item }) => [method === 'GET' ? 'get' : 'post', path, scope, item] as const,
+)
 
 const reads = OPERATIONS.filter(([method]) => method === 'get')
 const writes = OPERATIONS.filter(([method]) => method === 'post')
@@ -83,9 +79,12 @@ describe('openapi operations (specification, section 4)', () => {
     const kinds = reads.map(([method, path]) => {
       const accepts = compile(parameter(operation(method, path), 'before').schema)
       assert.ok(!['', 'evt_1', 'cli_1 ', 'inv_1 '].some((text) => accepts(text)))
-      return ['cli', 'lead', 'inv', 'prop', 'proj'].filter((kind) => accepts(exampleId(kind)))
+      return Object.values(RECORD_TABLES).filter(({ idKind }) => accepts(exampleId(idKind)))
     })
-    assert.deepEqual(kinds, [['cli'], ['lead'], ['inv'], ['prop'], ['proj']])
+    assert.deepEqual(
+      kinds.map((tables) => tables.map(({ kind }) => kind)),
+      reads.map(([, , , item]) => [item.toLowerCase()]),
+    )
   })
 
   for (const [method, path] of writes) {
@@ -243,7 +242,7 @@ describe('openapi document', () => {
     for (const name of ['ClientList', 'ClientResponse', 'LeadResponse', 'InvoiceList', 'ErrorResponse']) {
       assert.ok(names.includes(name), name)
     }
-    assert.equal(names.filter((name) => name.endsWith('Event')).length, 24 + 1)
+    assert.equal(names.filter((name) => name.endsWith('Event')).length, EVENT_TYPES.length + 1)
     assert.ok(!names.includes('Error'))
   })
 

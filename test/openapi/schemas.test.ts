@@ -148,8 +148,7 @@ function dataNameOf(type: string): string {
 }
 
 describe('openapi webhooks (specification, section 6)', () => {
-  test('there is one webhook for each of the 24 types', () => {
-    assert.equal(Object.keys(openapi.webhooks).length, 24)
+  test('there is one webhook for each type of event', () => {
     assert.deepEqual(Object.keys(openapi.webhooks), EVENT_TYPES)
   })
 

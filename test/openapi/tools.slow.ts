@@ -189,8 +189,8 @@ async function requestsOf(organization: Organization): Promise<Asked[]> {
   assertFields(business)
   const slow = (await createKey({ rateLimit: { perSecond: 0.001, burst: 1 } })).key
   const all: Asked[] = []
-  for (const { method, path: target, scope } of OPERATIONS) {
-    const body = target.endsWith('leads') ? { businessId: business.id } : { name: 'Atlas' }
+  for (const { method, path: target, scope, body: accepted } of OPERATIONS) {
+    const body = { ...(target.endsWith('leads') && { businessId: business.id }), ...accepted }
     const ask = (asKey: string, query = '', idempotencyKey?: string) =>
       method === 'POST' ? post(target, asKey, body, idempotencyKey) : get(target + query, asKey)
     const without = (

@@ -101,10 +101,8 @@ export const MOMENTS = [
 const WORDS = [...NOT_TEXT, SECRET, '', 'ACTIVE', 'constructor', '__proto__']
 const NO_IDS = NOT_TEXT
 
-/** The rule of each field in messages, and values that break the rule. */
-export const REQUIREMENTS: Readonly<
-  Record<string, readonly [requirement: RegExp, values: readonly unknown[]]>
-> = {
+/** The rule of each field in messages, and values that break the rule; of a field of one call alone by `expenses.create.amount`. */
+const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, values: readonly unknown[]]>> = {
   name: [
     /^must (be a string of [12] to (150|200) characters|not contain NUL or a lone surrogate)$/,
     [...textOf(200), ''],
@@ -144,12 +142,8 @@ export const REQUIREMENTS: Readonly<
   status: [/^must be one of active, inactive$/, WORDS],
   stage: [/^must be one of new, contacted, qualified, proposal, won, lost$/, WORDS],
   billingType: [/^must be one of fixed, hourly, retainer$/, WORDS],
-  clientId: [/^must be a string$/, NO_IDS],
-  leadId: [/^must be a string$/, NO_IDS],
   businessId: [/^must be a string, the id of a business of the organization$/, NO_IDS],
-  proposalId: [/^must be a string$/, NO_IDS],
-  invoiceId: [/^must be a string$/, NO_IDS],
-  projectId: [/^must be a string$/, NO_IDS],
+  'businesses.update.businessId': [/^must be a string$/, NO_IDS],
 }
 
 /** Fields of a call that the example does not use. */
@@ -162,9 +156,16 @@ export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
   'invoices.recordPayment': ['receivedAt'],
 }
 
-export function valuesOf({ name }: CallUnderTest, field: string): readonly unknown[] {
-  if (field !== 'total') return REQUIREMENTS[field]?.[1] ?? []
-  return name.startsWith('invoices.')
+const OF_ID = [/^must be a string$/, NO_IDS] as const
+
+/** The rule of a field of a call; undefined: the test does not know the field. */
+export function requirementOf({ name }: CallUnderTest, field: string) {
+  return REQUIREMENTS[`${name}.${field}`] ?? REQUIREMENTS[field] ?? (field.endsWith('Id') ? OF_ID : undefined)
+}
+
+export function valuesOf(call: CallUnderTest, field: string): readonly unknown[] {
+  if (field !== 'total') return requirementOf(call, field)?.[1] ?? []
+  return call.name.startsWith('invoices.')
     ? MONEY.filter((value) => value !== '0' && value !== '0.000')
     : [...AMOUNTS, -1]
 }

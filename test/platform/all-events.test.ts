@@ -16,7 +16,7 @@ import type { EventEnvelope } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase } from '../_database.ts'
 import { type Received, startReceiver } from '../sender/_receiver.ts'
 
-// Each of the 24 types of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
+// Each type of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
 // with the data that its schema says and no field more.
 
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
@@ -45,7 +45,6 @@ test('every type of event is produced by a call, and arrives verified with the d
 
   const events = receiver.requests.map((request) => verify(request, secret))
   assert.deepEqual(new Set(events.map(({ type }) => type)), new Set(EVENT_TYPES))
-  assert.equal(EVENT_TYPES.length, 24)
   for (const { type, data } of events) assertData(type, data)
   for (const type of EVENT_TYPES) {
     const { id, data } = events.find((event) => event.type === type) ?? assert.fail()
@@ -87,7 +86,8 @@ async function createThroughApi(
   return { clientId, leadId }
 }
 
-async function changeRecords({ proposals, invoices, projects }: Platform): Promise<void> {
+async function changeRecords(platform: Platform): Promise<void> {
+  const { proposals, invoices, projects } = platform
   const price = { title: 'Website', currency: 'TND', total: 4800.125 }
   for (const answer of ['accept', 'reject'] as const) {
     const { id: proposalId } = await proposals.create(ORGANIZATION, price)

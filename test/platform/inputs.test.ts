@@ -8,7 +8,7 @@ import {
   MOMENTS,
   MORE_FIELDS,
   ORGANIZATIONS,
-  REQUIREMENTS,
+  requirementOf,
   SECRET,
   valuesOf,
 } from './_wrong-inputs.ts'
@@ -48,8 +48,7 @@ function testFields(newHost: NewHost, call: CallUnderTest): void {
     const given = idField === undefined ? {} : { [idField]: await call.make(host) }
     const everything = await host.everything()
     for (const field of fields) {
-      const ofId = name === 'businesses.update' && field === idField
-      const requirement = ofId ? /^must be a string$/ : REQUIREMENTS[field]?.[0]
+      const requirement = requirementOf(call, field)?.[0]
       assert.ok(requirement, `the test knows ${field}`)
       for (const value of valuesOf(call, field)) {
         await assertInvalid(invoke(host, call, { ...given, [field]: value }), field, requirement, value)

@@ -6,7 +6,7 @@ import { type ColumnType, columnsOf, type RecordTable } from '../../lib/resource
 import { invoiceTable } from '../../lib/resources/invoices.ts'
 import { leadTable } from '../../lib/resources/leads.ts'
 import { proposalTable } from '../../lib/resources/proposals.ts'
-import { PLAIN_TABLES } from '../../lib/resources/records.ts'
+import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
 
 // The representations computed anew from the columns, by row_to_json: the measure of the stored representations.
 
@@ -38,7 +38,9 @@ export const STORED_FIELDS: Readonly<Record<string, string>> = {
   leads: fieldsOf(leadTable),
   invoices: `${fieldsOf(invoiceTable)}, round(total - amount_paid, minor_units)::text as "amountDue"`,
   proposals: fieldsOf(proposalTable),
-  ...Object.fromEntries(Object.entries(PLAIN_TABLES).map(([resource, table]) => [resource, fieldsOf(table)])),
+  ...Object.fromEntries(
+    Object.entries(PLAIN_RESOURCES).map(([resource, table]) => [resource, fieldsOf(table)]),
+  ),
 }
 
 /** The rows of a list. */

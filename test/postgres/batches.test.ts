@@ -337,6 +337,33 @@ describe('A batch', () => {
     ])
   })
 
+  test('that failed leaves the requests of a key together, while they wait for a connection', async (t) => {
+    let judgements = 0
+    const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
+      rowsFor: () => Promise.reject(new Error('The connection broke')),
+      bytesFor: async (...statement) => {
+        const row = await server.bytesFor(...statement)
+        if (row.length > PAGE_COLUMNS) judgements++
+        return row
+      },
+    }))
+    const request = await makeOrganization(store, undefined, LIMITS)
+    await store.apiKeys.admit(request)
+    judgements = 0
+    const admissions: Promise<unknown>[] = []
+    await sql.begin(async (tx: TransactionSql) => {
+      await tx`
+        select 1 from business_api.rate_buckets where organization_id = ${request.organizationHint} for update`
+      for (let turn = 0; turn < 20; turn++) {
+        admissions.push(store.apiKeys.admit(request))
+        await untilSent()
+      }
+      await untilWaiting(sql, 2)
+    })
+    await Promise.all(admissions)
+    assert.ok(judgements <= 4, `${judgements} judgements`)
+  })
+
   test('is refused to an organization when too many requests wait, and its requests give way to others', async (t) => {
     const { store } = openStore(t, { maxConnections: 4, maxPending: 20 })
     const busy = await makeOrganization(store)
@@ -350,6 +377,22 @@ describe('A batch', () => {
     assert.equal(store.connectionUse?.().refused, 11)
     for (const outcome of refused)
       assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'store_unavailable')
+  })
+
+  test('has places for every key, although another key has more requests than may wait', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, maxPending: 20 })
+    const [busy, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, busy)
+    const release = hold()
+    const admit = (request: AdmissionRequest, count: number) =>
+      Promise.allSettled(Array.from({ length: count }, () => store.apiKeys.admit(request)))
+    const [flood, few, more] = [admit(busy, 30), admit(other, 5), admit(busy, 5)]
+    await untilSent()
+    release()
+    const refused = (await Promise.all([flood, few, more])).map(
+      (outcomes) => outcomes.filter(({ status }) => status === 'rejected').length,
+    )
+    assert.deepEqual(refused, [10, 0, 5])
   })
 
   test('is not sent for a request that has waited too long', async (t) => {
@@ -366,6 +409,25 @@ describe('A batch', () => {
     await Promise.all([first, late])
     assert.deepEqual(batches, [{ work: 'judge', requests: 1 }])
     assert.equal(store.connectionUse?.().timedOut, 1)
+  })
+
+  test('leaves each request its own time, although it is judged with an earlier request of its key', async (t) => {
+    const { store, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 800 })
+    const [request, other] = [await makeOrganization(store), await makeOrganization(store)]
+    await namesOf(store, request)
+    const release = hold()
+    const first = store.apiKeys.admit(other)
+    await untilSent()
+    const early = assert.rejects(store.apiKeys.admit(request), { code: 'store_unavailable' })
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    const later = store.apiKeys.admit(request)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    release()
+    await early
+    assert.deepEqual(
+      (await Promise.all([first, later])).map(({ outcome }) => outcome),
+      ['admitted', 'admitted'],
+    )
   })
 
   test('that gets no connection leaves the waiting requests to the turns at the connections, which refuse them at once', async (t) => {

@@ -299,3 +299,21 @@ for (const number of [SERIES, 'by hand']) {
     assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
   })
 }
+
+test('the next number passes 30,000 numbers that the host has given, in a session that has planned for an empty table', async () => {
+  const session = await database.sql({ max: 1 }).reserve()
+  const next = async (organizationId: string) => {
+    const [row] = await session`
+      select business_api.next_number(${organizationId}, 'INV-2026', 'business_api.invoices', 'inv_new') as number`
+    return row?.number
+  }
+  for (let call = 1; call <= 8; call++) assert.equal(await next('org_empty'), `INV-2026-000${call}`)
+  await session`
+    insert into business_api.invoices
+      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+    select 'org_given', 'inv_' || n, business_api.format_number('INV-2026', n), 'draft', 'TND', 3, now(), now(), 1, 0
+    from generate_series(1, 30000) n`
+  // A lookup that reads all invoices of the organization would take minutes.
+  await session`set statement_timeout = '20s'`
+  assert.equal(await next('org_given'), 'INV-2026-30001')
+})

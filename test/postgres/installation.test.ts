@@ -133,8 +133,13 @@ describe('Delivery loops with an installation', () => {
         const [notice, ...more] = notices
         assert.deepEqual(more, [])
         assert.ok(notice?.kind === 'installation_differs')
-        const { installation, databaseInstallation, advice } = notice
-        assert.deepEqual([installation, databaseInstallation], [other ?? null, 'production'])
+        const { advice, ...differs } = notice
+        assert.deepEqual(differs, {
+          kind: 'installation_differs',
+          isWaiting: true,
+          installation: other ?? null,
+          databaseInstallation: 'production',
+        })
         assert.match(advice, /business-api-kit deliveries cancel --pending/)
       })
       assert.equal(received, 0)
@@ -263,8 +268,8 @@ describe('Delivery loops without an installation', () => {
       assert.equal((await loop.runOnce()).delivered, 2)
       await loop.runOnce()
       assert.deepEqual(
-        notices.map(({ kind }) => kind),
-        ['database_moved'],
+        notices.map((notice) => [notice.kind, notice.kind === 'installation_differs' && notice.isWaiting]),
+        [['installation_differs', false]],
       )
     })
     textOf(await run('adopt', '--yes'))

@@ -4,7 +4,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
 import { PARTS, type Part } from '../../lib/postgres/schema/privileges.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { PLAIN_TABLES, type PlainSlices } from '../../lib/resources/records.ts'
+import { PLAIN_RESOURCES, type PlainSlices } from '../../lib/resources/records.ts'
 import type { TestDatabase } from '../_database.ts'
 
 /** The parts of an application, each under a database role with only the privileges of that part. */
@@ -64,7 +64,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     store('worker'),
   ]
   const administrator = store('administrator')
-  const plain = Object.keys(PLAIN_TABLES).map((name) => {
+  const plain = Object.keys(PLAIN_RESOURCES).map((name) => {
     const resource = name as keyof PlainSlices
     return [name, { ...platform[resource], admitAndList: api[resource].admitAndList }]
   })

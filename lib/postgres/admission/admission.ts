@@ -22,6 +22,8 @@ export interface Admissions {
 /** The requests of a key that wait for the same judgement. */
 interface Waiting {
   count: number
+  /** On the monotonic clock, in milliseconds. */
+  readonly askedAt: number
   readonly judged: Promise<Judged>
 }
 
@@ -38,11 +40,12 @@ const REJECTED_MAX = 10_000
  * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
  * rejected request of a key the verdict comes first, so that requests over a limit cost no pages.
  */
-export function createAdmissions({ ask, rejectBeyond, hasRoom }: Asking): Admissions {
+export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Asking): Admissions {
   /** By the limits of the API, of which a store may have several, and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
-  /** The requests without a verdict, of all keys. */
+  /** The requests without a verdict, of all keys, and the judgements that they wait for. */
   let pending = 0
+  let judgements = 0
   /** Digests of the keys whose last list was rejected. */
   const rejected = new Set<string>()
 
@@ -67,23 +70,32 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom }: Asking): Admiss
       return valuesOf(keyDigest, joined.count, rateLimits)
     }
     const judged = Promise.resolve().then(() => ask(organizationHint ?? keyDigest, JUDGE, send))
-    const joined = { count: 0, judged }
+    const joined = { count: 0, askedAt: performance.now(), judged }
     keys.set(keyDigest, joined)
-    judged.catch(end)
+    judgements++
+    judged.catch(end).finally(() => judgements--)
     return joined
   }
 
-  async function admit(request: AdmissionRequest): Promise<Admission> {
+  function isOver(askedAt: number): boolean {
+    return performance.now() - askedAt >= timeoutMs - TIMER_ERROR_MS
+  }
+
+  async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
-    // The first request of a key has a place in the queue of the batches, which has a bound of its own: no key keeps another out.
-    if (joined.count > 0) rejectBeyond(pending)
+    // A key with less than an equal share of the places is kept out by no other key. The queue of the batches bounds the first requests.
+    if (joined.count * judgements >= pending) rejectBeyond(pending)
     const place = joined.count++
     pending++
     try {
       return verdictOn(await joined.judged, place, request)
+    } catch (error) {
+      // The time of a judgement begins with its first request: a later request has time left, and is judged once more.
+      if (!isOver(joined.askedAt) || isOver(askedAt)) throw error
     } finally {
       pending--
     }
+    return admit(request, askedAt)
   }
 
   /** Returns the organization whose page may be read before the verdict. */
@@ -124,13 +136,13 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom }: Asking): Admiss
   }
 
   return {
-    admit,
+    admit: (request) => admit(request, performance.now()),
     async admitToPage(request, list, asked) {
       const hint = organizationAhead(request)
       const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
       // The verdict is told first, also where the page fails.
       ahead?.catch(() => {})
-      const admission = await admit(request)
+      const admission = await admit(request, performance.now())
       noteOutcome(request.keyDigest, admission)
       if (admission.outcome !== 'admitted') return { admission, page: null }
       const { organizationId } = admission.caller
@@ -139,6 +151,9 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom }: Asking): Admiss
     },
   }
 }
+
+/** Milliseconds by which a timer may be early. */
+const TIMER_ERROR_MS = 2
 
 /** In place of limits. */
 const UNLIMITED = {}

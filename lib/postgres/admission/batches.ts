@@ -12,6 +12,8 @@ import {
   type Value,
 } from '../statements/statement.ts'
 
+// Longer than 250 lines: the way of a request through a batch, and past it, is read as a whole.
+
 /**
  * Asks a statement for a request of an organization.
  *
@@ -33,6 +35,8 @@ export interface Asking {
   rejectBeyond(pending: number): void
   /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
   hasRoom(): boolean
+  /** Milliseconds that a request may wait for its answer. */
+  readonly timeoutMs: number
 }
 
 /** Asks a statement for the requests that wait at the same time. */
@@ -72,10 +76,13 @@ const ASK_ALONE = Symbol('ask alone')
 /** Asks for each request by a statement of its own, in a transaction of the host. */
 export function askEachAlone(database: RecordDatabase): Asking {
   return {
-    ask: (organizationId, statement, values) =>
-      askAlone(database, organizationId, statement, boundValues(statement, values())),
+    ask(organizationId, statement, values) {
+      const bound = boundValues(statement, values())
+      return askAlone(database, organizationId, statement, () => bound)
+    },
     rejectBeyond() {},
     hasRoom: () => false,
+    timeoutMs: Number.POSITIVE_INFINITY,
   }
 }
 
@@ -220,7 +227,7 @@ export function createBatches(database: Database): Batches {
 
   return {
     async ask(organizationId, statement, values, records = 0) {
-      const { text, isLate } = statement
+      const { text, mustAskAlone } = statement
       let read: readonly Value[] | undefined
       const parameters = (): readonly Value[] => {
         read ??= boundValues(statement, values())
@@ -228,14 +235,14 @@ export function createBatches(database: Database): Batches {
       }
       const askedAt = performance.now()
       const alone = () =>
-        askAlone(database, organizationId, statement, parameters(), {
+        askAlone(database, organizationId, statement, parameters, {
           atMostMs: Math.max(1, leftMsOf({ askedAt })),
         })
       if (isAskedAlone(text)) return alone()
       try {
         const row = await askInBatch({ text, organizationId, parameters, records, askedAt })
         const answer = readColumns(statement, row)
-        if (!isLate?.(answer)) return answer
+        if (!mustAskAlone?.(answer)) return answer
       } catch (error) {
         if (error !== ASK_ALONE) throw error
       }
@@ -244,6 +251,7 @@ export function createBatches(database: Database): Batches {
     rejectBeyond(pending) {
       if (pending >= maxPending) throw full()
     },
+    timeoutMs: statementTimeoutMs,
     hasRoom: () => waiting.size < roomMax,
     connectionUse() {
       const use = database.connectionUse()

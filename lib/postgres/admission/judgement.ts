@@ -48,7 +48,7 @@ function textOf(mayWait: boolean): string {
 }
 
 /** In place of tokens: a bucket is locked by another statement, or missing. */
-const LATE = '-1'
+const NOT_TAKEN = '-1'
 
 /** Judges the requests of any number of keys, with a row for each key. */
 export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
@@ -57,5 +57,5 @@ export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
   parameters: PARAMETERS,
   columns: Object.keys(COLUMNS) as JudgedColumn[],
   bytes: [],
-  isLate: ({ tokens }) => tokens === LATE,
+  mustAskAlone: ({ tokens }) => tokens === NOT_TAKEN,
 }

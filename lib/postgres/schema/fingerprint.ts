@@ -388,8 +388,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function event_subjects()': 'a90e3cfc6b01',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
-    'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
-      '8bc823302de4',
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
@@ -435,7 +433,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      '3af327427c80',
+      '559de34cdd72',
     'function pick_deliveries(organization text, endpoint text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
       '9fc61924cf58',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':

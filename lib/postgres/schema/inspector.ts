@@ -84,7 +84,7 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Reads the installation that the database belongs to; null if no loop has started yet. */
   installation(): Promise<Installation | null>
-  /** Counts the keys in force by their prefixes: `bapi_live_`. Imported keys of another form are left out. */
+  /** Counts the keys in force by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
@@ -230,10 +230,10 @@ export function createInspector(url: string): Inspector {
       read(
         (sql, mark) => sql`
           select coalesce(pg_catalog.json_object_agg(prefix, keys), '{}')::text, ${mark} from (
-            select prefix, count(*) as keys from business_api.api_keys
+            select case when prefix ~ '^[a-z][a-z0-9]{0,15}_live_$' then prefix else '' end as prefix, count(*) as keys
+            from business_api.api_keys
             where coalesce(revoked_at > now(), true) and coalesce(expires_at > now(), true)
-              and prefix ~ '^[a-z][a-z0-9]{0,15}_live_$'
-            group by prefix
+            group by 1
           ) as counted`,
       ),
 

@@ -37,7 +37,7 @@ export interface BatchStatement<Values, Column extends string, Bytes extends Col
   /** The text for a single request that may wait for locks. Default the same text. */
   readonly textOfOne?: string
   /** Returns whether an answer leaves the request to the text for a single request. Default: none does. */
-  readonly isLate?: (answer: ResultColumns<Column, Bytes>) => boolean
+  readonly mustAskAlone?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
@@ -136,20 +136,24 @@ export async function ask<Values extends object, Column extends string, Bytes ex
 ): Promise<ResultColumns<Column, Bytes>> {
   return readColumns(
     statement,
-    await send(database, share, statement.text, boundValues(statement, values), wait),
+    await send(database, share, statement.text, () => boundValues(statement, values), wait),
   )
 }
 
-/** Does the same as {@link ask} with a statement for any number of requests, and the parameters of one. */
+/**
+ * Does the same as {@link ask} with a statement for any number of requests, and the parameters of one.
+ *
+ * @param parameters gives the parameters when the statement has a connection; the same ones when it is sent again
+ */
 export async function askAlone<Values, Column extends string, Bytes extends Column>(
   database: RecordDatabase,
   share: Share,
   statement: BatchStatement<Values, Column, Bytes>,
-  parameters: readonly Value[],
+  parameters: () => readonly Value[],
   wait?: StatementWait,
 ): Promise<ResultColumns<Column, Bytes>> {
   const { text, textOfOne = text } = statement
-  const arrays = parameters.map((value) => arrayOf([value]))
+  const arrays = () => parameters().map((value) => arrayOf([value]))
   return readColumns(statement, await send(database, share, textOfOne, arrays, wait))
 }
 
@@ -157,12 +161,12 @@ function send(
   database: RecordDatabase,
   share: Share | null,
   text: string,
-  bound: readonly Value[],
+  bound: () => readonly Value[],
   wait: StatementWait | undefined,
 ): Promise<ByteRow> {
   return database.bytesFor(
     share,
-    (sql, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
+    (sql, answerTag) => sql.unsafe(text, [...bound(), answerTag], { prepare: true }),
     wait,
   )
 }

@@ -13,7 +13,7 @@ import {
   DELIVERY_RESPONSES,
   DELIVERY_STATES,
   deliveryState,
-  stateText,
+  describeState,
 } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
@@ -74,7 +74,7 @@ const FIELDS: readonly Field[] = [
   {
     name: 'state',
     label: (t) => t`State`,
-    choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: stateText(t, state) })),
+    choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: describeState(t, state)[0] })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
     isForListOnly: true,
   },

@@ -9,31 +9,23 @@ export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'sk
 /** Every class of responses, in the order of the filter. */
 export const DELIVERY_RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
 
-/** The word of a state. */
-export function stateText(t: Texts, state: DeliveryState): string {
-  const texts: Readonly<Record<DeliveryState, string>> = {
-    pending: t`Pending`,
-    sending: t`Sending`,
-    delivered: t`Delivered`,
-    failed: t`Failed`,
-    skipped: t`Skipped`,
-    cancelled: t`Cancelled`,
+/** Tells the word of a state, and the tone of its badge. */
+export function describeState(t: Texts, state: DeliveryState): readonly [word: string, tone: Tone] {
+  const words: Readonly<Record<DeliveryState, readonly [string, Tone]>> = {
+    pending: [t`Pending`, 'wait'],
+    sending: [t`Sending`, 'wait'],
+    delivered: [t`Delivered`, 'good'],
+    failed: [t`Failed`, 'bad'],
+    skipped: [t`Skipped`, 'quiet'],
+    cancelled: [t`Cancelled`, 'quiet'],
   }
-  return texts[state]
-}
-
-const TONES: Readonly<Record<DeliveryState, Tone>> = {
-  pending: 'wait',
-  sending: 'wait',
-  delivered: 'good',
-  failed: 'bad',
-  skipped: 'quiet',
-  cancelled: 'quiet',
+  return words[state]
 }
 
 /** The state of a delivery with an icon. */
 export function deliveryState(t: Texts, { state }: Delivery): Html {
-  return badge(TONES[state], stateText(t, state))
+  const [word, tone] = describeState(t, state)
+  return badge(tone, word)
 }
 
 /** Returns the result of an attempt in words: the status, or the reason for none. */

@@ -13,6 +13,8 @@ interface TextField {
   readonly name: string
   label(t: Texts): string
   hint(t: Texts): string
+  /** The name among the facts of an endpoint, which show a text that is not empty; absent: the page shows the choice elsewhere. */
+  fact?(t: Texts): string
   readonly attributes: Attributes
   textOf(endpoint: EndpointChoices): string
   toChoice(text: string): Partial<EndpointChoices>
@@ -43,6 +45,7 @@ export const TEXT_FIELDS: readonly TextField[] = [
   {
     name: 'max-per-second',
     label: (t) => t`Deliveries a second at most (optional)`,
+    fact: (t) => t`Deliveries a second at most`,
     hint: (t) => t`If the receiver has a known limit: “5”, or “0.5”`,
     attributes: { inputmode: 'decimal', autocomplete: 'off' },
     textOf: ({ maxPerSecond }) => String(maxPerSecond ?? ''),
@@ -54,6 +57,12 @@ export const TEXT_FIELDS: readonly TextField[] = [
     },
   },
 ]
+
+/** The choices among the facts of an endpoint, with their names. */
+export function factsOf(t: Texts, endpoint: EndpointChoices): readonly (readonly [string, string])[] {
+  const facts = TEXT_FIELDS.map(({ fact, textOf: show }) => [fact?.(t) ?? '', show(endpoint)] as const)
+  return facts.filter(([name, text]) => name !== '' && text !== '')
+}
 
 /** The values of an endpoint's form, sent or freshly opened. */
 export interface EndpointWish {

@@ -13,6 +13,7 @@ import { table } from '../views/table.ts'
 import { auditOf } from './audit.ts'
 import { deliveryTable, isMoving } from './deliveries.ts'
 import { attemptFacts } from './delivery.ts'
+import { factsOf } from './endpoint-wish.ts'
 import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
 
 /** `/endpoints`. */
@@ -110,7 +111,7 @@ async function showEndpoint(
   message: Content,
 ): Promise<ScreenPage> {
   const { t, link, access, format } = context
-  const { id, url, types, headerNames, maxPerSecond, createdAt, failures, failingSince } = endpoint
+  const { id, url, types, headerNames, createdAt, failures, failingSince } = endpoint
   const mayWrite = access.can('endpoints:write')
   const [secretFacts, deliveries, changes] = await Promise.all([
     describeSecret(context, endpoint),
@@ -123,7 +124,7 @@ ${facts([
   [t`URL`, html`<code>${url}</code>`],
   [t`State`, endpointState(t, endpoint)],
   [t`Events`, types === null ? t`All events, also types to come` : types.join(', ')],
-  maxPerSecond === null ? null : [t`Deliveries a second at most`, String(maxPerSecond)],
+  ...factsOf(t, endpoint),
   headerNames.length === 0
     ? null
     : [t`Headers`, html`${headerNames.join(', ')} <span class="ba-hint">${t`(values are not shown)`}</span>`],

@@ -1,6 +1,7 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { RESOURCES, type Resource, SCOPES, type Scope } from '../../access/scopes.ts'
+import { RESOURCES, SCOPES, type Scope } from '../../access/scopes.ts'
 import { isStorable } from '../../base/fields.ts'
+import { capital } from '../../resources/route.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
@@ -35,16 +36,9 @@ export interface ScopedResource {
 
 /** The resources of the API in the order of the scopes. */
 export function scopedResources(t: Texts): readonly ScopedResource[] {
-  const texts: Readonly<Record<Resource, string>> = {
-    clients: t`Clients`,
-    leads: t`Leads`,
-    invoices: t`Invoices`,
-    proposals: t`Proposals`,
-    projects: t`Projects`,
-  }
   return RESOURCES.map((name) => {
     const write = SCOPES.find((scope) => scope === `${name}:write`) ?? null
-    return { name, text: texts[name], read: `${name}:read`, write }
+    return { name, text: t.word(capital(name)), read: `${name}:read`, write }
   })
 }
 

@@ -1,0 +1,143 @@
+import * as v from 'valibot'
+import { ActorSchema } from '../access/audit.ts'
+import { ALREADY_EXISTS, INVALID_INPUT, INVALID_STATE, NOT_FOUND, OVERPAYMENT } from '../base/errors.ts'
+import { defineCall, found, IdSchema, MomentSchema, newIdOf } from '../base/host-input.ts'
+import { type Page, type PageQuery, readPage, recordPageEntries } from '../base/page.ts'
+import type { RecordStore } from '../business-store.ts'
+import { invoiceEvents, type PaidInvoice, type Payment, type PaymentRefusal } from '../resources/invoices.ts'
+import { buildEventTemplate } from '../writes/event-envelope.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import { type CallOptions, type CallTools, changed, createBuildWrite, type Refusal } from './calls.ts'
+import { MoneySchema } from './inputs.ts'
+
+// --- Types ---
+
+/** A payment of an invoice. */
+export interface NewPayment extends CallOptions {
+  readonly invoiceId: string
+  /** Above zero, a decimal string no finer than the invoice's currency and no more than the amount due. */
+  readonly amount: string
+  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  readonly receivedAt?: Date | string | undefined
+}
+
+/** The reversal of a payment: a mistake, a bounced cheque, a chargeback. */
+export interface NewReversal extends CallOptions {
+  readonly invoiceId: string
+  readonly paymentId: string
+  /** The id of the reversal, `pay_<ulid>`: the same call sent again reverses nothing again. Default a new id. */
+  readonly id?: string | undefined
+  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  readonly reversedAt?: Date | string | undefined
+  /** The host's name for the person or program that reverses, for the audit: 1 to 200 characters. Default null. */
+  readonly actor?: string | null | undefined
+}
+
+/** The calls about the payments of invoices, part of {@link InvoiceCalls}. */
+export interface PaymentCalls {
+  /**
+   * Adds a payment to an issued, partially paid or overdue invoice, and gives the payment with the invoice afterwards. The invoice becomes paid when nothing is left to pay, else
+   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
+   * (specification, section 6, rule 2), for any number of payments, also at the same time.
+   *
+   * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
+   *   currency
+   */
+  recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
+  /**
+   * Takes a whole payment back, once, by a payment below zero, and gives that with the invoice afterwards. A paid invoice becomes overdue
+   * after its due date; before, and from partially paid, it becomes partially paid or issued. An overdue invoice stays overdue. Publishes
+   * nothing, and leaves the audit entry `payment.reversed`.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the invoice has no such payment, `invalid_state` for a payment that was
+   *   reversed and for a reversal, `already_exists` when another payment has the `id`
+   */
+  reversePayment(organizationId: string, reversal: NewReversal): Promise<PaidInvoice>
+  /** Lists the payments of an invoice, reversals too, newest first. */
+  payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
+}
+
+// --- Transitions (decisions on section 3 of the specification) ---
+
+/** The status of an invoice with nothing left to pay. */
+export const SETTLED = 'paid'
+
+const PAY = {
+  from: ['issued', 'partially_paid', 'overdue'],
+  unsettled: { issued: 'partially_paid' },
+} as const
+
+const REVERSED = {
+  'paid past due': 'overdue',
+  'paid unpaid': 'issued',
+  paid: 'partially_paid',
+  'partially_paid unpaid': 'issued',
+} as const
+
+// --- Inputs ---
+
+const REF_FIELDS = { invoiceId: IdSchema }
+const PAY_FIELDS = { ...REF_FIELDS, amount: MoneySchema, receivedAt: v.exactOptional(MomentSchema) }
+const REVERSE_FIELDS = {
+  ...REF_FIELDS,
+  paymentId: IdSchema,
+  id: v.exactOptional(newIdOf('pay')),
+  reversedAt: v.exactOptional(MomentSchema),
+  actor: ActorSchema,
+}
+const readPayments = defineCall('Cannot list the payments of the invoice', {
+  ...REF_FIELDS,
+  ...recordPageEntries(),
+})
+
+// --- Calls ---
+
+/** Builds the calls about payments. */
+export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): PaymentCalls {
+  const build = createBuildWrite(tools)
+  return {
+    async payments(organizationId, invoiceId, query) {
+      const { action, organizationId: owner, input } = readPayments(organizationId, query, { invoiceId })
+      const list = (count: number) => store.invoices.listPayments(owner, input.invoiceId, count, input.before)
+      return readPage(input.limit, async (count) => found(await list(count), action))
+    },
+
+    recordPayment: build('invoices.recordPayment', 'Cannot record the payment', PAY_FIELDS, async (call) => {
+      const { ids, now } = call.context
+      const { invoiceId, amount, receivedAt = toTimestamp(now) } = call.input
+      const payment = { id: ids('pay'), amount, receivedAt }
+      const known = { paymentId: payment.id, invoiceId }
+      // In the order of the events: later events get later ids.
+      const events = [buildEventTemplate(invoiceEvents, 'payment.received', known, call.context)]
+      const settledEvents = [buildEventTemplate(invoiceEvents, 'invoice.paid', { invoiceId }, call.context)]
+      const set = { payment, settledStatus: SETTLED, unsettledStatus: PAY.unsettled, settledEvents }
+      const change = { recordId: invoiceId, from: PAY.from, set, events }
+      return changed(call, change, (given) => store.invoices.pay(given), REFUSALS)
+    }),
+
+    reversePayment: build(
+      'invoices.reversePayment',
+      'Cannot reverse the payment',
+      REVERSE_FIELDS,
+      async (call) => {
+        const { ids, now } = call.context
+        const { invoiceId, paymentId, id = ids('pay'), reversedAt = toTimestamp(now), actor } = call.input
+        const details = { invoiceId, reversalId: id }
+        const act = { actor, action: 'payment.reversed', subjectId: paymentId, details } as const
+        const payment = { id, amount: '0', receivedAt: reversedAt }
+        const statuses = { settledStatus: SETTLED, unsettledStatus: REVERSED }
+        const reverses = { paymentId, entry: { id: ids('aud'), ...act } }
+        const change = { recordId: invoiceId, set: { payment, ...statuses, settledEvents: [], reverses } }
+        return changed(call, change, (given) => store.invoices.pay(given), REFUSALS)
+      },
+    ),
+  }
+}
+
+const REFUSALS: Readonly<Record<PaymentRefusal, Refusal>> = {
+  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
+  overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
+  no_payment: [NOT_FOUND, 'the invoice has no payment of that id', ['paymentId']],
+  reversed: [INVALID_STATE, 'it was reversed before, or is a reversal', ['paymentId']],
+  id_taken: [ALREADY_EXISTS, 'another payment has the id of the reversal', ['id']],
+}
