@@ -16,7 +16,6 @@ const ORGANIZATIONS = 20
 const AT_ONCE = 16
 const TABLES = [
   'businesses',
-  'clients',
   'idempotency_keys',
   'events',
   'finished_deliveries',

@@ -62,6 +62,6 @@ test('activity without deliveries shows zeros, and refuses a period that is not 
   assertFailed(
     await run('activity', '-o', org, '--interval', 'week'),
     2,
-    /--interval must be one of hour, day/,
+    /--interval because it must be one of hour, day/,
   )
 })
