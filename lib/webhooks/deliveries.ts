@@ -3,6 +3,8 @@ import type { ActivityRequest, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
+// Longer than 250 lines: half are the documentation of the verbs, which whoever writes a store reads as a whole.
+
 // --- Types ---
 
 /**
