@@ -6,6 +6,8 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamptz not null,
+  -- The number of changes by `update`, with which two changes at the same time are told apart.
+  version integer not null default 0,
   description text not null default '',
   -- The organization's own headers: the names, and names with values, sealed like the signing secret; null without headers.
   header_names text[] not null default '{}',
@@ -84,7 +86,7 @@ begin
     end if;
     is_new := true;
     endpoint := jsonb_populate_record(null::business_api.webhook_endpoints, new_endpoint || jsonb_build_object(
-      'organization_id', $1, 'state', 'enabled', 'failures', 0
+      'organization_id', $1, 'state', 'enabled', 'version', 0, 'failures', 0
     ));
     insert into business_api.webhook_endpoints select endpoint.*;
   end if;

@@ -2,9 +2,9 @@
 -- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
--- Carries out a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
--- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or
--- is still to be made. The events of the record since the endpoint was made are searched for such a delivery.
+-- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
+-- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such
+-- endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -21,15 +21,12 @@ declare
   -- The records of the part, and those of which the endpoint was told.
   batch jsonb;
   announced text[];
-  first_prefix text;
   -- The ids of new events, each with the beginning of the ids of deliveries.
-  taken jsonb := '{}';
-  taken_id text;
-  taken_prefix text;
+  taken jsonb;
   batch_events jsonb;
   made integer;
 begin
-  select e.state, e.types, e.created_at into endpoint from business_api.webhook_endpoints e
+  select e.state, e.types into endpoint from business_api.webhook_endpoints e
    where e.organization_id = $1 and e.id = $2 and e.state <> 'removed';
   if not found then
     return null;
@@ -47,8 +44,6 @@ begin
   ) then
     perform business_api.make_days();
   end if;
-  -- A minute earlier, because the clock may have been set back since.
-  first_prefix := business_api.day_bound(endpoint.created_at - interval '1 minute');
   select coalesce(jsonb_agg(r.record || jsonb_build_object(
            'eventId', 'evt_backfill_'
              || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || (r.record ->> 'id'), 'UTF8')), 'hex'), 32)
@@ -56,20 +51,17 @@ begin
     into batch
     from jsonb_array_elements($6) as r (record);
 
-  select array_agg(distinct event.subject_id) into announced
+  select array_agg(b.id) into announced
     from jsonb_to_recordset(batch) as b (id text)
-    join lateral (
-      select e.id, e.subject_id, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.subject_id = b.id and e.delivery_prefix >= first_prefix
-         and e.type = $3 and e.only_endpoint_id is null
-    ) as event on true
-    join lateral (
-      select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
-       where d.endpoint_id = $2 and d.state in ('pending', 'sending', 'delivered')
-       limit 1
-    ) as delivery on true;
+   where exists (
+     select 1
+       from business_api.events_of_subject($1, b.id) as event
+       cross join lateral business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as delivery
+      where event.type = $3 and event.only_endpoint_id is null
+        and delivery.endpoint_id = $2 and delivery.state in ('pending', 'sending', 'delivered')
+   );
 
-  for taken_id, taken_prefix in
+  with inserted as (
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
     select $1, b.event_id, digits || upper(lpad(to_hex(b.number), 5, '0'))
       from (
@@ -79,9 +71,8 @@ begin
       ) as b
     on conflict do nothing
     returning i.id, i.delivery_prefix
-  loop
-    taken := taken || jsonb_build_object(taken_id, taken_prefix);
-  end loop;
+  )
+  select coalesce(jsonb_object_agg(i.id, i.delivery_prefix), '{}') into taken from inserted i;
   select coalesce(jsonb_agg(jsonb_build_object(
            'id', b."eventId", 'subjectId', b.id, 'prefix', taken ->> b."eventId",
            'body', business_api.render_template($4, b.representation::json, json_build_object(

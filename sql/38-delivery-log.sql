@@ -148,30 +148,41 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
--- Lists the deliveries of the newest 5000 events of a record, open and finished, whose ids are between first_id and end_id. A record
--- has some events, and each day of the period costs a descent of its index.
-create function business_api.deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)
-returns setof business_api.logged_delivery
+-- Lists the newest deliveries of a record's events, open and finished, that a filter selects: of 250 events at a time, until there are
+-- row_limit deliveries or more. The ids are at least first_id and below end_id.
+create function business_api.list_deliveries_of_subject(
+  organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
+) returns setof business_api.logged_delivery
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+  f business_api.delivery_filter := jsonb_populate_record(null::business_api.delivery_filter, filter);
   event_ids text[];
   prefixes text[];
+  listed integer := 0;
+  found_rows integer;
 begin
   select array_agg(found.id), array_agg(found.delivery_prefix) into event_ids, prefixes
     from (
-      select e.id, e.delivery_prefix from business_api.events e
-       where e.organization_id = $1 and e.subject_id = $2 and e.delivery_prefix >= $3 and e.delivery_prefix < $4
-       order by e.delivery_prefix desc limit 5000
+      select e.id, e.delivery_prefix from business_api.events_of_subject($1, f."subjectId") as e
+       where e.delivery_prefix >= $3 and e.delivery_prefix < $4
+       order by e.delivery_prefix desc
     ) as found;
-  return query
-    select d.* from business_api.deliveries_of_events($1, event_ids, prefixes) as d;
+  for place in 1 .. coalesce(cardinality(event_ids), 0) by 250 loop
+    return query
+      select d.*
+        from business_api.deliveries_of_events($1, event_ids[place:place + 249], prefixes[place:place + 249]) as d
+       where d.id >= $3 and d.id < $4 and business_api.is_selected(f, d);
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $5;
+  end loop;
 end
 $$;
-select business_api.forbid_plans('deliveries_of_subject', 'enable_sort');
+select business_api.forbid_plans('list_deliveries_of_subject');
 
 -- Lists the newest finished deliveries of an organization that a filter selects, day by day, until a day is complete with row_limit
 -- deliveries or more: of each range of an index up to the limit. The ids are at least first_id and below end_id. A statement over all

@@ -5,47 +5,51 @@
 -- used again before the call ends.
 
 -- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
--- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped. `is_limited`: the endpoint has
--- a rate, which this claim spends (44-endpoint-rates.sql).
+-- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped. An endpoint with a rate gets what
+-- the rate allows (44-endpoint-rates.sql), and `turn_at` is the time of its next turn; deliveries that the claim leaves after all have
+-- spent the rate.
 create function business_api.pick_deliveries(
-  organization text, endpoint text, budget integer, at_time timestamptz, out ids text[], out events text[], out places tid[],
-  out later jsonb, out is_limited boolean
+  organization text, endpoint text, budget integer, token text, at_time timestamptz, out ids text[], out events text[],
+  out places tid[], out later jsonb, out turn_at timestamptz
 )
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  endpoint_state text;
-  own_rate double precision;
+  known record;
+  picked text[];
 begin
   ids := '{}';
-  select e.state, e.max_per_second, e.max_per_second is not null or r.endpoint_id is not null
-    into endpoint_state, own_rate, is_limited
+  select e.state, e.max_per_second, e.max_per_second is not null or r.endpoint_id is not null as has_rate into known
     from business_api.webhook_endpoints e
     left join business_api.endpoint_rates r on r.organization_id = e.organization_id and r.endpoint_id = e.id
    where e.organization_id = organization and e.id = endpoint;
-  if endpoint_state = 'paused' then
+  if known.state = 'paused' then
     return;
-  elsif endpoint_state is distinct from 'enabled' then
+  elsif known.state is distinct from 'enabled' then
     perform business_api.skip_pending(organization, endpoint);
     return;
   end if;
-  is_limited := is_limited and budget > 0;
-  if is_limited then
-    budget := business_api.rate_allowance(organization, endpoint, own_rate, budget, at_time);
+  if known.has_rate and budget > 0 then
+    select r.allowance, r.turn_at into budget, turn_at
+      from business_api.rate_allowance(organization, endpoint, known.max_per_second, budget, at_time) as r;
   end if;
   if budget > 0 then
     select coalesce(array_agg(f.id) filter (where f.priority < 2), '{}'), array_agg(f.event_id) filter (where f.priority < 2),
            array_agg(f.place) filter (where f.priority < 2),
            jsonb_agg(jsonb_build_object(
              'organizationId', organization, 'endpointId', endpoint, 'id', f.id, 'eventId', f.event_id, 'place', f.place::text
-           )) filter (where f.priority = 2)
-      into ids, events, places, later
+           )) filter (where f.priority = 2),
+           array_agg(f.id)
+      into ids, events, places, later, picked
       from (
         select d.id, d.event_id, d.ctid as place, d.priority from business_api.open_deliveries d
          where d.claim_token is null and not d.is_backing_off and d.organization_id = organization and d.endpoint_id = endpoint
          order by d.priority, d.id limit budget for update skip locked
       ) as f;
+    if known.has_rate and picked is not null then
+      turn_at := business_api.spend_rate(organization, endpoint, known.max_per_second, picked, token, at_time);
+    end if;
   end if;
 end
 $$;
@@ -53,8 +57,8 @@ $$;
 -- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that the
 -- claim has left. Each step is one descent of an index, so a scan costs the same with a thousand pending deliveries and with a
 -- million. Backfills get the capacity that all other deliveries of the scan leave, and only as many of them are locked as could find
--- room. Returns the place of the last endpoint (if backfills were left over, of the last one served), and whether every endpoint was
--- inspected.
+-- room. Returns the place of the last endpoint (if backfills were left over, of the last one served), whether every endpoint was
+-- inspected, and the first turn of an endpoint with a rate.
 create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
@@ -66,14 +70,14 @@ create function business_api.scan_due_deliveries(
   organization_budgets jsonb,
   claimed_organizations text[],
   claimed_endpoints text[],
+  token text,
   at_time timestamptz,
   out organizations text[],
   out ids text[],
   out endpoints text[],
   out events text[],
   out places tid[],
-  out limited_organizations text[],
-  out limited_endpoints text[],
+  out turn_at timestamptz,
   out here_organization text,
   out here_endpoint text,
   out is_complete boolean
@@ -101,8 +105,6 @@ begin
   endpoints := '{}';
   events := '{}';
   places := '{}';
-  limited_organizations := '{}';
-  limited_endpoints := '{}';
   here_organization := coalesce(after_organization, '');
   here_endpoint := coalesce(after_endpoint, '');
   is_complete := false;
@@ -142,11 +144,8 @@ begin
       is_backfill_left := is_backfill_left or budget > 0 and cardinality(ids) + jsonb_array_length(later) >= pick_limit;
       budget := least(budget, pick_limit - cardinality(ids) - jsonb_array_length(later));
     end if;
-    select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget, at_time);
-    if picked.is_limited then
-      limited_organizations := limited_organizations || here_organization;
-      limited_endpoints := limited_endpoints || here_endpoint;
-    end if;
+    select * into picked from business_api.pick_deliveries(here_organization, here_endpoint, budget, token, at_time);
+    turn_at := least(turn_at, picked.turn_at);
     if cardinality(picked.ids) > 0 then
       ids := ids || picked.ids;
       events := events || picked.events;
@@ -249,7 +248,6 @@ declare
   here_endpoint text;
   is_complete boolean;
   failed json := '[]';
-  next_in_ms double precision;
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
@@ -274,7 +272,7 @@ begin
 
   select * into picked from business_api.scan_due_deliveries(
     claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
-    endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints, at_time
+    endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints, token, at_time
   );
   organizations := organizations || picked.organizations;
   ids := ids || picked.ids;
@@ -340,12 +338,6 @@ begin
   if cardinality(places) > 0 then
     perform business_api.hold_deliveries(places, token, at_time, at_time + lease_ms * interval '1 millisecond');
   end if;
-  if cardinality(picked.limited_endpoints) > 0 then
-    next_in_ms := business_api.spend_rates(
-      picked.limited_organizations, picked.limited_endpoints, organizations[repeated + 1:], endpoints[repeated + 1:],
-      ids[repeated + 1:], token, at_time
-    );
-  end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
              'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
@@ -364,7 +356,9 @@ begin
     'next', case when not is_complete
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
     end,
-    'nextInMs', next_in_ms
+    'nextInMs', case when picked.turn_at is not null
+      then greatest(0, extract(epoch from picked.turn_at - clock_timestamp()) * 1000)
+    end
   )::text;
 end
 $$;

@@ -113,7 +113,7 @@ begin
   -- probe must not last as long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
-         claim_token = d.claim_token || ' expired'
+         claim_token = 'expired'
    where d.organization_id = $1 and d.id = $2;
 end
 $$;

@@ -72,7 +72,6 @@ begin
            -- For the endpoint's rate: see judge_rate.
            count(*) filter (where e.outcome = 'delivered') as successes,
            min(e."startedAgoMs") filter (where e.outcome = 'delivered') as succeeded_ago_ms,
-           min(e."startedAgoMs") filter (where e.is_failure) as failed_ago_ms,
            min(e."startedAgoMs") filter (where e."backOffMs" is not null) as rejected_ago_ms,
            max(e."backOffMs") as back_off_ms,
            array_agg(e.token) as tokens
@@ -303,7 +302,7 @@ begin
          select 1 from business_api.endpoint_rates r
           where r.organization_id = o.value ->> 'organization_id' and r.endpoint_id = o.value ->> 'endpoint_id'
        )
-     order by o.value ->> 'organization_id', o.value ->> 'endpoint_id'
+     order by (o.value ->> 'organization_id') collate "C", (o.value ->> 'endpoint_id') collate "C"
   loop
     perform business_api.judge_rate(outcome, at_time);
   end loop;

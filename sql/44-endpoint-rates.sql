@@ -10,11 +10,10 @@ create table business_api.endpoint_rates (
   -- The last rejection that counted, and the successes since. Results of attempts that began before it change nothing.
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
-  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0.
+  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity: the
+  -- endpoint is down, and its deliveries are attempted as if it had no rate, so that they end.
   wait_ms double precision not null default 0,
   waited_ms double precision not null default 0,
-  -- True: the endpoint has rejected for so long that its deliveries are attempted as if it had no rate, so that they end.
-  is_down boolean not null default false,
   -- No delivery is claimed before this time.
   next_at timestamptz not null default '-infinity',
   -- The last probe: a delivery and its claim. The probe lasts as long as the claim is in force.
@@ -23,82 +22,64 @@ create table business_api.endpoint_rates (
   constraint endpoint_rates_pkey primary key (organization_id, endpoint_id)
 ) with (fillfactor = 50);
 
--- Returns how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
--- holds the lock, so that of several claims at once only one spends the rate.
+-- Computes how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
+-- holds the lock, so that of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
+-- delivery or probe has its turn, unless it has come.
 create function business_api.rate_allowance(
-  organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz
-) returns integer
+  organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,
+  out turn_at timestamptz
+)
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
   known record;
 begin
+  allowance := 0;
   if max_per_second is not null and not exists (
     select 1 from business_api.endpoint_rates r where r.organization_id = organization and r.endpoint_id = endpoint
   ) then
     -- Two claims that insert the rates of two endpoints in different orders must not wait for each other.
     if not pg_try_advisory_xact_lock(hashtextextended(organization || ' ' || endpoint, 0)) then
-      return 0;
+      return;
     end if;
     insert into business_api.endpoint_rates (organization_id, endpoint_id) values (organization, endpoint) on conflict do nothing;
   end if;
   select r.* into known from business_api.endpoint_rates r where r.organization_id = organization and r.endpoint_id = endpoint
      for no key update skip locked;
-  if not found or known.next_at > at_time then
-    return 0;
-  elsif known.waited_ms > 0 and not known.is_down then
-    return case when not exists (
-      select 1 from business_api.open_deliveries d
-       where d.organization_id = organization and d.id = known.probe_id and d.claim_token = known.probe_token
-    ) then least(budget, 1) else 0 end;
+  if not found then
+    return;
+  elsif known.next_at > at_time then
+    turn_at := known.next_at;
+  elsif known.waited_ms in (0, 'infinity') then
+    allowance := least(budget, greatest(1, floor(
+      coalesce(least(case when known.waited_ms = 0 then known.rate end, max_per_second), 'infinity') * 0.1
+    )));
+  elsif not exists (
+    select 1 from business_api.open_deliveries d
+     where d.organization_id = organization and d.id = known.probe_id and d.claim_token = known.probe_token
+  ) then
+    allowance := 1;
   end if;
-  return least(budget, greatest(1, floor(
-    coalesce(least(case when not known.is_down then known.rate end, max_per_second), 'infinity') * 0.1
-  )));
 end
 $$;
 
--- Spends the rates of endpoints for the deliveries that a claim has taken (`organizations`, `endpoints`, `ids`): the next delivery
--- waits for its turn, or for the end of the probe. Returns the time in ms until the first delivery or probe of these endpoints has its
--- turn; null if none is known. Only rates that this claim has locked are changed, so that no two claims wait for each other.
-create function business_api.spend_rates(
-  limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], ids text[], token text,
-  at_time timestamptz
-) returns double precision
-language plpgsql volatile
+-- Spends the rate of an endpoint for deliveries that a claim takes, which has locked the rate: the next delivery waits for its turn, or
+-- for the end of the probe. Returns when the next delivery has its turn; null after a probe.
+create function business_api.spend_rate(
+  organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamptz
+) returns timestamptz
+language sql volatile
 set search_path = ''
 as $$
-declare
-  taken integer;
-  taken_id text;
-  known record;
-  first_at timestamptz;
-begin
-  for place in 1 .. cardinality(limited_endpoints) loop
-    select count(*), min(claim.id) into taken, taken_id from unnest(organizations, endpoints, ids) as claim (organization_id, endpoint_id, id)
-     where claim.organization_id = limited_organizations[place] and claim.endpoint_id = limited_endpoints[place];
-    select r.*, e.max_per_second into known
-      from business_api.endpoint_rates r
-      join business_api.webhook_endpoints e on e.organization_id = r.organization_id and e.id = r.endpoint_id
-     where r.organization_id = limited_organizations[place] and r.endpoint_id = limited_endpoints[place];
-    if taken > 0 then
-      if known.waited_ms > 0 and not known.is_down then
-        known.probe_id := taken_id;
-        known.probe_token := token;
-      else
-        known.next_at := at_time + interval '1 second'
-          * (taken / coalesce(least(case when not known.is_down then known.rate end, known.max_per_second), 'infinity'));
-      end if;
-      update business_api.endpoint_rates r
-         set next_at = known.next_at, probe_id = known.probe_id, probe_token = known.probe_token
-       where r.organization_id = known.organization_id and r.endpoint_id = known.endpoint_id;
-    end if;
-    first_at := least(first_at, case when known.next_at > at_time then known.next_at end);
-  end loop;
-  -- `greatest` passes over nulls.
-  return case when first_at is not null then greatest(0, extract(epoch from first_at - clock_timestamp()) * 1000) end;
-end
+  update business_api.endpoint_rates r
+     set next_at = case when r.waited_ms in (0, 'infinity') then at_time + interval '1 second' * (
+           cardinality(ids) / coalesce(least(case when r.waited_ms = 0 then r.rate end, max_per_second), 'infinity')
+         ) else r.next_at end,
+         probe_id = case when r.waited_ms in (0, 'infinity') then r.probe_id else ids[1] end,
+         probe_token = case when r.waited_ms in (0, 'infinity') then r.probe_token else token end
+   where r.organization_id = organization and r.endpoint_id = endpoint
+  returning case when r.next_at > at_time then r.next_at end
 $$;
 
 -- Judges the rate of an endpoint by results of attempts (`outcome`, see end_attempts). A result counts only if its attempt began
@@ -115,12 +96,10 @@ declare
   asked_ms double precision := outcome ->> 'back_off_ms';
   success_at timestamptz := at_time - (outcome ->> 'succeeded_ago_ms')::double precision * interval '1 millisecond';
   rejection_at timestamptz := at_time - (outcome ->> 'rejected_ago_ms')::double precision * interval '1 millisecond';
-  failure_at timestamptz := at_time - (outcome ->> 'failed_ago_ms')::double precision * interval '1 millisecond';
   limits record;
   known business_api.endpoint_rates;
-  is_probe boolean;
+  has_failure boolean := outcome ->> 'has_failure';
   seconds double precision;
-  lower double precision;
 begin
   if rejection_at is not null then
     perform pg_advisory_xact_lock(hashtextextended(organization || ' ' || endpoint, 0));
@@ -128,17 +107,16 @@ begin
   end if;
   select r.* into known from business_api.endpoint_rates r where r.organization_id = organization and r.endpoint_id = endpoint
      for no key update;
-  if not found or known.is_down and success_at is null or known.rate is null and known.waited_ms = 0 and rejection_at is null then
+  if not found or known.waited_ms = 'infinity' and success_at is null or known.rate is null and known.waited_ms = 0 and rejection_at is null then
     return;
   end if;
   select e.max_per_second, e.failures into limits from business_api.webhook_endpoints e
    where e.organization_id = organization and e.id = endpoint;
   if success_at > known.rejected_at then
     known.accepted := known.accepted + successes;
-    if known.waited_ms > 0 or known.is_down then
+    if known.waited_ms > 0 then
       known.rate := coalesce(known.rate, 0.8);
       known.waited_ms := 0;
-      known.is_down := false;
       known.next_at := at_time + interval '1 second' / known.rate;
     elsif known.next_at > at_time and exists (
       select 1 from business_api.open_deliveries d
@@ -154,12 +132,11 @@ begin
     end if;
     known.rate := case when known.rate is not null then least(known.rate, limits.max_per_second) end;
   end if;
-  is_probe := coalesce(outcome -> 'tokens' ? known.probe_token, false);
-  if known.is_down then
+  if known.waited_ms = 'infinity' then
     null;
-  elsif known.waited_ms > 0 and is_probe and failure_at > known.rejected_at then
+  elsif known.waited_ms > 0 and has_failure and outcome -> 'tokens' ? known.probe_token then
     if known.waited_ms >= 450000 then
-      known.is_down := true;
+      known.waited_ms := 'infinity';
       known.wait_ms := 1000;
       known.next_at := at_time;
     else
@@ -171,16 +148,17 @@ begin
   elsif known.waited_ms = 0 and rejection_at > known.rejected_at then
     if known.rate is not null then
       seconds := extract(epoch from at_time) - extract(epoch from known.rejected_at);
-      lower := known.rate * 0.75;
       known.ceiling := known.rate;
+      -- `least` passes over nulls.
       known.rate := greatest(
-        case when seconds <= 3 * known.wait_ms / 1000 then least(lower, known.accepted / seconds) else lower end,
+        least(known.rate * 0.75, case when seconds <= 3 * known.wait_ms / 1000 then known.accepted / seconds end),
         least(known.rate, 500 / known.wait_ms)
       );
     end if;
-    -- The wait that was long enough the last time, but no longer than one delivery takes at the rate. `greatest` passes over nulls.
+    -- Nearly the wait that was long enough the last time, but no longer than one delivery takes at the rate. `greatest` passes over
+    -- nulls.
     known.wait_ms := least(3600000, greatest(
-      1000, asked_ms, case when known.rate is not null then least(known.wait_ms, 1000 / known.rate) end
+      1000, asked_ms, case when known.rate is not null then least(known.wait_ms * 0.7, 1000 / known.rate) end
     ));
     known.waited_ms := known.wait_ms;
     known.rejected_at := at_time;
@@ -188,14 +166,13 @@ begin
     known.next_at := at_time + known.wait_ms * interval '1 millisecond';
   elsif rejection_at is not null then
     known.next_at := greatest(known.next_at, at_time + least(3600000, asked_ms) * interval '1 millisecond');
-  elsif failure_at is not null and known.waited_ms = 0 and known.rate is not null then
+  elsif has_failure and known.waited_ms = 0 and known.rate is not null then
     -- Failures of another kind have no rate: an endpoint that only fails is not paced.
-    known.is_down := limits.failures >= 10;
+    known.waited_ms := case when limits.failures >= 10 then 'infinity'::double precision else 0 end;
   end if;
   update business_api.endpoint_rates r
-     set (rate, ceiling, rejected_at, accepted, wait_ms, waited_ms, is_down, next_at) = (
-           known.rate, known.ceiling, known.rejected_at, known.accepted, known.wait_ms, known.waited_ms, known.is_down, known.next_at
-         )
+     set (rate, ceiling, rejected_at, accepted, wait_ms, waited_ms, next_at) =
+           (known.rate, known.ceiling, known.rejected_at, known.accepted, known.wait_ms, known.waited_ms, known.next_at)
    where r.organization_id = organization and r.endpoint_id = endpoint;
 end
 $$;

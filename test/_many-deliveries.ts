@@ -25,6 +25,11 @@ export function endpointOf(organization: number, endpoint: number): string {
   return `we_01JD8Z6M3Q4T5V6W7X${String(organization * 1000 + endpoint).padStart(8, '0')}`
 }
 
+/** The record of a number from 0, which has every (events / 4)th event. */
+export function subjectOf(record: number): string {
+  return `prj_${record.toString(16).toUpperCase().padStart(26, '0')}`
+}
+
 const TABLES = ['finished_deliveries', 'delivery_attempts', 'events'] as const
 
 /** Makes deliveries in an empty, migrated database: unlogged, and the indexes after the rows. */
@@ -98,13 +103,14 @@ async function makeEvents(
             ((number % ${organizations}) * 1000 + number / ${organizations} % ${endpoints})::text, 8, '0'
           ) as endpoint_id,
           ${digits.join(' || ')} || upper(lpad(to_hex(number), 16, '0')) as ulid,
+          'prj_' || upper(lpad(to_hex(number % ${Math.ceil(events / 4)}), 26, '0')) as subject_id,
           to_timestamp(ms / 1000.0) as at
         from generate_series(${first}::bigint, ${last}::bigint) as number, lateral (
           select (extract(epoch from now()) * 1000 - ${days * 86_400_000} * (1 - number / ${events}::float8))::bigint as ms
         ) as moment
       ), event as (
-        insert into business_api.events (organization_id, id, type, body, delivery_prefix)
-        select organization_id, 'evt_' || ulid, 'project.completed', repeat('x', 200), 'dlv_' || ulid from made
+        insert into business_api.events (organization_id, id, type, body, delivery_prefix, subject_id)
+        select organization_id, 'evt_' || ulid, 'project.completed', repeat('x', 200), 'dlv_' || ulid, subject_id from made
       ), delivery as (
         insert into business_api.finished_deliveries
           (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, finished_at)

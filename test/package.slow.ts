@@ -68,15 +68,17 @@ import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createMetrics } from 'business-api-kit/metrics'
 import { createPlatform } from 'business-api-kit/platform'
-import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import { createPostgresStore, createShardedStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { captureWebhooks, createFakeClock, waitForDelivery } from 'business-api-kit/testing'
-import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
+import { createDeliveryLoop, createDeliverySlots, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
 export const service = defineService({ name: 'Acme API' })
 export const store = createPostgresStore('postgres://localhost/app', { service })
+export const sharded = createShardedStore({ shards: { store } })
+export const slots = createDeliverySlots(8)
 export const memory = createMemoryStore()
 export const client = createApiClient({ url: 'https://x.example', key: 'x' })
 export const { clients, leads, projects } = client

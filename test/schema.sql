@@ -141,7 +141,6 @@ create table business_api.endpoint_rates (
   accepted integer default 0 not null,
   wait_ms double precision default 0 not null,
   waited_ms double precision default 0 not null,
-  is_down boolean default false not null,
   next_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
   probe_id text collate "C",
   probe_token text collate "C",
@@ -421,6 +420,7 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamp with time zone not null,
+  version integer default 0 not null,
   description text default ''::text not null,
   header_names text[] default '{}'::text[] not null,
   sealed_headers text,
@@ -465,7 +465,7 @@ CREATE INDEX events_delivery_prefix_idx ON ONLY business_api.events USING btree 
 
 CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, delivery_prefix);
 
-CREATE INDEX events_subject_idx ON ONLY business_api.events USING btree (organization_id, subject_id, delivery_prefix) WHERE (subject_id IS NOT NULL);
+CREATE INDEX events_subject_idx ON ONLY business_api.events USING btree (hashtextextended(((organization_id || ' '::text) || subject_id), (0)::bigint)) WHERE (subject_id IS NOT NULL);
 
 CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'skipped'::text]));
 
@@ -521,11 +521,11 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 4a247af728c8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 28263bb19848 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- 002cbe37b102 business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)
--- 8257cf2c14c1 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
+-- 2527ddfee2da business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
 -- f4704bf3f14e business_api.count_activity(business_api.ended_attempt[])
@@ -539,13 +539,13 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 09f0cc14949c business_api.delete_organization_part(text,integer,jsonb,text[])
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
--- 51550bf2cc95 business_api.deliveries_of_subject(text,text,text,text)
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 01a64efb0a9f business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 6bd110f5ee74 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
 -- 27ded6b865cc business_api.event_subjects()
+-- b85c26ad9d63 business_api.events_of_subject(text,text)
 -- 3f5514d3f3f1 business_api.find_events(text,text[])
 -- f4488faa5749 business_api.find_open_delivery(text,text)
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
@@ -557,7 +557,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8c08a4f68740 business_api.id_time(text)
 -- d984f72ceda4 business_api.import_records(text,jsonb,jsonb)
 -- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
--- aa2a60919a03 business_api.insert_endpoint(text,jsonb,integer)
+-- c22074a063e5 business_api.insert_endpoint(text,jsonb,integer)
 -- ff88ca8d9769 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
@@ -565,11 +565,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
 -- 4b4693f255c5 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
--- 3511cc80b1ad business_api.judge_rate(jsonb,timestamp with time zone)
+-- eb6b7571c0be business_api.judge_rate(jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- 871a5c7b1b8b business_api.list_events(text,text,text,text,text,integer,integer,text)
+-- 0438132fcf3a business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
+-- 930856c786d0 business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
 -- 8df2edac0d14 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
 -- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)
@@ -581,7 +582,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 23bc12fdbb86 business_api.next_number(text,text,text,text)
--- 87ac2479684b business_api.pick_deliveries(text,text,integer,timestamp with time zone)
+-- a796d2f1f036 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
@@ -596,13 +597,13 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
 -- c1fa2fbe7f67 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
--- c6114c9af517 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
+-- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- 681f9bb344c1 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
 -- d0a63d14f0f8 business_api.reclaim_expired_leases(integer)
--- aab5c6050f95 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- 347c9d35a4d0 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
 -- f2c4a7383346 business_api.redeliver_event(text,text,text,jsonb)
 -- ed1115d603de business_api.release_deliveries(jsonb)
@@ -612,12 +613,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
--- 94480a9d8485 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],timestamp with time zone)
+-- 3b0b7ae3b8e5 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],text,timestamp with time zone)
 -- e267f5c714d4 business_api.shard_place(jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
--- 1871a22eb7d6 business_api.spend_rates(text[],text[],text[],text[],text[],text,timestamp with time zone)
+-- a47527f36e77 business_api.spend_rate(text,text,double precision,text[],text,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- ab22fd62252d business_api.write_attempt_results(jsonb,integer,double precision)
+-- 0c27fc9d8526 business_api.write_attempt_results(jsonb,integer,double precision)

@@ -4,10 +4,10 @@ import { capacityOf, type EndpointQueue, isHanging } from './queue.ts'
 
 /** The size of the next claim, in all and for each endpoint and organization. */
 export interface ClaimPlan {
-  /** Deliveries in all, at most. */
+  /** Maximum number of deliveries. */
   readonly limit: number
   readonly capacity: Capacity
-  /** The capacity of every queue of this process. */
+  /** The capacity of each queue in this process. */
   readonly queueCapacities: ReadonlyMap<EndpointQueue, number>
   /** The capacity of slow queues, in the order of the budget's division. */
   readonly slowCapacities: ReadonlyMap<EndpointQueue, number>
@@ -17,7 +17,7 @@ export interface ClaimPlan {
   readonly isShortOfUnproven: boolean
 }
 
-/** The queues of a process at the time of a plan. */
+/** A process's queues when the plan is made. */
 export interface QueueState {
   readonly queues: ReadonlyMap<string, EndpointQueue>
   readonly busy: ReadonlySet<EndpointQueue>
@@ -28,7 +28,7 @@ export interface QueueState {
   readonly freeSlots: number
 }
 
-/** Deliveries of a claim at most: a larger claim would delay deliveries that are published in the meantime. */
+/** Maximum number of deliveries in a claim: a larger claim would delay deliveries that are published in the meantime. */
 const CLAIM_MAX = 64
 
 /** Plans the next claim. Changes nothing. */

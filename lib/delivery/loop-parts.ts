@@ -12,11 +12,11 @@ import { createMaintenance, type Maintenance } from './maintenance.ts'
 import { createExpiryWatch, createOverdueMarking, createPurge } from './maintenance-tasks.ts'
 import { createNotifier, type Notifier, noticesOfEndpoints } from './notifier.ts'
 import { createPoller, type Poller, type Unread } from './poller.ts'
-import { createPrefetcher, type Prefetcher, TIMER_EARLY_MS } from './prefetcher.ts'
+import { createPrefetcher, type Prefetcher } from './prefetcher.ts'
 import { createEndpointQueues, type EndpointQueues } from './queues.ts'
 import { createReader, type Reader, type ReadListener } from './reader.ts'
 import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
-import { createWakeUp, type WakeUp } from './wake-up.ts'
+import { createWakeUp, TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
 /** The service and the slices of a store that a loop uses; the invoices are for option `markOverdue`, and a store that can be copied has the installation. */
 export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'> &

@@ -19,10 +19,8 @@ const STOP_GRACE_MS = 800
 /** Pause of a loop that waits because the database belongs to another installation. */
 const HELD_PAUSE_MS = 1000
 const SWEEP_EVERY_MS = 10_000
-/** Milliseconds for which a run once waits for the turn of a delivery: an endpoint with a lower rate is left to the next run. */
+/** Maximum time for which a run once waits for the turn of a delivery, in ms: an endpoint with a lower rate is left to the next run. */
 const TURN_MS = 2000
-/** Milliseconds after a turn has passed until the wait ends: the clock of a store in tests may stand still. */
-const LATE_MS = 500
 /** Milliseconds between two checks for the end of the attempts in flight. */
 const IDLE_CHECK_MS = 20
 
@@ -105,17 +103,17 @@ export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
   const { prefetcher, resultWriter, wakeUp } = parts
   let isDone = false
-  /** When the turn that is waited for must have come. */
-  let turnUntil = Number.POSITIVE_INFINITY
+  let receivedAt = performance.now()
   while (!run.isEnding && !isDone) {
     const wasIdle = isIdle(parts)
     if (wasIdle) await resultWriter.settle(SETTLE_MS)
     const receivedBefore = prefetcher.received
     const hasMore = await prefetcher.claim(run)
     const { nextInMs, received } = prefetcher
-    const isNew = received > receivedBefore || turnUntil === Number.POSITIVE_INFINITY
-    if (isNew && nextInMs !== null) turnUntil = performance.now() + nextInMs + LATE_MS
-    const hasTurn = nextInMs !== null && nextInMs <= TURN_MS && performance.now() < turnUntil
+    if (received > receivedBefore) receivedAt = performance.now()
+    // The clock of a store in tests may stand still.
+    const isInTime = performance.now() - receivedAt <= TURN_MS + IDLE_CHECK_MS
+    const hasTurn = nextInMs !== null && nextInMs <= TURN_MS && isInTime
     isDone = wasIdle && !hasMore && !hasTurn && received === receivedBefore
     if (!hasMore && (hasTurn || !isIdle(parts))) await wakeUp.wait(IDLE_CHECK_MS)
   }

@@ -7,12 +7,12 @@ import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Maximum number of rows of each kind in a part of a purge; fewer after a part that failed or took too long. */
+/** Maximum number of rows of each kind that one part purges; fewer after a part that failed or took too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
 
-/** Parts of all processes together take a quarter of the time of one connection. */
+/** Share of one connection's time that the parts of all processes take together. */
 const PURGE_SHARE = 0.25
 
 /** 1,000 years: longer than any host keeps events. */

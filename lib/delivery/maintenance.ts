@@ -1,7 +1,7 @@
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
 /**
- * A bounded part of a longer piece of work.
+ * A bounded part of longer work.
  *
  * @returns true when all of the work is done, or the milliseconds until the next part may begin
  */

@@ -25,7 +25,7 @@ interface FailedGroup {
   readonly first: FailedDelivery
   readonly endsAt: number
   count: number
-  timer: NodeJS.Timeout | undefined
+  timer?: NodeJS.Timeout
 }
 
 /** Creates the notifier of a loop. */
@@ -40,12 +40,7 @@ export function createNotifier({
   function group(delivery: FailedDelivery): void {
     const key = JSON.stringify([delivery.organizationId, delivery.endpointId])
     const now = performance.now()
-    const known = groups.get(key) ?? {
-      first: delivery,
-      endsAt: now + FAILED_MAX_MS,
-      count: 0,
-      timer: undefined,
-    }
+    const known: FailedGroup = groups.get(key) ?? { first: delivery, endsAt: now + FAILED_MAX_MS, count: 0 }
     groups.set(key, known)
     known.count++
     clearTimeout(known.timer)

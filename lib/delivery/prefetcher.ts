@@ -5,7 +5,7 @@ import type { Notifier } from './notifier.ts'
 import type { ClaimAnswer, Poller } from './poller.ts'
 import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
-import type { WakeUp } from './wake-up.ts'
+import { TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
 /** Claims as many deliveries as the queues have capacity for, and hands the deliveries to the dispatcher. */
 export interface Prefetcher {
@@ -64,8 +64,6 @@ const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
 /** Maximum time until the loop is woken for a turn, in ms: no limit but that of timers. */
 const TURN_MAX_MS = 60_000
-/** A timer can fire this much early. */
-export const TIMER_EARLY_MS = 2
 
 /**
  * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: claims take deliveries without the content, and

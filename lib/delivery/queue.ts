@@ -96,7 +96,7 @@ export function createEndpointQueue(
   }
 }
 
-/** The number of deliveries of a queue: unread, waiting or in flight. */
+/** The number of deliveries in a queue: unread, waiting or in flight. */
 export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
   return unread + inFlight + waiting.length
 }

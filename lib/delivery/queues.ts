@@ -100,7 +100,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
   const queues = new Map<string, EndpointQueue>()
   /** Queues with deliveries. */
   const busy = new Set<EndpointQueue>()
-  /** In the order of the division of the slow endpoints' budget. */
+  /** In the order in which slow endpoints share their budget. */
   const slow = new Set<EndpointQueue>()
   /** Queues whose endpoint may have more due deliveries in the store. */
   const backlogged = new Set<EndpointQueue>()

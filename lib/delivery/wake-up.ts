@@ -1,5 +1,8 @@
 import { withDeadline } from '../base/time.ts'
 
+/** Maximum time by which a timer fires early, in ms. */
+export const TIMER_EARLY_MS = 2
+
 /** Wakes a waiting task; a call while nothing waits counts for the next wait. */
 export interface WakeUp {
   wake(): void

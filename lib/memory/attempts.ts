@@ -162,19 +162,19 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
     some.length === 0 ? null : now - Math.min(...some.map(({ startedAgoMs }) => startedAgoMs))
   const successes = results.filter(({ outcome }) => outcome === 'delivered')
   const rejections = results.filter(({ backOffMs }) => backOffMs !== null)
-  if (rejections.length > 0) endpoint.rate ??= createEndpointRate()
+  if (rejections.length > 0) endpoint.rate ??= createEndpointRate(endpoint.record.maxPerSecond)
   if (endpoint.rate === null) return
   const judged = {
     successes: successes.length,
     tokens: results.map(({ token }) => token),
     successAt: latest(successes),
     rejectionAt: latest(rejections),
-    failureAt: latest(results.filter(isFailure)),
+    hasFailure: results.some(isFailure),
     askedMs: Math.max(0, ...rejections.map(({ backOffMs }) => backOffMs ?? 0)),
     failures: endpoint.failures,
     hasDue: [...endpoint.pending].some(({ dueAt }) => dueAt <= now),
   }
-  if (!judgeRate(endpoint.rate, endpoint.record.maxPerSecond, judged, now)) endpoint.rate = null
+  if (!judgeRate(endpoint.rate, judged, now)) endpoint.rate = null
 }
 
 // --- The health of endpoints ---

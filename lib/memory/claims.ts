@@ -13,35 +13,19 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
   const failed = reclaimExpiredLeases(memory, request.maxAttempts, now)
   const repeated = request.isRepeat ? findClaimed(memory, request.token) : []
-  const { found, next, limited } = findDue(memory, repeated, request, now)
+  const { found, next, nextInMs } = findDue(memory, repeated, request, now)
   const { whole, unread, last } = cutToBytes([...repeated, ...found], request.maxBytes)
   const claimed = new Set([...whole, ...unread])
   release(memory, repeated.filter((delivery) => !claimed.has(delivery)).map(claimRefOf))
-  const taken = found.filter((delivery) => claimed.has(delivery))
-  for (const delivery of taken) take(memory, delivery, request, now)
+  for (const delivery of found) if (claimed.has(delivery)) take(memory, delivery, request, now)
   return {
     deliveries: whole.map((delivery) => show(delivery, now)),
     unread: unread.map(({ id, endpoint }) => ({ ...refOf(endpoint), id })),
     failed,
     storeTime: now,
     next: last === null ? next : refOf(last.endpoint),
-    nextInMs: spendRates(limited, taken, request, now),
+    nextInMs,
   }
-}
-
-/** Spends the rates of endpoints for a claim: see `Claims.nextInMs`. */
-function spendRates(
-  limited: readonly StoredEndpoint[],
-  taken: readonly StoredDelivery[],
-  { token }: ClaimRequest,
-  now: number,
-): number | null {
-  const waits = limited.flatMap((endpoint) => {
-    const count = taken.filter((delivery) => delivery.endpoint === endpoint).length
-    const { maxPerSecond } = endpoint.record
-    return (endpoint.rate && spend(endpoint.rate, maxPerSecond, count, token, now)) ?? []
-  })
-  return waits.length === 0 ? null : Math.min(...waits)
 }
 
 /** Reads the content of deliveries whose claims are in force: see `ClaimStore.read`. */
@@ -64,12 +48,8 @@ function findDue(
   repeated: readonly StoredDelivery[],
   request: ClaimRequest,
   now: number,
-): {
-  readonly found: readonly StoredDelivery[]
-  readonly next: EndpointRef | null
-  readonly limited: readonly StoredEndpoint[]
-} {
-  const limited: StoredEndpoint[] = []
+): Pick<Claims, 'next' | 'nextInMs'> & { readonly found: readonly StoredDelivery[] } {
+  let turnMs = Number.POSITIVE_INFINITY
   const found: StoredDelivery[] = []
   const backfills: StoredDelivery[] = []
   let next: EndpointRef | null = null
@@ -87,9 +67,9 @@ function findDue(
     if (endpoint.state !== 'enabled' || endpoint.isRemoved) continue
     const due = dueOf(endpoint, claimed, request, now)
     if (due.length === 0) continue
-    const allowance = limit(memory, endpoint, now)
-    if (allowance !== null) limited.push(endpoint)
-    for (const delivery of due.slice(0, allowance ?? due.length)) {
+    const { allowance, nextInMs } = spendRate(memory, endpoint, due.length, request, now)
+    turnMs = Math.min(turnMs, nextInMs ?? turnMs)
+    for (const delivery of due.slice(0, allowance)) {
       ;(delivery.isBackfill ? backfills : found).push(delivery)
     }
   }
@@ -102,18 +82,26 @@ function findDue(
     found.push(delivery)
     served = refOf(delivery.endpoint)
   }
-  return { found, next: next ?? (isLeft ? served : null), limited }
+  return { found, next: next ?? (isLeft ? served : null), nextInMs: Number.isFinite(turnMs) ? turnMs : null }
 }
 
-/** Returns how many deliveries the endpoint's rate allows now; null without a rate. */
-function limit({ sending }: Memory, endpoint: StoredEndpoint, now: number): number | null {
+/** Spends the endpoint's rate for due deliveries, as many as the rate allows. @returns also the time until the next turn */
+function spendRate(
+  { sending }: Memory,
+  endpoint: StoredEndpoint,
+  due: number,
+  { token }: ClaimRequest,
+  now: number,
+): Pick<Claims, 'nextInMs'> & { readonly allowance: number } {
   const { maxPerSecond } = endpoint.record
-  if (maxPerSecond !== null) endpoint.rate ??= createEndpointRate()
-  const probe = endpoint.rate?.probe ?? null
-  const isProbing =
-    probe !== null &&
-    [...sending].some((other) => other.endpoint === endpoint && other.claim?.token === probe)
-  return endpoint.rate && allowanceOf(endpoint.rate, maxPerSecond, isProbing, now)
+  if (maxPerSecond !== null) endpoint.rate ??= createEndpointRate(maxPerSecond)
+  const { rate } = endpoint
+  if (rate === null) return { allowance: due, nextInMs: null }
+  const isProbing = [...sending].some(
+    (other) => other.endpoint === endpoint && other.claim?.token === rate.probe,
+  )
+  const allowance = Math.min(due, allowanceOf(rate, isProbing, now))
+  return { allowance, nextInMs: spend(rate, allowance, token, now) }
 }
 
 /** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */

@@ -65,7 +65,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return { ...targetOf(endpoint, now), types: structuredClone(endpoint.record.types), storeTime: now }
     },
 
-    async update({ organizationId, endpointId, changes, replaces = {}, entry }) {
+    async update({ organizationId, endpointId, changes, replaces, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
@@ -76,18 +76,17 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       if (isRecorded(organization, entry)) return answer('changed')
       const { record: before } = endpoint
       const { headers, ...fields } = structuredClone(changes)
-      const isReplaced = Object.entries(replaces).every(([field, value]) =>
-        isDeepStrictEqual(Reflect.get(before, field), value),
-      )
-      if (!isReplaced || (headers && headers.replaces !== before.sealedHeaders)) return answer('conflict')
+      const isOlder = replaces !== undefined && replaces !== endpoint.version
+      if (isOlder || (headers && headers.replaces !== before.sealedHeaders)) return answer('conflict')
       const { headerNames, sealedHeaders } = headers ?? before
       const after = { ...before, ...fields, headerNames, sealedHeaders }
       const changed = CHANGEABLE.filter(
         ([, field]) => !isDeepStrictEqual(Reflect.get(before, field), Reflect.get(after, field)),
       )
       endpoint.record = after
-      if (fields.url !== undefined || fields.maxPerSecond !== undefined) endpoint.rate = null
+      if (changed.some(([, field]) => field === 'url' || field === 'maxPerSecond')) endpoint.rate = null
       if (changed.length > 0) {
+        endpoint.version++
         const details = { ...entry.details, fields: changed.map(([name]) => name) }
         recordEntry(memory, organization, { ...entry, details })
       }
@@ -198,6 +197,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
   const endpoint: StoredEndpoint = {
     organizationId: id,
     record,
+    version: 0,
     state: 'enabled',
     disabledReason: null,
     failures: 0,
@@ -236,11 +236,12 @@ function enable(memory: Memory, endpoint: StoredEndpoint): void {
 
 /** Returns an endpoint without secrets, for administrators. */
 export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
-  const { record, state, disabledReason, failures, failingSince } = endpoint
+  const { record, version, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)
   return {
     ...shown,
+    version,
     state,
     disabledReason,
     failures,

@@ -40,6 +40,7 @@ export interface StoredEndpoint {
   readonly organizationId: string
   /** Replaced as a whole with every change. */
   record: EndpointRecord
+  version: number
   state: EndpointState
   disabledReason: string | null
   failures: number

@@ -15,6 +15,9 @@ import {
 } from './statements/endpoints.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
+/** The row of a change after which the learned rate means nothing: another URL may be another server. */
+const ELSEWHERE = "(select * from compared where fields && array['url', 'maxPerSecond'])"
+
 /** Creates the slice of webhook endpoints in PostgreSQL. */
 export function createEndpointStore(database: Database): EndpointStore {
   return {
@@ -98,9 +101,8 @@ export function createEndpointStore(database: Database): EndpointStore {
       return found && { ...found.target, types: found.types, storeTime: found.storeTime }
     },
 
-    async update({ organizationId, endpointId, changes, replaces = {}, entry }) {
+    async update({ organizationId, endpointId, changes, replaces, entry }) {
       const { headers, ...choices } = changes
-      const { url, maxPerSecond } = choices
       const { replaces: replacedHeaders, ...sealed } = headers ?? { replaces: null }
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
@@ -110,12 +112,12 @@ export function createEndpointStore(database: Database): EndpointStore {
             from before
             where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
               ${headers ? sql`and before.sealed_headers is not distinct from ${replacedHeaders}::text` : sql``}
-              and pg_catalog.to_jsonb(before) = pg_catalog.to_jsonb(before) || ${rowOf(replaces)}::text::jsonb
+              ${replaces === undefined ? sql`` : sql`and before.version = ${replaces}::int`}
             returning endpoint.*
-          ), ${url === undefined && maxPerSecond === undefined ? sql`` : sql`${forgetRate(sql, 'changed')},`} compared as (
-            select ${changedFields(sql)} as fields
+          ), compared as (
+            select changed.organization_id, changed.id, ${changedFields(sql)} as fields
             from before, changed
-          ), audited as (
+          ), ${forgetRate(sql, ELSEWHERE)}, audited as (
             ${recordEntry(
               sql,
               organizationId,

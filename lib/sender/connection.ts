@@ -1,7 +1,7 @@
 import { constants } from 'node:crypto'
 import { isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { createSecureContext } from 'node:tls'
+import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { buildConnector, Client, Dispatcher } from 'undici'
 import { EXCERPT_MAX_BYTES } from './body-excerpt.ts'
 import type { Deadline } from './deadline.ts'
@@ -14,6 +14,7 @@ import {
   CONNECTION_RESET,
   INVALID_RESPONSE,
   SendError,
+  toHandshakeError,
   toSendError,
 } from './send-error.ts'
 import { loadUndici } from './undici.ts'
@@ -168,7 +169,14 @@ function readTarget(
   return {
     hostname,
     port: Number(port || 443),
-    secure: (stream, done) => encrypt({ ...target, servername, httpSocket: stream as Socket }, done),
+    secure(stream, done) {
+      const options = { ...target, servername, httpSocket: stream as Socket }
+      // undici returns the socket, although its types do not say so.
+      const socket = encrypt(options, (error, opened) => {
+        if (error) done(toHandshakeError(error, socket), null)
+        else done(null, opened)
+      }) as unknown as TLSSocket | undefined
+    },
   }
 }
 

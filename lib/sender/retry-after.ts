@@ -1,7 +1,6 @@
 /** The only form of an HTTP date in use; `Date.parse` alone takes nearly any text for a date. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
-/** More digits than a wait of 300 years has. */
-const SECONDS = /^\d{1,10}$/
+const SECONDS = /^\d+$/
 
 /**
  * Reads the time to wait from a `Retry-After` header.

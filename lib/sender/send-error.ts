@@ -1,3 +1,5 @@
+import type { TLSSocket } from 'node:tls'
+
 /** The attempt exceeded its time limit in any part before the body: waiting for a connection, DNS, connect, TLS or headers. */
 export const TIMEOUT = 'timeout'
 
@@ -52,7 +54,7 @@ export const INTERRUPTED = 'interrupted'
  */
 export const SENDER_FAILED = 'sender_failed'
 
-/** Every `error` of an answer of `createWebhookSender`. */
+/** Every `error` in an answer from `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED
@@ -108,6 +110,10 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: TLS_UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: TLS_UNTRUSTED,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: TLS_CLIENT_CERTIFICATE_REQUIRED,
+  // Alerts about the certificate of this side, which has none: Java and Go send them.
+  ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: TLS_CLIENT_CERTIFICATE_REQUIRED,
+  ERR_SSL_SSLV3_ALERT_NO_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
   UND_ERR_INVALID_ARG: INVALID_REQUEST,
   UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
   UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,
@@ -125,6 +131,19 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
   if (error instanceof SendError) return error
   if (error instanceof AggregateError) return mostTelling(error, otherwise)
   return new SendError(readMeaning(error) ?? otherwise, describe(error), { cause: error })
+}
+
+/**
+ * Translates the error of a TLS handshake. OpenSSL answers over TLS 1.2 to a missing client certificate as to a missing cipher: with
+ * `handshake_failure`. But then it has sent its own certificate.
+ */
+export function toHandshakeError(error: Error, socket: TLSSocket | undefined): Error {
+  const isAfterCertificate =
+    'code' in error &&
+    error.code === 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE' &&
+    Object.keys(socket?.getPeerCertificate() ?? {}).length > 0
+  if (!isAfterCertificate) return error
+  return new SendError(TLS_CLIENT_CERTIFICATE_REQUIRED, error.message, { cause: error })
 }
 
 /** Several addresses were tried. A refused connection is an answer; from the other addresses nothing was received. */

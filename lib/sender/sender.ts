@@ -195,9 +195,9 @@ function succeed(
   }
 }
 
-/** Returns the first value of a header that was sent more than once. */
+/** Returns the value of a header, the first of several, without the white space around it, which undici leaves. */
 function firstOf(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'string' ? value : value?.[0]
+  return (typeof value === 'string' ? value : value?.[0])?.trim()
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {

@@ -2,7 +2,7 @@ import type { ApiKey } from '../access/api-keys.ts'
 import type { Ids } from '../base/ids.ts'
 import type { FormFields } from '../http/body.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
-import type { ReplacedEndpoint } from '../webhooks/endpoints.ts'
+import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { ResolvedAccess } from './access.ts'
 import type { Format } from './format.ts'
 import type { Content } from './html.ts'
@@ -35,8 +35,8 @@ export interface Context {
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }
 
-/** The fields of a record that an edit replaces; none for a path without such a record. */
-export type Seen = Partial<Pick<ApiKey, 'name'> & ReplacedEndpoint>
+/** The fields of a record that an edit compares; none for a path without such a record. */
+export type Seen = Partial<Pick<ApiKey, 'name'> & Pick<WebhookEndpoint, 'version'>>
 
 /** The parts of a context that the frame around a page needs. */
 export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference' | 'settings'>

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import type { AuditAction } from '../access/audit.ts'
 import type { FormFields } from '../http/body.ts'
 import type { Ability, ResolvedAccess } from './access.ts'
 import type { Act, Context, Frame, ScreenPage, Seen, Show } from './context.ts'
@@ -73,20 +72,12 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
 
   endpoints: async ({ settings, access }, id, isEdit) => {
     const { organizationId } = access
-    const [endpoint, recent] = await Promise.all([
+    const rotations = { subjectId: id, action: 'endpoint.secret_rotated', limit: 1 } as const
+    const [{ version, state }, rotated] = await Promise.all([
       settings.endpoints.get(organizationId, id),
-      recentChanges({ settings, access }, id),
+      isEdit || settings.audit.list(organizationId, rotations).then(({ data }) => data[0]?.id),
     ])
-    const newest = async (action: AuditAction): Promise<string | undefined> => {
-      const found = recent.data.find((entry) => entry.action === action)
-      if (found || recent.next === null) return found?.id
-      return (await settings.audit.list(organizationId, { subjectId: id, action, limit: 1 })).data[0]?.id
-    }
-    // Header values are not shown, so only the newest change tells that a value is another.
-    const updated = await newest('endpoint.updated')
-    const rotated = isEdit || (await newest('endpoint.secret_rotated'))
-    const { state, disabledReason, failingSince, failures, previousSecretExpiresAt, ...settled } = endpoint
-    return [settled, updated, rotated, isEdit || state]
+    return [{ version }, rotated, isEdit || state]
   },
 
   deliveries: async ({ settings, access }, id) => {

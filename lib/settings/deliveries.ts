@@ -4,14 +4,15 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from 
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
-import type {
-  Delivery,
-  DeliveryDetails,
-  DeliveryFilter,
-  DeliveryState,
-  DeliveryStore,
-  RecoveryRequest,
-  ResponseClass,
+import {
+  type Delivery,
+  type DeliveryDetails,
+  type DeliveryFilter,
+  type DeliveryState,
+  type DeliveryStore,
+  RESPONSES,
+  type RecoveryRequest,
+  type ResponseClass,
 } from '../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } from './calls.ts'
@@ -71,7 +72,7 @@ export interface DeliverySettings {
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Sends a delivery in any final state again now: same event id, a new round of attempts.
+   * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
    *   while the delivery is pending or being sent, and when its endpoint has been removed
@@ -124,8 +125,6 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 }
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
-/** Every class of responses. */
-export const RESPONSES: readonly ResponseClass[] = ['2xx', '3xx', '4xx', '5xx', 'none']
 
 const FILTER = {
   endpointId: v.exactOptional(IdSchema),
@@ -265,7 +264,8 @@ async function listByResponse(
 
 function responseOf({ lastStatus, lastError }: Delivery): string | null {
   if (lastStatus === null) return lastError === null ? null : 'none'
-  return `${String(lastStatus)[0]}xx`
+  // A status that HTTP does not know counts as 5xx (RFC 9110, section 15).
+  return `${Math.min(5, Math.floor(lastStatus / 100))}xx`
 }
 
 function obstacleOf({ state }: Delivery): string {

@@ -1,11 +1,11 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { defineCall, IdSchema, newIdOf } from '../base/host-input.ts'
+import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
-import { ENDPOINT_CHOICES, type EndpointChoices, type ReplacedEndpoint } from '../webhooks/endpoints.ts'
+import type { EndpointChoices } from '../webhooks/endpoints.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -37,13 +37,10 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-const rateRequirement = `must be null, or a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}`
+const { min, max } = MAX_PER_SECOND_BOUNDS
+const rateRequirement = `must be null, or a number from ${min} to ${max}`
 const MaxPerSecondSchema = v.nullable(
-  v.pipe(
-    v.number(rateRequirement),
-    v.minValue(MAX_PER_SECOND_BOUNDS.min, rateRequirement),
-    v.maxValue(MAX_PER_SECOND_BOUNDS.max, rateRequirement),
-  ),
+  v.pipe(v.number(rateRequirement), v.minValue(min, rateRequirement), v.maxValue(max, rateRequirement)),
 )
 
 /** Judges whether events may be sent to a URL. */
@@ -71,12 +68,8 @@ const CHOICES = {
   maxPerSecond: v.exactOptional(MaxPerSecondSchema),
 } satisfies Record<keyof EndpointChoices, v.GenericSchema>
 
-/** A whole endpoint is accepted; what an update cannot change is left out. */
-const ReplacedSchema = v.object(
-  Object.fromEntries(
-    [...ENDPOINT_CHOICES, { field: 'headerNames' }].map(({ field: name }) => [name, v.unknown()]),
-  ),
-) as unknown as v.GenericSchema<ReplacedEndpoint>
+/** A whole endpoint is accepted. */
+const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
 
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
@@ -124,7 +117,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       ...REF,
       ...CHOICES,
       headers: v.exactOptional(PatchSchema),
-      replaces: v.exactOptional(ReplacedSchema),
+      replaces: v.exactOptional(SeenSchema),
     }),
   }
 }

@@ -2,13 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type {
-  EndpointChoices,
-  EndpointStore,
-  HeaderChange,
-  ReplacedEndpoint,
-  WebhookEndpoint,
-} from '../webhooks/endpoints.ts'
+import type { EndpointChoices, EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { type Acting, audited, type MakeEntry } from './calls.ts'
@@ -23,8 +17,8 @@ export interface EndpointUpdate extends Acting, Optional<EndpointChoices> {
    * service sets itself. The values are sealed, and no call shows a value again.
    */
   readonly headers?: HeaderPatch | undefined
-  /** The endpoint that the caller has seen: if a field is another by now, nothing is changed, with `invalid_state`. Default: not compared. */
-  readonly replaces?: ReplacedEndpoint | undefined
+  /** The endpoint that the caller has seen: if another update has changed it since, nothing is changed, with `invalid_state`. Default: not compared. */
+  readonly replaces?: Pick<WebhookEndpoint, 'version'> | undefined
 }
 
 type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
@@ -56,7 +50,7 @@ export function createEndpointUpdate(
         patch === undefined ? undefined : await changeHeaders({ endpoints, sealer }, call, id, patch)
       const changes = headers ? { ...fields, headers } : fields
       const { outcome, endpoint } = found(
-        await endpoints.update({ ...request, changes, replaces }),
+        await endpoints.update({ ...request, changes, replaces: replaces?.version }),
         call.action,
       )
       if (outcome === 'changed') return endpoint

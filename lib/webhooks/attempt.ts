@@ -214,11 +214,7 @@ function readLocation(location: string, base: string): string | null {
       .replace(/^.*@/s, '')
     return plain.replace(/[^!-~]/gu, encodeURIComponent).slice(0, LOCATION_MAX_LENGTH) || null
   }
-  const url = new URL(location, base)
-  url.username = ''
-  url.password = ''
-  url.search = ''
-  url.hash = ''
+  const url = Object.assign(new URL(location, base), { username: '', password: '', search: '', hash: '' })
   return url.href.slice(0, LOCATION_MAX_LENGTH)
 }
 

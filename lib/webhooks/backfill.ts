@@ -7,14 +7,14 @@ export interface BackfillRequest extends AuditedRequest {
   readonly type: BackfillType
   /** The body of the events: see `backfillTemplate`. */
   readonly template: string
-  /** The `next` of the previous part of the same type; null: from the oldest record. */
+  /** The `next` of the previous part, for the same type; null: from the oldest record. */
   readonly after: string | null
   /** Records to read at most, so that no part takes long. */
   readonly limit: number
 }
 
 /**
- * The outcome of a part of a backfill.
+ * The outcome of one part.
  *
  * - `done`: each of the `examined` records has an event for the endpoint.
  * - `not_enabled`: the endpoint is paused or disabled; nothing was written.
@@ -34,7 +34,7 @@ export type BackfillOutcome =
 /** The slice of a store for backfills. */
 export interface BackfillStore {
   /**
-   * Makes an event of the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
+   * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
    * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so that the same
    * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
    * the endpoint that is delivered, pending or being sent.

@@ -31,7 +31,7 @@ export interface ClaimRequest {
   /** Maximum number of deliveries. */
   readonly limit: number
   /**
-   * Maximum number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * Maximum size of all bodies together, in bytes. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
    * every delivery is claimed without content.
    */
   readonly maxBytes: number
@@ -176,7 +176,7 @@ export interface EndpointHealth extends EndpointRef {
   readonly isNewlyDisabled: boolean
 }
 
-/** The consequences of the results of attempts. */
+/** What the results of attempts led to. */
 export interface ResultReport {
   /** Results that were dropped, because the claim was no longer in force. */
   readonly lost: readonly ClaimRef[]

@@ -45,8 +45,10 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
-/** The class of a response: the first digit of the status, or no response. */
-export type ResponseClass = '2xx' | '3xx' | '4xx' | '5xx' | 'none'
+/** Every class of responses: the first digit of the status, or no response. */
+export const RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
+/** The class of a response. */
+export type ResponseClass = (typeof RESPONSES)[number]
 
 /** A delivery with the event's body and all attempts, oldest first. */
 export interface DeliveryDetails extends Delivery {
@@ -182,7 +184,7 @@ export interface DeliveryStore extends ClaimStore {
   /**
    * Lists the newest deliveries that the filter selects.
    *
-   * @param before the id of the last delivery of the previous page; null: from the newest
+   * @param before the id of the previous page's last delivery; null: from the newest
    */
   list(
     organizationId: string,

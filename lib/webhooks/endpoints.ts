@@ -69,6 +69,8 @@ export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = Object.fromEntrie
 export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>`. */
   readonly id: string
+  /** The number of changes by `update`, those of a header's value too. */
+  readonly version: number
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
@@ -146,7 +148,7 @@ export interface EndpointChangeOutcome {
 /** Asks for a new endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Greatest number of endpoints of the organization, the new endpoint included. */
+  /** Maximum number of the organization's endpoints, the new endpoint included. */
   readonly limit: number
 }
 
@@ -159,12 +161,9 @@ export interface EndpointRemoval extends AuditedRequest {
 export interface EndpointChange extends AuditedRequest {
   readonly endpointId: string
   readonly changes: EndpointChanges
-  /** If a field has another value, nothing is changed. Undefined: any values. */
-  readonly replaces?: ReplacedEndpoint | undefined
+  /** If the endpoint has another version, nothing is changed. Undefined: any version. */
+  readonly replaces?: number | undefined
 }
-
-/** The fields of an endpoint that an update can change, as the caller has seen them; not the values of headers. */
-export type ReplacedEndpoint = Pick<WebhookEndpoint, keyof EndpointChoices | 'headerNames'>
 
 /** Moves an endpoint to another state. */
 export interface EndpointMove extends AuditedRequest {
@@ -242,7 +241,7 @@ export interface EndpointStore {
   /**
    * Lists the removed endpoints that the store still keeps, newest first.
    *
-   * @param before the id of the last endpoint of the previous page; null: from the newest
+   * @param before the id of the previous page's last endpoint; null: from the newest
    */
   listRemoved(
     organizationId: string,
@@ -255,9 +254,9 @@ export interface EndpointStore {
 
   /**
    * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
-   * if no value is new, no entry is written.
+   * if no value is new, no entry is written and the version stays.
    *
-   * A change of the URL or of `maxPerSecond` forgets the learned rate.
+   * Another URL or `maxPerSecond` forgets the learned rate.
    *
    * @returns `null` if there is no such endpoint
    */

@@ -7,7 +7,7 @@ export interface LoggedEvent {
   readonly type: string
   /** The moment of publishing by the store's clock. The envelope's own `createdAt`, by the publisher's clock, is in the body. */
   readonly createdAt: string
-  /** The endpoint of an event of a backfill, which no other endpoint got; null for every other event. */
+  /** The only endpoint that gets the event, because a backfill made it; null for every other event. */
   readonly onlyEndpointId: string | null
   /** The number of deliveries in each state; empty when no endpoint wanted the event. */
   readonly deliveries: Readonly<Partial<Record<DeliveryState, number>>>
@@ -70,7 +70,7 @@ export interface EventLogStore {
   /**
    * Lists the newest events that the filter selects, by the moment of publishing; those of one write in reverse order.
    *
-   * @param before the id of the last event of the previous page; null: from the newest. After an unknown id the page is empty
+   * @param before the id of the previous page's last event; null: from the newest. After an unknown id the page is empty
    */
   list(
     organizationId: string,
@@ -86,7 +86,7 @@ export interface EventLogStore {
    * Notes the events from a moment on, oldest first.
    *
    * @param since ISO 8601
-   * @param after the place of the last event of the previous page; null: from `since` on
+   * @param after the place of the previous page's last event; null: from `since` on
    */
   listSince(
     organizationId: string,

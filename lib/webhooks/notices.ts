@@ -147,7 +147,7 @@ export interface ExpiryRequest {
   readonly secretsWithinMs: number | null
   /** Time between a notice and the expiry of an API key, in milliseconds; null: no notice. */
   readonly apiKeysWithinMs: number | null
-  /** Greatest number of notices of each kind. */
+  /** Maximum number of notices of each kind. */
   readonly limit: number
 }
 

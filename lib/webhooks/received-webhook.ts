@@ -16,7 +16,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
   /** Bytes of a body at most. Default 1,048,576: four times the largest event. */
   maxBodyBytes?: number | undefined
-  /** The beginning of the names of the headers. Default `X-SERVICE`, as in `X-SERVICE-Signature`. */
+  /** The beginning of the headers' names. Default `X-SERVICE`, as in `X-SERVICE-Signature`. */
   headerPrefix?: string | undefined
 }
 

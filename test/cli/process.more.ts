@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { open } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdtemp, open, readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import { createBusinessApi, defineService } from '../../lib/index.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { programArguments, ROOT } from '../_program.ts'
 import { startSource } from '../examples/_program.ts'
@@ -121,4 +126,53 @@ describe('a secret that is shown only once and is lost', () => {
     )
     assert.ok(stderr.includes(await newest('keys')), stderr)
   })
+})
+
+test('the lines of the page about moving take over a key that the API then knows, and a secret that signs', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const page = await readFile(join(ROOT, 'lib/settings/README.md'), 'utf8')
+  const [, moving = ''] = page.split('## Moving an API that exists')
+  const lines = /```sh\n(.*?)```/s.exec(moving)?.[1] ?? ''
+  const [oldKey, secret] = [
+    `acme_${'k'.repeat(36)}7f3a`,
+    `the customers' secret, ${'s'.repeat(24)}`.replaceAll(' ', '-'),
+  ]
+
+  const cwd = await mkdtemp(join(tmpdir(), 'moving-'))
+  const pattern = /^acme_[a-z0-9]{40}$/
+  await writeFile(join(cwd, 'package.json'), '{ "type": "module" }')
+  await writeFile(join(cwd, 'service.js'), `export const service = { importedKeys: { pattern: ${pattern} } }`)
+  const program = [process.execPath, ...programArguments(join(ROOT, 'lib/cli.ts'))]
+  const command = `#!/bin/sh\nexec ${program.map((part) => `'${part.replace(/^tsx$/, import.meta.resolve('tsx'))}'`).join(' ')} "$@"\n`
+  await writeFile(join(cwd, 'business-api-kit'), command, { mode: 0o755 })
+  // An address of this machine in place of the example's, which no name server knows.
+  const here = lines.replace('https://hooks.example/in', 'https://127.0.0.1/in --allow-private-networks')
+  assert.notEqual(here, lines)
+  const env = {
+    ...process.env,
+    PATH: `${cwd}${delimiter}${process.env.PATH}`,
+    DATABASE_URL: database.url,
+    BUSINESS_API_SECRET_KEYS: SECRET_KEY,
+    OLD_KEY: oldKey,
+    SECRET: secret,
+  }
+  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', here], { cwd, env })
+  assert.ok(!stdout.includes(oldKey) && !stdout.includes(secret), stdout)
+
+  const store = createPostgresStore(database.url, { service: defineService({ importedKeys: { pattern } }) })
+  t.after(() => store.close())
+  const api = createBusinessApi(store, { logger: false })
+  const headers = { Authorization: `Bearer ${oldKey}` }
+  assert.equal((await api.fetch(new Request('http://localhost/api/v1/clients', { headers }))).status, 200)
+  assert.equal((await api.fetch(new Request('http://localhost/api/v1/leads', { headers }))).status, 403)
+  const [endpoint] = await store.endpoints.list('org_42')
+  const endpointId = endpoint?.id ?? ''
+  const target = await store.endpoints.getTarget('org_42', endpointId)
+  const sealer = createSecretSealer({ secretKeys: [Buffer.from(SECRET_KEY, 'base64')] })
+  const ref = { organizationId: 'org_42', endpointId }
+  assert.deepEqual(
+    target?.sealedSecrets.map((sealed) => sealer.unseal(sealed, ref)),
+    [secret],
+  )
 })

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createIds } from '../../lib/base/ids.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../../lib/resources/backfill.ts'
 import { newBusiness } from '../../lib/resources/businesses.ts'
 import { newClient } from '../../lib/resources/clients.ts'
@@ -51,8 +52,11 @@ function byType(events: readonly EventRecord[]): Readonly<Record<string, readonl
   )
 }
 
-async function addRecords({ id: organizationId, store }: Tenant): Promise<void> {
-  const context = { ids, now: Date.now() }
+/** @param aheadMs how far the clock of the process is ahead */
+async function addRecords({ id: organizationId, store }: Tenant, aheadMs = 0): Promise<void> {
+  const now = Date.now() + aheadMs
+  const ids = createIds(() => now)
+  const context = { ids, now }
   const common = { organizationId, idempotency: null }
   for (const input of [{ name: 'Atlas "&" Söhne \\ 🏺', city: 'Tunis' }, { name: 'Brise' }]) {
     const { record, events } = newClient(input, context)
@@ -242,6 +246,18 @@ function testRepeatedBackfills(harness: StoreHarness): void {
       assert.equal(await backfillAll(tenant, endpointId), 1, 'the one that was given up')
     },
   )
+
+  for (const days of [-40, 40]) {
+    harness.test(
+      `backfill() leaves out records of a process whose clock is off by ${days} days`,
+      async (t) => {
+        const tenant = await createPublisher(harness, t)
+        const { id: endpointId } = await tenant.insertEndpoint()
+        await addRecords(tenant, days * 86_400_000)
+        assert.equal(await backfillAll(tenant, endpointId), 0)
+      },
+    )
+  }
 
   harness.test('backfill() goes by no event of the type that names no record', async (t) => {
     const { tenant } = await createRecords(harness, t)

@@ -200,6 +200,7 @@ export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoi
 export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,
+    version: 0,
     state: 'enabled',
     disabledReason: null,
     failingSince: null,

@@ -32,6 +32,7 @@ export function testEndpointRates(harness: StoreHarness): void {
 /** Milliseconds between the attempts of a round. */
 const DELAYS_MS = [30_000, 60_000, 120_000, 240_000] as const
 const HOUR_MS = 3_600_000
+const HOOK = 'https://hooks.example/limited'
 /** An attempt without a duration, so that it began after every result that is written. */
 const AT_ONCE = { startedAgoMs: 0, endedAgoMs: 0, durationMs: 0 } as const
 
@@ -188,6 +189,33 @@ function testBackingOff(harness: StoreHarness): void {
     assert.equal((await claim(tenant)).deliveries.length, 3, 'all that are not being sent or waiting')
     await writeResults(tenant, [success(probe, AT_ONCE)])
   })
+
+  harness.test(
+    'update() forgets what is known of a rate with another URL or limit, and with no other change',
+    async (t) => {
+      for (const [changes, claimed] of [
+        [{ url: 'https://other.test/' }, 4],
+        [{ maxPerSecond: 1000 }, 4],
+        [{ url: HOOK, maxPerSecond: null, description: 'Billing', standardWebhooks: true }, 0],
+      ] as const) {
+        const tenant = await createPublisher(harness, t)
+        const { id: endpointId } = await tenant.insertEndpoint({ url: HOOK })
+        await publishMany(tenant, 5)
+        const { deliveries } = await claim(tenant, { limit: 1 })
+        await writeResults(
+          tenant,
+          deliveries.map((delivery) => rejection(delivery, HOUR_MS)),
+        )
+        await tenant.store.endpoints.update({
+          organizationId: tenant.id,
+          endpointId,
+          changes,
+          entry: newEntry(),
+        })
+        assert.equal((await claim(tenant)).deliveries.length, claimed, JSON.stringify(changes))
+      }
+    },
+  )
 
   harness.test('claim() says when an endpoint that backs off may get its next probe', async (t) => {
     const tenant = await createRejected(harness, t, 5, 5000)

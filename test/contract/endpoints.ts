@@ -4,7 +4,6 @@ import {
   type EndpointChanges,
   type EndpointChoices,
   type EndpointRecord,
-  type ReplacedEndpoint,
   SENT_FIELDS,
   type WebhookEndpoint,
 } from '../../lib/webhooks/endpoints.ts'
@@ -171,7 +170,8 @@ function testUpdate(harness: StoreHarness): void {
       ]
       for (const { headers, ...fields } of updates) {
         const changes = headers ? { ...fields, headers } : fields
-        expected = { ...expected, ...fields, ...(headers && { headerNames: headers.headerNames }) }
+        const version = expected.version + (Object.keys(changes).length > 0 ? 1 : 0)
+        expected = { ...expected, version, ...fields, ...(headers && { headerNames: headers.headerNames }) }
         const request = { organizationId: tenant.id, endpointId: id, changes, entry: newEntry() }
         const outcome = await tenant.store.endpoints.update(request)
         assert.deepEqual(outcome, { outcome: 'changed', endpoint: expected })
@@ -224,43 +224,34 @@ function testUpdate(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.update() that replaces other values than the present ones changes nothing, and one of ten at once is made',
+    'endpoints.update() that replaces another version than the present one changes nothing, and one of ten at once is made',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint(sealedHeaders('one'))
       const { id: organizationId, store } = tenant
-      const before = await onlyEndpoint(tenant)
-      const names = [...ENDPOINT_CHOICES.map(({ field }) => field), 'headerNames']
-      const seen = Object.fromEntries(
-        names.map((name) => [name, Reflect.get(before, name)]),
-      ) as object as ReplacedEndpoint
-      for (const other of [...ODD_CHOICES, { headerNames: [] }]) {
-        const replaces = { ...seen, ...other }
-        const request = {
-          organizationId,
-          endpointId,
-          changes: { description: 'new' },
-          entry: newEntry(),
-          replaces,
+      const update = (changes: EndpointChanges, replaces?: number, by = store) =>
+        by.endpoints.update({ organizationId, endpointId, changes, entry: newEntry(), replaces })
+      // Each is a version of its own; what is so already is none.
+      const headers = { headerNames: ['one'], sealedHeaders: 'another value', replaces: 'sealed one' }
+      const updates: readonly EndpointChanges[] = [...ODD_CHOICES, { headers }]
+      for (const changes of updates) {
+        const { version } = await onlyEndpoint(tenant)
+        const made = await update(changes, version)
+        assert.deepEqual([made?.outcome, made?.endpoint.version], ['changed', version + 1])
+        const repeated = changes.headers
+          ? { headers: { ...headers, replaces: headers.sealedHeaders } }
+          : changes
+        assert.equal((await update(repeated))?.endpoint.version, version + 1)
+        const conflict = { outcome: 'conflict', endpoint: made?.endpoint }
+        for (const wrong of [version, version + 2]) {
+          assert.deepEqual(await update({ description: 'new' }, wrong), conflict)
         }
-        assert.deepEqual(await store.endpoints.update(request), { outcome: 'conflict', endpoint: before })
       }
+      const { version: seen } = await onlyEndpoint(tenant)
       let count = 0
-      const outcomes = await callAtOnce(tenant, ({ endpoints }) => {
-        const changes = { description: `${++count}`, maxPerSecond: 0.1, types: ['invoice.paid'] as const }
-        return endpoints.update({ organizationId, endpointId, changes, entry: newEntry(), replaces: seen })
-      })
+      const outcomes = await callAtOnce(tenant, (by) => update({ description: `${++count}` }, seen, by))
       assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'changed').length, 1)
-      const { description: made } = await onlyEndpoint(tenant)
-      const replaces = { ...seen, description: made, maxPerSecond: 0.1, types: ['invoice.paid'] as const }
-      const again = {
-        organizationId,
-        endpointId,
-        changes: { description: 'last' },
-        entry: newEntry(),
-        replaces,
-      }
-      assert.equal((await store.endpoints.update(again))?.outcome, 'changed')
+      assert.equal((await update({ description: 'last' }, seen + 1))?.outcome, 'changed')
     },
   )
 
@@ -311,7 +302,7 @@ function testUpdate(harness: StoreHarness): void {
       changes: { description: 'Shop' },
       entry: newEntry(),
     })
-    assert.deepEqual(after?.endpoint, { ...before, description: 'Shop' })
+    assert.deepEqual(after?.endpoint, { ...before, version: 1, description: 'Shop' })
     assert.deepEqual([before.state, before.failures], ['disabled', 1])
   })
 }

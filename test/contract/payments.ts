@@ -1,18 +1,11 @@
 import assert from 'node:assert/strict'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type {
-  Invoice,
-  InvoiceRecord,
-  PaidInvoice,
-  PaymentRefusal,
-  Settlement,
-} from '../../lib/resources/invoices.ts'
-import type { ChangeOutcome } from '../../lib/writes/change.ts'
+import type { Invoice, InvoiceRecord, Settlement } from '../../lib/resources/invoices.ts'
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder } from '../../lib/writes/placeholders.ts'
-import { changeClaim, dataOf, invoiceItem, listed, settlement, verbs } from './changing.ts'
+import { changeClaim, dataOf, listed, settlement, verbs } from './changing.ts'
 import type { StoreHarness } from './harness.ts'
-import { kinds } from './kinds.ts'
+import { createInvoice, MOMENT, money, type PaymentOutcome, settle } from './paying.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
 /** Money that comes in: exact to the last minor unit, and settled once. */
@@ -23,37 +16,18 @@ export function testPayments(harness: StoreHarness): void {
   testSettling(harness)
 }
 
-type PaymentOutcome = ChangeOutcome<PaidInvoice, PaymentRefusal>
-
-const MOMENT = '2026-03-14T09:26:53.589Z'
 const PAYABLE = ['issued', 'partially_paid', 'overdue']
 
-async function createInvoice(tenant: Tenant, changes: Partial<InvoiceRecord> = {}): Promise<string> {
-  const { currency = 'TND', total = '1250.000', amountPaid = '0' } = changes
-  const money = { currency, total, amountPaid, amountDue: total }
-  const item = { ...invoiceItem('issued'), ...changes, ...money }
-  await kinds.invoices.create(tenant, { item })
-  return item.id
-}
-
 function pay(
-  { id: organizationId, store }: Tenant,
+  tenant: Tenant,
   recordId: string,
   amount: string,
   changes: Partial<Settlement> = {},
-  through: BusinessApiStore = store,
+  through?: BusinessApiStore,
 ): Promise<PaymentOutcome> {
   const events = [event('payment.received')]
   const set = settlement(amount, { settledEvents: [event('invoice.paid')], ...changes })
-  return through.invoices.pay({
-    organizationId,
-    id: ids('chg'),
-    recordId,
-    from: PAYABLE,
-    set,
-    events,
-    idempotency: null,
-  })
+  return settle(tenant, recordId, set, { from: PAYABLE, events, through })
 }
 
 function event(type: string): EventRecord {
@@ -63,13 +37,6 @@ function event(type: string): EventRecord {
     due: placeholder('amountDue'),
   }
   return toEventRecord(ids('evt'), type, data, Date.parse(MOMENT))
-}
-
-/** Status, paid and due after a payment. */
-function money(outcome: PaymentOutcome): readonly string[] | PaymentOutcome {
-  if (outcome.outcome !== 'changed') return outcome
-  const { status, amountPaid, amountDue } = outcome.representation.invoice
-  return [status, amountPaid, amountDue]
 }
 
 async function recorded(tenant: Tenant): Promise<readonly unknown[]> {
@@ -155,17 +122,10 @@ function testRefusals(harness: StoreHarness): void {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const set = settlement('1250.001')
-    const change = {
-      organizationId: tenant.id,
-      id: ids('chg'),
-      recordId: id,
-      from: PAYABLE,
-      events: [],
-      idempotency: changeClaim(),
-    }
-    assert.equal((await tenant.store.invoices.pay({ ...change, set })).outcome, 'refused')
+    const choices = { id: ids('chg'), from: PAYABLE, idempotency: changeClaim() }
+    assert.equal((await settle(tenant, id, set, choices)).outcome, 'refused')
     const fitting = { ...set, payment: { ...set.payment, amount: '1250' } }
-    assert.equal((await tenant.store.invoices.pay({ ...change, set: fitting })).outcome, 'changed')
+    assert.equal((await settle(tenant, id, fitting, choices)).outcome, 'changed')
   })
 }
 

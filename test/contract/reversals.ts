@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict'
 import type { AuditRecord } from '../../lib/access/audit.ts'
-import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type {
-  Invoice,
-  InvoiceRecord,
-  PaidInvoice,
-  Payment,
-  PaymentRefusal,
-  Settlement,
-} from '../../lib/resources/invoices.ts'
+import type { Invoice, Payment, Settlement } from '../../lib/resources/invoices.ts'
 import { overdueRequest } from '../../lib/resources/overdue.ts'
-import type { ChangeOutcome } from '../../lib/writes/change.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from './audit-entry.ts'
 import { changeClaim, dataOf, eventTemplate, invoiceItem, listed, settlement, verbs } from './changing.ts'
 import type { StoreHarness } from './harness.ts'
-import { kinds } from './kinds.ts'
+import {
+  createInvoice,
+  MOMENT,
+  money,
+  moneyOf,
+  type PaymentOutcome,
+  type SettleChoices,
+  settle,
+} from './paying.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './tenant.ts'
 
 /** Payments that are taken back, each once, by a row of its own. */
@@ -27,9 +26,6 @@ export function testReversals(harness: StoreHarness): void {
   testNothingDue(harness)
 }
 
-type Outcome = ChangeOutcome<PaidInvoice, PaymentRefusal>
-
-const MOMENT = '2026-03-14T09:26:53.589Z'
 const STATUSES = {
   'paid past due': 'late',
   'paid unpaid': 'open again',
@@ -38,25 +34,16 @@ const STATUSES = {
   partially_paid: 'half',
 }
 
-async function createInvoice(tenant: Tenant, changes: Partial<InvoiceRecord> = {}): Promise<string> {
-  const item = { ...invoiceItem('issued'), amountPaid: '0', ...changes }
-  await kinds.invoices.create(tenant, { item })
-  return item.id
-}
-
-async function pay({ id: organizationId, store }: Tenant, recordId: string, amount: string): Promise<string> {
+async function pay(tenant: Tenant, recordId: string, amount: string): Promise<string> {
   const set = settlement(amount)
-  const change = { organizationId, id: ids('chg'), recordId, from: null, set, events: [], idempotency: null }
-  assert.equal((await store.invoices.pay(change)).outcome, 'changed')
+  assert.equal((await settle(tenant, recordId, set)).outcome, 'changed')
   return set.payment.id
 }
 
-interface Choices {
-  readonly id?: string
-  readonly changeId?: string
+interface Choices extends SettleChoices {
+  /** The id of the reversal. */
+  readonly back?: string
   readonly entry?: AuditRecord
-  readonly from?: readonly string[] | null
-  readonly through?: BusinessApiStore
 }
 
 function reversalOf(paymentId: string, id = ids('pay'), entry = newEntry()): Settlement {
@@ -64,34 +51,13 @@ function reversalOf(paymentId: string, id = ids('pay'), entry = newEntry()): Set
   return settlement('0', { payment, unsettledStatus: STATUSES, reverses: { paymentId, entry } })
 }
 
-function reverse(tenant: Tenant, recordId: string, paymentId: string, given: Choices = {}): Promise<Outcome> {
-  const {
-    id = ids('pay'),
-    changeId = ids('chg'),
-    entry = newEntry(),
-    from = null,
-    through = tenant.store,
-  } = given
-  const set = reversalOf(paymentId, id, entry)
-  const change = {
-    organizationId: tenant.id,
-    id: changeId,
-    recordId,
-    from,
-    set,
-    events: [],
-    idempotency: null,
-  }
-  return through.invoices.pay(change)
-}
-
-function moneyOf({ status, amountPaid, amountDue }: Invoice): readonly string[] {
-  return [status, amountPaid, amountDue]
-}
-
-/** Status, paid and due after a reversal. */
-function money(outcome: Outcome): readonly string[] | Outcome {
-  return outcome.outcome === 'changed' ? moneyOf(outcome.representation.invoice) : outcome
+function reverse(
+  tenant: Tenant,
+  recordId: string,
+  paymentId: string,
+  { back, entry, ...choices }: Choices = {},
+): Promise<PaymentOutcome> {
+  return settle(tenant, recordId, reversalOf(paymentId, back, entry), choices)
 }
 
 async function paymentsOf({ id, store }: Tenant, invoiceId: string): Promise<readonly Payment[]> {
@@ -111,7 +77,7 @@ function testRows(harness: StoreHarness): void {
       const id = await createInvoice(tenant, { currency, total, dueDate: '2999-01-01T00:00:00.000Z' })
       const [first, second] = [await pay(tenant, id, paid), await pay(tenant, id, left)]
       const entry = newEntry({ action: 'payment.reversed', subjectId: first, details: { invoiceId: id } })
-      const outcome = await reverse(tenant, id, first, { id: ids('pay'), entry })
+      const outcome = await reverse(tenant, id, first, { entry })
       assert.ok(outcome.outcome === 'changed', outcome.outcome)
       const { invoice, payment } = outcome.representation
       assert.deepEqual(moneyOf(invoice), ['half', left, paid])
@@ -136,19 +102,11 @@ function testRows(harness: StoreHarness): void {
       const paymentId = await pay(tenant, id, '1')
       const set = reversalOf(paymentId)
       const events = [eventTemplate(verbs.invoice, invoiceItem('issued'))]
-      const change = {
-        organizationId: tenant.id,
-        recordId: id,
-        from: null,
-        set,
-        events,
-        idempotency: changeClaim(),
-      }
-      const outcome = await tenant.store.invoices.pay({ ...change, id: ids('chg') })
-      assert.equal(outcome.outcome, 'changed')
+      const choices = { events, idempotency: changeClaim() }
+      assert.equal((await settle(tenant, id, set, choices)).outcome, 'changed')
       const [event, ...others] = await tenant.events()
       assert.deepEqual([Object(event && dataOf(event).fields).amountDue, others], ['1250.000', []])
-      assert.equal((await tenant.store.invoices.pay({ ...change, id: ids('chg') })).outcome, 'replayed')
+      assert.equal((await settle(tenant, id, set, choices)).outcome, 'replayed')
     },
   )
 }
@@ -206,7 +164,7 @@ function testRefusals(harness: StoreHarness): void {
       ]
       const elsewhere = await pay(tenant, other, '4')
       const back = ids('pay')
-      assert.equal((await reverse(tenant, id, paid, { id: back })).outcome, 'changed')
+      assert.equal((await reverse(tenant, id, paid, { back })).outcome, 'changed')
       const before = [await paymentsOf(tenant, id), await listed(tenant, verbs.invoice, id)]
       const entries = await tenant.store.audit.list(tenant.id, {}, 100, null)
       const cases: [what: string, paymentId: string, reason: string, choices?: Choices][] = [
@@ -216,9 +174,9 @@ function testRefusals(harness: StoreHarness): void {
         ['of another organization', foreign, 'no_payment'],
         ['a reversal', back, 'reversed'],
         ['reversed before', paid, 'reversed'],
-        ['by the id of a payment', kept, 'id_taken', { id: paid }],
-        ['by the id of another reversal', kept, 'id_taken', { id: back }],
-        ['by its own id', kept, 'id_taken', { id: kept }],
+        ['by the id of a payment', kept, 'id_taken', { back: paid }],
+        ['by the id of another reversal', kept, 'id_taken', { back }],
+        ['by its own id', kept, 'id_taken', { back: kept }],
         ['from a state that is not allowed', kept, 'state', { from: ['paid'] }],
       ]
       for (const [what, paymentId, reason, choices] of cases) {
@@ -238,11 +196,11 @@ function testRepeats(harness: StoreHarness): void {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const paymentId = await pay(tenant, id, '1250')
-    const choices = { id: ids('pay'), changeId: ids('chg') }
+    const choices = { back: ids('pay'), id: ids('chg') }
     const first = await reverse(tenant, id, paymentId, choices)
     await pay(tenant, id, '5')
     const entries = (await tenant.store.audit.list(tenant.id, {}, 100, null)).length
-    for (const again of [choices, { id: choices.id }]) {
+    for (const again of [choices, { back: choices.back }]) {
       const repeated = await reverse(tenant, id, paymentId, { ...again, through: tenant.secondStore })
       assert.ok(repeated.outcome === 'changed' && first.outcome === 'changed', repeated.outcome)
       const { invoice, payment } = repeated.representation
@@ -270,9 +228,7 @@ function testRepeats(harness: StoreHarness): void {
     const id = await createInvoice(tenant)
     const paymentId = await pay(tenant, id, '0.5')
     const back = ids('pay')
-    const outcomes = await callAtOnce(tenant, (through) =>
-      reverse(tenant, id, paymentId, { id: back, through }),
-    )
+    const outcomes = await callAtOnce(tenant, (through) => reverse(tenant, id, paymentId, { back, through }))
     assert.deepEqual([...new Set(outcomes.map(({ outcome }) => outcome))], ['changed'])
     assert.deepEqual(
       (await paymentsOf(tenant, id)).map(({ amount }) => amount),

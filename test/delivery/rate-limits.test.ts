@@ -86,6 +86,27 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.ok(waitedMs >= 1000 && waitedMs < 3000, `${waitedMs} ms`)
   })
 
+  test('that accepts nothing any more is not spared: every delivery that is due is attempted', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 60)
+    const sender = createTestSender(() => ({ status: 503 }))
+    const loop = under.loop(sender)
+    const sent: number[] = []
+    for (let run = 0; run < 24; run++) {
+      const before = sender.requests.length
+      await loop.runOnce()
+      sent.push(sender.requests.length - before)
+      await under.letTimePass(65_000)
+    }
+    // A burst of four, ten probes, and all that were due.
+    assert.ok(
+      sent.some((requests) => requests >= 40),
+      sent.join(),
+    )
+    assert.equal(await countIn(under.store, 'pending'), 0)
+    assert.equal(sender.requests.length, 300)
+  })
+
   test('is served by a run once for as long as its turns come within two seconds', async () => {
     await addEndpoint(under.store, { maxPerSecond: 20 })
     await addEndpoint(under.store, { url: 'https://slow.test/', maxPerSecond: 0.1 })

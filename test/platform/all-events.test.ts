@@ -45,6 +45,8 @@ test('every type of event is produced by a call, and arrives verified with the d
 
   const events = receiver.requests.map((request) => verify(request, secret))
   assert.deepEqual(new Set(events.map(({ type }) => type)), new Set(EVENT_TYPES))
+  // As many as the specification names.
+  assert.equal(EVENT_TYPES.length, 24)
   for (const { type, data } of events) assertData(type, data)
   for (const type of EVENT_TYPES) {
     const { id, data } = events.find((event) => event.type === type) ?? assert.fail()

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import type { RecordStore } from '../../lib/business-store.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
 import { formatNumber, type NewNumber } from '../../lib/resources/document-numbers.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import { businessOf } from '../_business.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import type { TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import {
   changeClaim,
   conversion,
@@ -27,16 +28,8 @@ import { createTenant, ids, type Tenant } from '../contract/tenant.ts'
 let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql()
-  store = createPostgresStore(database.url)
-})
-
-after(async () => {
-  await store.close()
-  await database.drop()
+useDatabase((used) => {
+  ;({ database, sql, store } = used)
 })
 
 function newTenant(): Promise<Tenant> {

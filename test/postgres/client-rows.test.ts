@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { createPlatform, type Platform } from '../../lib/platform.ts'
 import { CLIENT_ROWS } from '../../lib/postgres/clients.ts'
 import { defineList } from '../../lib/postgres/statements/list.ts'
 import { arrayOf, type FixedStatement, type Value } from '../../lib/postgres/statements/statement.ts'
-import { createPostgresStore, type PostgresPlatform, type PostgresStore } from '../../lib/postgres.ts'
+import type { PostgresPlatform, PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { clientsOf, createMirror } from './_sync.ts'
 
@@ -17,24 +17,16 @@ import { clientsOf, createMirror } from './_sync.ts'
 
 const LIMIT = 50
 
-let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
 let platform: PostgresPlatform
 let org = ''
 let keyDigest = ''
 let organizations = 0
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql({ max: 4 })
-  store = createPostgresStore(database.url)
+useDatabase((used) => {
+  ;({ sql, store } = used)
   platform = createPlatform(store)
-})
-after(async () => {
-  await store.close()
-  await database.drop()
-})
+}, 4)
 
 async function newOrganization(): Promise<string> {
   org = `org_rows_${++organizations}`

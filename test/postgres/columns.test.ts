@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import type * as v from 'valibot'
 import { createPlatform } from '../../lib/platform.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
 import { ClientSchema } from '../../lib/resources/clients.ts'
 import { columnsOf } from '../../lib/resources/columns.ts'
 import { InvoiceSchema } from '../../lib/resources/invoices.ts'
@@ -11,7 +11,7 @@ import { LeadSchema } from '../../lib/resources/leads.ts'
 import { ProjectSchema } from '../../lib/resources/projects.ts'
 import { ProposalSchema } from '../../lib/resources/proposals.ts'
 import { RECORD_KINDS, RECORD_TABLES } from '../../lib/resources/records.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 
 // The list of columns of each kind, in lib/resources, agrees with the table and with the representation in sql/.
 
@@ -24,18 +24,10 @@ const TYPES: Readonly<Record<string, string>> = {
   smallint: 'integer',
 }
 
-let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql()
-  store = createPostgresStore(database.url)
-})
-after(async () => {
-  await store.close()
-  await database.drop()
+useDatabase((used) => {
+  ;({ sql, store } = used)
 })
 
 describe('the columns of each table of records are those of the lists', () => {

@@ -15,24 +15,17 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ageEvents, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
+import { useDatabase } from '../_use-database.ts'
 
 // Deliveries on PostgreSQL: locks, and the rows that a claim reads.
 
 const DAY_MS = 86_400_000
 
 describe('deliveries in PostgreSQL', () => {
-  let database: TestDatabase
   let sql: Sql
   let store: PostgresStore
-
-  before(async () => {
-    database = await createTestDatabase()
-    sql = database.sql()
-    store = createPostgresStore(database.url)
-  })
-  after(async () => {
-    await store.close()
-    await database.drop()
+  useDatabase((used) => {
+    ;({ sql, store } = used)
   })
 
   const addEndpoint = (organizationId: string) => insertEndpoint(store, organizationId)

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { AttemptResult } from '../../lib/webhooks/claims.ts'
 import {
   allowanceOf,
   createEndpointRate,
@@ -9,8 +11,10 @@ import {
   judgeRate,
   spend,
 } from '../../lib/webhooks/endpoint-rate.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import type { TestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import { addEndpoint, publish } from '../bench/deliveries/parts.ts'
+import { success as delivered, failure as failed } from '../contract/delivering.ts'
 import { randomOf } from './_sync.ts'
 
 // The rules of an endpoint's rate exist twice: lib/webhooks/endpoint-rate.ts for the store in memory, and sql/44-endpoint-rates.sql.
@@ -19,16 +23,9 @@ import { randomOf } from './_sync.ts'
 let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql({ max: 1 })
-  store = createPostgresStore(database.url)
-})
-after(async () => {
-  await store.close()
-  await database.drop()
-})
+useDatabase((used) => {
+  ;({ database, sql, store } = used)
+}, 1)
 
 /** A claim takes as many as it may, up to a number. */
 interface ClaimStep {
@@ -124,7 +121,7 @@ const SEQUENCES: Readonly<Record<string, readonly Step[]>> = {
   ],
   'a rate that rises until the endpoint is unlimited': [
     ...LEARNED,
-    ...times(60, [claimOf(1250, 500), success(0, { successes: 40 })]),
+    ...times(60, [claimOf(1250, 40), success(0, { successes: 40 })]),
     claimOf(),
   ],
   'a rate that is not used': [...LEARNED, ...times(5, [claimOf(60_000), success(10, { hasDue: false })])],
@@ -155,13 +152,13 @@ const SEQUENCES: Readonly<Record<string, readonly Step[]>> = {
 }
 
 interface Row {
+  readonly maxPerSecond: number | null
   readonly rate: number | null
   readonly ceiling: number | null
   readonly rejectedAt: number
   readonly accepted: number
   readonly waitMs: number
   readonly waitedMs: number
-  readonly isDown: boolean
   readonly nextAt: number
   readonly probe: string | null
 }
@@ -181,48 +178,47 @@ async function compare(steps: readonly Step[], maxPerSecond: number | null): Pro
     const name = `step ${place}, ${JSON.stringify(step)}`
     if ('claim' in step) {
       const token = `token-${claims++}`
-      if (maxPerSecond !== null) known ??= createEndpointRate()
+      if (maxPerSecond !== null) known ??= createEndpointRate(maxPerSecond)
       const [probing] = await sql`
         select 1 from business_api.endpoint_rates r
         join business_api.open_deliveries d on d.id = r.probe_id and d.claim_token = r.probe_token`
-      const most: number = known === null ? step.claim : allowanceOf(known, maxPerSecond, !!probing, now)
+      const most: number = known === null ? step.claim : allowanceOf(known, !!probing, now)
       const wanted = Math.min(step.claim, most)
       if (known !== null) {
-        const [allowed] = await sql<{ deliveries: number }[]>`
-          select business_api.rate_allowance(
+        const [allowed] = await sql<{ allowance: number }[]>`
+          select * from business_api.rate_allowance(
             ${key.organization_id}, ${key.endpoint_id}, ${maxPerSecond}::float8, ${step.claim}::int, ${at}::timestamptz
-          ) as deliveries`
-        assert.equal(allowed?.deliveries, wanted, name)
+          )`
+        assert.equal(allowed?.allowance, wanted, name)
       }
       const taken = ids.slice(0, wanted).map(({ id }) => String(id))
       await sql`update business_api.open_deliveries set claim_token = ${token}, lease_until = 'infinity' where id in ${sql(['', ...taken])}`
       if (known !== null) {
-        spend(known, maxPerSecond, wanted, token, now)
+        spend(known, wanted, token, now)
         await sql`
-          select business_api.spend_rates(
-            array[${key.organization_id}], array[${key.endpoint_id}], array_fill(${key.organization_id}::text, array[${wanted}::int]),
-            array_fill(${key.endpoint_id}::text, array[${wanted}::int]), array(select jsonb_array_elements_text(${JSON.stringify(taken)}::text::jsonb)),
-            ${token}, ${at}::timestamptz
-          )`
+          select business_api.spend_rate(
+            ${key.organization_id}, ${key.endpoint_id}, ${maxPerSecond}::float8,
+            array(select jsonb_array_elements_text(${JSON.stringify(taken)}::text::jsonb)), ${token}, ${at}::timestamptz
+          ) where ${wanted}::int > 0`
       }
     } else {
       const { of = claims - 1, successes = 0, failures = 0, hasDue = false, askedMs = 0 } = step
       const { successAgoMs, rejectedAgoMs, failedAgoMs } = step
       const token = `token-${of}`
       const ago = (ms: number | undefined) => (ms === undefined ? null : now - ms)
-      if (rejectedAgoMs !== undefined) known ??= createEndpointRate()
+      if (rejectedAgoMs !== undefined) known ??= createEndpointRate(maxPerSecond)
       if (known !== null) {
         const results = {
           successes,
           tokens: [token],
           successAt: ago(successAgoMs),
           rejectionAt: ago(rejectedAgoMs),
-          failureAt: ago(failedAgoMs),
+          hasFailure: failedAgoMs !== undefined,
           askedMs,
           failures,
           hasDue,
         }
-        if (!judgeRate(known, maxPerSecond, results, now)) known = null
+        if (!judgeRate(known, results, now)) known = null
       }
       // The last delivery is due or claimed by another process.
       await sql`update business_api.open_deliveries set claim_token = null, lease_until = null where claim_token = ${token}`
@@ -233,15 +229,15 @@ async function compare(steps: readonly Step[], maxPerSecond: number | null): Pro
         successes,
         succeeded_ago_ms: successAgoMs,
         rejected_ago_ms: rejectedAgoMs,
-        failed_ago_ms: failedAgoMs,
+        has_failure: failedAgoMs !== undefined,
         back_off_ms: rejectedAgoMs === undefined ? undefined : askedMs,
         tokens: [token],
       }
       await sql`select business_api.judge_rate(${JSON.stringify(outcome)}::text::jsonb, ${at}::timestamptz)`
     }
     const [row] = await sql<Row[]>`
-      select rate, ceiling, extract(epoch from rejected_at)::float8 * 1000 as "rejectedAt", accepted, wait_ms as "waitMs",
-        waited_ms as "waitedMs", is_down as "isDown", extract(epoch from next_at)::float8 * 1000 as "nextAt", probe_token as probe
+      select (select max_per_second from business_api.webhook_endpoints) as "maxPerSecond", rate, ceiling, extract(epoch from rejected_at)::float8 * 1000 as "rejectedAt", accepted, wait_ms as "waitMs",
+        waited_ms as "waitedMs", extract(epoch from next_at)::float8 * 1000 as "nextAt", probe_token as probe
       from business_api.endpoint_rates`
     assertEqual(row ?? null, known, name)
   }
@@ -309,4 +305,113 @@ describe('The rates of endpoints in memory and in SQL', () => {
       return compare(steps, pick([null, null, 2, 300]))
     })
   }
+})
+
+test('A receiver that rejects one request in twenty, whatever the rate, gets as many in the tenth hour as in the first', () => {
+  const known = createEndpointRate(null)
+  const random = randomOf(1)
+  const taken = Array.from({ length: 10 }, () => 0)
+  let now = 0
+  for (let claims = 0; now < 36_000_000; claims++) {
+    const token = `token-${claims}`
+    now = Math.max(now, known.nextAt) + 5
+    const count = Math.min(4, allowanceOf(known, false, now))
+    spend(known, count, token, now)
+    for (let one = 0; one < count; one++) {
+      const isRejected = claims === 0 || random(20) === 0
+      const [successAt, rejectionAt] = isRejected ? [null, now] : [now, null]
+      const successes = isRejected ? 0 : 1
+      const attempt = { successes, tokens: [token], successAt, rejectionAt, hasFailure: isRejected }
+      judgeRate(known, { ...attempt, askedMs: 0, failures: 0, hasDue: true }, now + 5)
+      taken[Math.floor(now / 3_600_000)] = (taken[Math.floor(now / 3_600_000)] ?? 0) + successes
+    }
+  }
+  const [first = 0, last = 0] = [taken[0], taken[9]]
+  assert.ok(last > 1000 && last > first / 2, taken.join())
+})
+
+describe('The locks of rates', () => {
+  const request = {
+    isRepeat: false,
+    limit: 12,
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { endpoint: 2, organization: 64, endpoints: {}, organizations: {} },
+    scanLimit: 200,
+    cursor: null,
+    leaseMs: 30_000,
+    maxAttempts: 5,
+  } as const
+  const NEVER = { failures: 1_000_000, failingMs: 1_000_000_000_000 }
+
+  beforeEach(async () => {
+    await sql`truncate business_api.webhook_endpoints, business_api.endpoint_rates, business_api.open_deliveries, business_api.events`
+    for (let endpoint = 0; endpoint < 6; endpoint++) {
+      await addEndpoint(store, 'org_1', `https://${endpoint}.test/`, {
+        maxPerSecond: endpoint % 2 ? 1000 : null,
+      })
+    }
+    for (let event = 0; event < 300; event++) await publish(store, 'org_1')
+  })
+
+  test('hold up no release, so that two calls cannot wait for each other', async () => {
+    const { deliveries } = await store.deliveries.claim({ ...request, token: 'held' })
+    const claims = deliveries.map(({ organizationId, id }) => ({
+      organizationId,
+      deliveryId: id,
+      token: 'held',
+    }))
+    const released = await sql.begin(async (tx) => {
+      await tx`select from business_api.endpoint_rates for update`
+      return Promise.race([store.deliveries.release(claims).then(() => 'released'), sleep(3000)])
+    })
+    assert.equal(released, 'released')
+  })
+
+  test('are taken in one order by claims, results and releases of four processes', async () => {
+    const stores = Array.from({ length: 4 }, () => createPostgresStore(database.url))
+    const endsAt = performance.now() + 4000
+    const work = async ({ deliveries: verbs }: PostgresStore, worker: number) => {
+      const random = randomOf(worker)
+      let late: AttemptResult[] = []
+      for (let round = 0; performance.now() < endsAt; round++) {
+        const token = `storm-${worker}-${round}`
+        const { deliveries } = await verbs.claim({ ...request, token })
+        const shuffled = deliveries.toSorted(() => random(3) - 1)
+        const results = shuffled.map(({ organizationId, id }) =>
+          random(3) === 0
+            ? delivered({ organizationId, id, token })
+            : failed(
+                { organizationId, id, token },
+                { status: 429, backOffMs: 0, startedAgoMs: random(5), endedAgoMs: 0 },
+              ),
+        )
+        const [now, later] = [
+          results.filter((_, place) => place % 3 === 0),
+          results.filter((_, place) => place % 3 === 1),
+        ]
+        await verbs.writeResults([...late, ...now], NEVER)
+        late = later
+        await verbs.release(results.filter((_, place) => place % 3 === 2))
+        // The endpoints are probed again at once.
+        if (random(4) === 0) await verbs.writeResults(late.splice(0), NEVER)
+      }
+    }
+    const probing = (async () => {
+      while (performance.now() < endsAt) {
+        await sql`
+          update business_api.endpoint_rates set next_at = '-infinity' where endpoint_id in (
+            select r.endpoint_id from business_api.endpoint_rates r for update skip locked
+          )`
+        await sleep(20)
+      }
+    })()
+    await Promise.all([...stores.map(work), probing])
+    await Promise.all(stores.map((each) => each.close()))
+    // Sessions report what they count within a second.
+    await sleep(1500)
+    const [counts] = await sql`select deadlocks::int from pg_stat_database where datname = current_database()`
+    assert.equal(counts?.deadlocks, 0)
+    const [rates] = await sql`select count(*)::int as known from business_api.endpoint_rates`
+    assert.ok(rates?.known > 3, `${rates?.known} rates`)
+  })
 })

@@ -9,7 +9,7 @@ import type { DeliveryFilter, DeliveryState } from '../../lib/webhooks/deliverie
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
-import { endpointOf, makeManyDeliveries, organizationOf } from '../_many-deliveries.ts'
+import { endpointOf, makeManyDeliveries, organizationOf, subjectOf } from '../_many-deliveries.ts'
 
 // Statements read as much of large tables with 300,000 deliveries as with 30,000. No times: the plans and the pages.
 
@@ -207,6 +207,9 @@ describe('the delivery log', () => {
     { states: failed, since: ago(39) },
     { states: ['pending'], until: ago(39) },
     { states: ['delivered'], endpointId: ENDPOINT, until: ago(39) },
+    { subjectId: subjectOf(7) },
+    { subjectId: subjectOf(7), states: failed, since: ago(20) },
+    { subjectId: 'prj_none' },
   ]
   /** A condition on the type reads all rows that the rest of the filter selects. */
   const viewsByType: readonly DeliveryFilter[] = [

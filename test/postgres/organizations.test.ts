@@ -1,35 +1,26 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
 import type { PartResult } from '../../lib/access/organizations.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
 import { TYPES_WITH_BUSINESS } from '../../lib/resources/event-catalogue.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { businessOf } from '../_business.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
+import { useDatabase } from '../_use-database.ts'
 import { plainRecords } from '../contract/imports.ts'
 
 // The deletion of an organization, and of personal values, seen in the tables.
 
-let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-
-before(async () => {
-  database = await createTestDatabase()
-  sql = database.sql({ max: 1 })
-  store = createPostgresStore(database.url)
-})
-
-after(async () => {
-  await store.close()
-  await database.drop()
-})
+useDatabase((used) => {
+  ;({ sql, store } = used)
+}, 1)
 
 const settings = () =>
   createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true, allowHttp: true })

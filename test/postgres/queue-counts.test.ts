@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
-import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
+import type { TestDatabase } from '../_database.ts'
 import { TODAY } from '../_days.ts'
+import { useDatabase } from '../_use-database.ts'
 
 // The counts of a long queue: exact to 10,000, and at a cost that does not grow with the queue.
 
@@ -12,16 +13,9 @@ describe('countQueue()', () => {
   let database: TestDatabase
   let sql: Sql
   let store: PostgresStore
-
-  before(async () => {
-    database = await createTestDatabase()
-    sql = database.sql({ max: 1 })
-    store = createPostgresStore(database.url)
-  })
-  after(async () => {
-    await store.close()
-    await database.drop()
-  })
+  useDatabase((used) => {
+    ;({ database, sql, store } = used)
+  }, 1)
 
   async function addEndpoint(organizationId: string, id: string, state: string): Promise<void> {
     await sql`

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createIds } from '../../lib/base/ids.ts'
 import type { RecordStore } from '../../lib/business-store.ts'
@@ -7,7 +7,8 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { createTestDatabase } from '../_database.ts'
+import { useDatabase } from '../_use-database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { begin, clientsOf, createMirror, type OpenTransaction, randomOf } from './_sync.ts'
 
@@ -16,18 +17,11 @@ import { begin, clientsOf, createMirror, type OpenTransaction, randomOf } from '
 const ids = createIds()
 
 describe('a sync', () => {
-  let database: TestDatabase
   let sql: Sql
   let store: PostgresStore
   let organizations = 0
-  before(async () => {
-    database = await createTestDatabase()
-    sql = database.sql({ max: 10 })
-    store = createPostgresStore(database.url)
-  })
-  after(async () => {
-    await store.close()
-    await database.drop()
+  useDatabase((used) => {
+    ;({ sql, store } = used)
   })
 
   const newOrganization = (): string => `org_sync_${++organizations}`

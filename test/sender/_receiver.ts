@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http'
-import { createServer as createSecureServer } from 'node:https'
+import { createServer as createSecureServer, type ServerOptions } from 'node:https'
 import { type AddressInfo, createServer as createRawServer, type Server, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
@@ -43,9 +43,10 @@ export function startReceiver(context: TestContext, answer: AnswerRequest = answ
 export function startSecureReceiver(
   context: TestContext,
   answer: AnswerRequest = answerOk,
+  own: ServerOptions = {},
 ): Promise<Receiver> {
   const requests: Received[] = []
-  const options = { cert: CERTIFICATE, key: PRIVATE_KEY }
+  const options = { cert: CERTIFICATE, key: PRIVATE_KEY, ...own }
   return start(context, createSecureServer(options, receive(requests, answer)), 'https', requests)
 }
 

@@ -95,6 +95,29 @@ describe('the error', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
+  const sides = {
+    'wants a client certificate, over TLS 1.2': [
+      { requestCert: true, maxVersion: 'TLSv1.2' },
+      'tls_client_certificate_required',
+    ],
+    'wants a client certificate, over TLS 1.3': [{ requestCert: true }, 'tls_client_certificate_required'],
+    'has no cipher in common': [{ ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' }, 'tls_failed'],
+    'speaks only TLS 1.1': [
+      { ciphers: 'ALL:@SECLEVEL=0', minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' },
+      'tls_failed',
+    ],
+  } as const
+  for (const [what, [options, error]] of Object.entries(sides))
+    test(`the error is ${error} when the other side ${what}`, async (context) => {
+      const receiver = await startSecureReceiver(context, undefined, options)
+      const sender = createSender(context, {
+        allowPrivateNetworks: true,
+        ca: CERTIFICATE,
+        lookup: resolveTo('127.0.0.1'),
+      })
+      assertFailed(await sender.send(makeRequest(`https://receiver.test:${receiver.port}`)), error)
+    })
+
   test('the error is tls_failed when the other side speaks no TLS', async (context) => {
     const receiver = await startReceiver(context)
     const sender = createSender(context, { allowPrivateNetworks: true })
@@ -171,6 +194,7 @@ describe('toSendError()', () => {
       ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_untrusted'],
       ['SELF_SIGNED_CERT_IN_CHAIN', 'tls_untrusted'],
       ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'tls_client_certificate_required'],
+      ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'tls_client_certificate_required'],
       ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed'],
       ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'tls_failed'],
       ['EPROTO', 'tls_failed'],

@@ -191,4 +191,9 @@ test('without endpoints:read no screen shows the URL of an endpoint, but its des
   const { text } = await under.get('/deliveries')
   assert.match(text, new RegExp(`<option value="${id}">${id}</option>`))
   assert.match(text, /Billing/)
+  // What an earlier URL had in it is no longer known, so the whole answer is left out.
+  await under.settings.endpoints.update(ORGANIZATION, id, { description: 'Renamed' })
+  assert.match((await under.get(`/deliveries/${data[0]?.id}`)).words, /Cannot POST …: no … here/)
+  await under.settings.endpoints.update(ORGANIZATION, id, { url: 'https://hooks.example.com/other' })
+  assert.doesNotMatch((await under.get(`/deliveries/${data[0]?.id}`)).text, /token-in-path|Cannot POST/)
 })

@@ -13,10 +13,10 @@ import { type Seeded, screensOf, seed } from './_seed.ts'
 
 const OTHER = { ...EVERYTHING, organizationId: 'org_other', organizationName: 'Atlas' }
 
-async function setUpSeeded() {
+async function setUpSeeded(clock = Date.now) {
   const store = createMemoryStore()
   const api = createBusinessApi(store, { logger: false })
-  const under = setUp({ store, api, settings: { sender: SENDER } })
+  const under = setUp({ store, api, clock, settings: { sender: SENDER } })
   under.access = { ...EVERYTHING, organizationName: 'Jasmin Digital' }
   return Object.assign(under, { seeded: await seed(store, under.settings, ORGANIZATION) })
 }
@@ -152,17 +152,20 @@ test('of two saves of one form at the same moment one is made, and the other sho
   }
 })
 
-test('a recovery sends what its question has counted, and no later delivery', async () => {
-  const under = await setUpSeeded()
-  const { settings, store } = under
-  const hidden = hiddenOf(await under.get('/deliveries/recover'))
-  const { failed, skipped } = await settings.deliveries.countRecoverable(ORGANIZATION)
-  await setTimeout(5)
-  for (let sent = 0; sent < 20; sent++) await publish(store, ORGANIZATION, 'client.created')
-  const later = await settings.deliveries.countRecoverable(ORGANIZATION)
-  assert.ok(later.failed + later.skipped >= failed + skipped + 20)
-  const { words } = await under.post('/deliveries/recover', hidden)
-  assert.match(words, new RegExp(`${failed + skipped} deliveries are being sent again`))
+test('a recovery sends what its question has counted, and no later delivery, whatever the clock of the process', async () => {
+  for (const aheadMs of [0, 3_600_000, -3_600_000]) {
+    const under = await setUpSeeded(() => Date.now() + aheadMs)
+    const { settings, store } = under
+    const { failed, skipped } = await settings.deliveries.countRecoverable(ORGANIZATION)
+    const question = await under.get('/deliveries/recover')
+    assert.match(question.words, new RegExp(`${failed + skipped} failed and skipped deliveries match`))
+    await setTimeout(5)
+    for (let sent = 0; sent < 20; sent++) await publish(store, ORGANIZATION, 'client.created')
+    const later = await settings.deliveries.countRecoverable(ORGANIZATION)
+    assert.ok(later.failed + later.skipped >= failed + skipped + 20)
+    const { words } = await under.post('/deliveries/recover', hiddenOf(question))
+    assert.match(words, new RegExp(`${failed + skipped} deliveries are being sent again`), String(aheadMs))
+  }
 })
 
 /** Changes the record of a form as a colleague would. */

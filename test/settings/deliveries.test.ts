@@ -64,7 +64,7 @@ describeOnEveryStore((open) => {
     test('deliveries.list() finds the deliveries by the response to the last attempt, in every state', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId, endpointId } = given
-      await publishSeveral(given, 7)
+      await publishSeveral(given, 8)
       const claimed = await claim(store, organizationId)
       const answers: readonly [AttemptResult['outcome'], Partial<AttemptResult>][] = [
         ['delivered', {}],
@@ -73,6 +73,8 @@ describeOnEveryStore((open) => {
         ['retry', { status: 302 }],
         ['failed', {}],
         ['failed', { status: null, error: 'timeout', reason: 'timeout' }],
+        // RFC 9110, section 15: as a 5xx.
+        ['failed', { status: 999, reason: 'http_999' }],
       ]
       for (const [place, [outcome, changes]] of answers.entries()) {
         await record(store, claimed.slice(place, place + 1), outcome, changes)
@@ -82,7 +84,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await list({ response: '2xx' }), idOf(0))
       assert.deepEqual(await list({ response: '3xx' }), idOf(3))
       assert.deepEqual(await list({ response: '4xx' }), idOf(2, 1))
-      assert.deepEqual(await list({ response: '5xx' }), idOf(4))
+      assert.deepEqual(await list({ response: '5xx' }), idOf(6, 4))
       assert.deepEqual(await list({ response: 'none' }), idOf(5))
       assert.deepEqual(await list({ response: '4xx', states: ['pending'], endpointId }), idOf(1))
       assert.deepEqual(await list({ response: '4xx', states: ['delivered'] }), [])

@@ -6,6 +6,7 @@ import {
   BusinessApiError,
   type ErrorCode,
   INVALID_INPUT,
+  INVALID_STATE,
   LIMIT_REACHED,
   SECRET_UNAVAILABLE,
 } from '../../lib/base/errors.ts'
@@ -143,6 +144,19 @@ describeOnEveryStore((open) => {
         added.map(([name, value]) => endpoints.update(organizationId, id, { headers: { [name]: value } })),
       )
       assert.deepEqual(await sentHeaders(), { ...HEADERS, ...Object.fromEntries(added) })
+    })
+
+    test('are not replaced by a caller who has seen the endpoint before another value was set', async () => {
+      const { endpoints, organizationId, register, sentHeaders } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const seen = await endpoints.get(organizationId, id)
+      const update = (value: string, replaces: typeof seen) =>
+        endpoints.update(organizationId, id, { headers: { 'X-Tenant': value }, replaces })
+      const changed = await update('theirs', seen)
+      await assertRefused(update('mine', seen), INVALID_STATE, /other calls change the endpoint/)
+      assert.deepEqual(await sentHeaders(), { ...HEADERS, 'X-Tenant': 'theirs' })
+      await update('mine', changed)
+      assert.deepEqual(await sentHeaders(), { ...HEADERS, 'X-Tenant': 'mine' })
     })
 
     test('are at most 20, and 8 KiB in all, after a patch too; a refused patch changes nothing', async () => {

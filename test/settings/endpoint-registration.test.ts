@@ -22,6 +22,7 @@ describeOnEveryStore((open) => {
         id: shown.id,
         url: URL,
         ...ENDPOINT_DEFAULTS,
+        version: 0,
         headerNames: [],
         state: 'enabled',
         disabledReason: null,

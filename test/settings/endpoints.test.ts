@@ -28,7 +28,8 @@ describeOnEveryStore((open) => {
       let expected = shown
       for (const change of changes) {
         const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
-        expected = { ...expected, ...given }
+        const version = expected.version + (Object.keys(given).length > 0 ? 1 : 0)
+        expected = { ...expected, ...given, version }
         assert.deepEqual(await settings.endpoints.update(organizationId, shown.id, change), expected)
         assert.deepEqual(await settings.endpoints.list(organizationId), [expected])
       }
@@ -38,7 +39,7 @@ describeOnEveryStore((open) => {
       const { settings, organizationId } = setUp()
       const { secret: _, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
       const { id } = shown
-      for (const name of ['id', 'state', 'failures', 'createdAt', 'sealedSecret']) {
+      for (const name of ['id', 'state', 'failures', 'createdAt', 'version', 'sealedSecret']) {
         await assert.rejects(
           settings.endpoints.update(organizationId, id, untyped({ description: 'x', [name]: 'other' })),
           { code: 'invalid_input', fields: [name] },

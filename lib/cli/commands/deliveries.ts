@@ -1,6 +1,7 @@
-import { RESPONSES, STATES } from '../../settings/deliveries.ts'
+import { STATES } from '../../settings/deliveries.ts'
 import type { DeliveryAttempt } from '../../webhooks/claims.ts'
 import type { Delivery, DeliveryDetails } from '../../webhooks/deliveries.ts'
+import { RESPONSES } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'

@@ -110,7 +110,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column endpoint_rates.accepted': '767a7bf880ea',
     'column endpoint_rates.ceiling': 'c5884cab5882',
     'column endpoint_rates.endpoint_id': '0415511659f8',
-    'column endpoint_rates.is_down': 'ba9b67b2048e',
     'column endpoint_rates.next_at': '54ff0ef01fe0',
     'column endpoint_rates.organization_id': '0415511659f8',
     'column endpoint_rates.probe_id': '9299932d5f23',
@@ -292,6 +291,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column webhook_endpoints.state': 'cafe39a033bf',
     'column webhook_endpoints.types': '5d0f33744be9',
     'column webhook_endpoints.url': 'cafe39a033bf',
+    'column webhook_endpoints.version': '767a7bf880ea',
     'constraint api_keys.api_keys_burst_check': 'a3349dedc5b0',
     'constraint api_keys.api_keys_digest_key': '5f622af8cc9e',
     'constraint api_keys.api_keys_pkey': '1a29056265b9',
@@ -351,13 +351,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
-      'ee94ea3b0f8e',
+      'b78604f67aff',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '84e7b8767bb0',
+      '99743f431bd3',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -376,16 +376,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
-    'function deliveries_of_subject(organization_id text, subject_id text, first_id text, end_id text)':
-      '9f61c1bc0fb8',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])':
-      'bffe82e4d226',
+      '8705b442aefd',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
     'function erase_ended_secrets(part_limit integer)': '7fcc5a77c16a',
     'function event_subjects()': 'a90e3cfc6b01',
+    'function events_of_subject(organization_id text, subject_id text)': 'd144c3fc412f',
     'function find_events(organization_id text, ids text[])': 'd14beec47940',
     'function find_open_delivery(begins text, ends text)': 'f87c84d01656',
     'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
@@ -401,7 +400,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function import_records(organization_id text, records jsonb, steps jsonb)': 'fe651976c934',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '30153ca4d8ce',
+      '1e00e3bdbfae',
     'function insert_events(organization_id text, events jsonb)': '36f175ee0b19',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
@@ -412,13 +411,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '4a36124feb48',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
-    'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'ce40efd08368',
+    'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'aafc0854ddd2',
     'function last_attempts(organization_id text, delivery_ids text[])': '81e6f2fa4d03',
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
+      '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
-      '433d7f941f7b',
+      '51a7f5b0ecb6',
     'function list_events_since(organization_id text, after_prefix text, row_limit integer)': 'cc0372a62552',
     'function list_finished_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
       '0ff19efc30b7',
@@ -434,8 +435,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       '559de34cdd72',
-    'function pick_deliveries(organization text, endpoint text, budget integer, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT is_limited boolean)':
-      '9fc61924cf58',
+    'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
+      '4ec1ff807a9b',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -458,8 +459,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       '1c44603c8266',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
-    'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone)':
-      '9c3d0962340c',
+    'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
+      '679c5415606a',
     'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
       '3f595ebc52f9',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
@@ -467,7 +468,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
-      'd631d2b43375',
+      'f628426d5d3c',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
@@ -482,18 +483,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function retained_deliveries()': '250744daa8fe',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT limited_organizations text[], OUT limited_endpoints text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      'e52cce086016',
+    'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], token text, at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT turn_at timestamp with time zone, OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      'cb15d6075e16',
     'function shard_place(first jsonb)': 'b5b9cd86d714',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
-    'function spend_rates(limited_organizations text[], limited_endpoints text[], organizations text[], endpoints text[], ids text[], token text, at_time timestamp with time zone)':
-      'a55096bc56cb',
+    'function spend_rate(organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamp with time zone)':
+      'b7f1ee79562e',
     'function table_identity(table_name text)': 'b3ae3bcc496c',
     'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '6362d2fe528b',
+      '63c6339cfcc3',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
@@ -507,7 +508,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_delivery_prefix_idx': '46fb898dcf06',
     'index events_log_idx': '3013c37ee64d',
-    'index events_subject_idx': '67e7bf6c7662',
+    'index events_subject_idx': 'da9ac73618ee',
     'index finished_deliveries_recoverable_idx': '9cbae24c292d',
     'index finished_deliveries_state_idx': '1644f97113b2',
     'index finished_deliveries_type_idx': 'f1df1cdd996d',

@@ -157,6 +157,7 @@ const SETTINGS = merge(PROCESS, {
       insert: true,
       update: [
         ...ENDPOINT_CHOICES.map(({ name }) => name),
+        'version',
         'header_names',
         'sealed_headers',
         'sealed_secret',
@@ -247,7 +248,6 @@ const WORKER = merge(PROCESS, PUBLISHING, {
         'accepted',
         'wait_ms',
         'waited_ms',
-        'is_down',
         'next_at',
         'probe_id',
         'probe_token',

@@ -73,15 +73,14 @@ function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
 /** Selects deliveries of an event or of a record's events: at most one for each endpoint and event, so that the whole set is read. */
 function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter } = selection
-  const { eventId = '', subjectId } = filter
+  if (filter.subjectId !== undefined) {
+    return sql`business_api.list_deliveries_of_subject(${selected(sql, selection)})`
+  }
   const { firstId, endId } = idsOf(selection)
-  const found =
-    subjectId === undefined
-      ? sql`${findEvents(sql, organizationId, [eventId])} as event cross join lateral ${deliveriesOfOne(sql, 'event')}`
-      : sql`business_api.deliveries_of_subject(${organizationId}::text, ${subjectId}::text, ${firstId}::text, ${endId}::text)`
+  const found = findEvents(sql, organizationId, [filter.eventId ?? ''])
   return sql`(
     select found.*
-    from ${found} as found, pg_catalog.jsonb_populate_record(
+    from ${found} as event cross join lateral ${deliveriesOfOne(sql, 'event')} as found, pg_catalog.jsonb_populate_record(
       null::business_api.delivery_filter, ${JSON.stringify(filter)}::text::jsonb
     ) as filter
     where business_api.is_selected(filter, found) and found.id >= ${firstId}::text and found.id < ${endId}::text

@@ -33,11 +33,11 @@ export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
-/** Builds the step that forgets the rate of the endpoint in a step's row: another URL may be another server. */
-export function forgetRate(sql: Sql, step: 'changed' | 'moved'): Fragment {
+/** Builds the step that forgets the rate of the endpoint in a row, given as a name or a subquery. */
+export function forgetRate(sql: Sql, row: string): Fragment {
   return sql`
     forgotten as (
-      delete from business_api.endpoint_rates rate using ${sql.unsafe(step)} as endpoint
+      delete from business_api.endpoint_rates rate using ${sql.unsafe(row)} as endpoint
       where rate.organization_id = endpoint.organization_id and rate.endpoint_id = endpoint.id
     )`
 }
@@ -53,7 +53,7 @@ const CHOICES = ENDPOINT_CHOICES.map(({ name, field }) => `${name} as "${field}"
 /** Builds the columns of an endpoint as administrators see the endpoint. */
 export function columns(sql: Sql): Fragment {
   return sql`
-    id, ${sql.unsafe(CHOICES)}, header_names as "headerNames", state, disabled_reason as "disabledReason",
+    id, ${sql.unsafe(CHOICES)}, version, header_names as "headerNames", state, disabled_reason as "disabledReason",
     ${isoTimestamp(sql, 'failing_since')} as "failingSince", failures,
     case when previous_secret_expires_at > now() then ${isoTimestamp(sql, 'previous_secret_expires_at')} end
       as "previousSecretExpiresAt",
@@ -63,11 +63,12 @@ export function columns(sql: Sql): Fragment {
 /** The columns of an endpoint that `update` sets. */
 const CHANGED = [...ENDPOINT_CHOICES.map(({ name }) => name), 'header_names', 'sealed_headers'].join(', ')
 
-/** Builds the assignments of given columns, by {@link rowOf}; the other columns stay. */
+/** Builds the assignments of given columns, by {@link rowOf}; the other columns stay. A new value makes a new version. */
 export function assign(sql: Sql, row: string): Fragment {
   return sql`
-    (${sql.unsafe(CHANGED)}) = (
-      select ${sql.unsafe(CHANGED)} from pg_catalog.jsonb_populate_record(endpoint, ${row}::text::jsonb)
+    (${sql.unsafe(CHANGED)}, version) = (
+      select ${sql.unsafe(CHANGED)}, endpoint.version + (given is distinct from endpoint)::int
+      from pg_catalog.jsonb_populate_record(endpoint, ${row}::text::jsonb) as given
     )`
 }
 

@@ -1,6 +1,11 @@
 import { isIdOf } from '../../base/ids.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
-import type { Delivery, DeliveryFilter, ResponseClass } from '../../webhooks/deliveries.ts'
+import {
+  type Delivery,
+  type DeliveryFilter,
+  RESPONSES,
+  type ResponseClass,
+} from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -8,13 +13,7 @@ import { type Content, type Html, html } from '../html.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import {
-  answerText,
-  DELIVERY_RESPONSES,
-  DELIVERY_STATES,
-  deliveryState,
-  describeState,
-} from './delivery-words.ts'
+import { answerText, DELIVERY_STATES, deliveryState, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
@@ -82,9 +81,8 @@ const FIELDS: readonly Field[] = [
     name: 'response',
     label: (t) => t`Response`,
     choices: ({ t }) =>
-      DELIVERY_RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
-    read: (text) =>
-      DELIVERY_RESPONSES.filter((response) => response === text).map((response) => ({ response })),
+      RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
+    read: (text) => RESPONSES.filter((response) => response === text).map((response) => ({ response })),
     isForListOnly: true,
   },
   {

@@ -6,9 +6,6 @@ import { badge, type Tone } from '../views/badge.ts'
 /** Every state of a delivery, in the order of the filter. */
 export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'skipped', 'cancelled'] as const
 
-/** Every class of responses, in the order of the filter. */
-export const DELIVERY_RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
-
 /** Tells the word of a state, and the tone of its badge. */
 export function describeState(t: Texts, state: DeliveryState): readonly [word: string, tone: Tone] {
   const words: Readonly<Record<DeliveryState, readonly [string, Tone]>> = {

@@ -100,6 +100,7 @@ async function showDelivery(
     delivery
   const found = await findEndpoint(context, endpointId)
   const endpoint = found && access.can('endpoints:read') ? nameOf(found) : null
+  const url = await urlSince(context, found, createdAt)
   const content = html`${message}
 <div data-live="${isMoving([delivery]) ? 'yes' : 'no'}">
 ${facts([
@@ -121,7 +122,7 @@ ${facts([
 ${delivery.attemptLog.length === 0 && empty(t`No attempt was made yet.`)}
 ${delivery.attemptLog.toReversed().map(
   (attempt) => html`<section><h3>${t`Attempt ${attempt.number}`}, ${format.time(attempt.startedAt)}</h3>
-${attemptFacts(context, { ...attempt, bodyExcerpt: withoutUrl(context, found, attempt.bodyExcerpt) })}</section>
+${attemptFacts(context, { ...attempt, bodyExcerpt: withoutUrl(context, url, attempt.bodyExcerpt) })}</section>
 `,
 )}</div>
 <h2>${t`Body`}</h2>
@@ -146,14 +147,32 @@ async function findEndpoint({ settings, access }: Context, id: string): Promise<
   }
 }
 
+/** The URL to which all attempts of a delivery went, for a person without the right to see endpoints; null if it is no longer known. */
+async function urlSince(
+  { settings, access }: Context,
+  endpoint: WebhookEndpoint | null,
+  createdAt: string,
+): Promise<string | null> {
+  if (endpoint === null || access.can('endpoints:read')) return null
+  const updates = {
+    subjectId: endpoint.id,
+    action: 'endpoint.updated',
+    since: createdAt,
+    limit: 200,
+  } as const
+  const { data, next } = await settings.audit.list(access.organizationId, updates)
+  const isOther = data.some(({ details: { fields } }) => Array.isArray(fields) && fields.includes('url'))
+  return isOther || next !== null ? null : endpoint.url
+}
+
 /**
  * A receiver may repeat the URL that was asked, with tokens in path or query: for a person without the right to see endpoints they are left
  * out, and so is the excerpt when the URL is no longer known. Parts of fewer than 8 characters are words.
  */
-function withoutUrl({ access }: Context, endpoint: WebhookEndpoint | null, excerpt: string): string {
+function withoutUrl({ access }: Context, url: string | null, excerpt: string): string {
   if (access.can('endpoints:read')) return excerpt
-  if (endpoint === null) return ''
-  const { pathname, search } = new URL(endpoint.url)
+  if (url === null) return ''
+  const { pathname, search } = new URL(url)
   const tokens = `${pathname}${search}`.split(/[/?&=]/).filter(({ length }) => length >= 8)
   const decoded = new URLSearchParams(tokens.map((token) => `_=${token}`).join('&')).getAll('_')
   return [pathname + search, pathname, ...tokens, ...decoded]

@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
 import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
-import type { ReplacedEndpoint, WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
@@ -73,7 +73,7 @@ export const change = {
   },
 
   async act(context: Context): Promise<Screen> {
-    const { settings, access, params, link } = context
+    const { settings, access, params, link, seen } = context
     const { id, ...endpoint } = await settings.endpoints.get(access.organizationId, params.id ?? '')
     const wish = { ...readWish(context), id }
     const problems = judgeWish(context, wish)
@@ -83,7 +83,7 @@ export const change = {
       await settings.endpoints.update(access.organizationId, id, {
         ...choicesOf(wish),
         ...(Object.keys(headers).length > 0 && { headers }),
-        replaces: context.seen as ReplacedEndpoint,
+        ...(seen.version !== undefined && { replaces: { version: seen.version } }),
         actor: access.actor,
       })
       return { location: link(`/endpoints/${id}`, { done: 'changed' }) }

@@ -17,8 +17,10 @@ export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query, now } = context
     const { texts, filter: given } = readDeliveryFilter(query, now, false)
-    // Later deliveries are not in the question: the form sends again what was counted.
-    const filter = { ...given, until: given.until ?? new Date(now + 1) }
+    // Later deliveries are not in the question: the form sends again what was counted. The newest tells the store's time.
+    const [newest] = (await settings.deliveries.list(access.organizationId, { limit: 1 })).data
+    const end = newest ? Date.parse(newest.createdAt) + 1 : 0
+    const filter = { ...given, until: new Date(Math.min(end, given.until?.getTime() ?? end)) }
     const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, filter)
     const count = failed + skipped
     const back = link('/deliveries', texts)
