@@ -105,30 +105,7 @@ create table business_api.endpoint_activity (
   hour timestamp with time zone not null,
   endpoint_id text collate "C" not null,
   slot smallint not null,
-  failed integer not null,
-  status_3xx integer not null,
-  status_4xx integer not null,
-  status_5xx integer not null,
-  timeout integer not null,
-  connection integer not null,
-  tls integer not null,
-  not_allowed integer not null,
-  interrupted integer not null,
-  other integer not null,
-  status_2xx integer not null,
-  delivered integer not null,
-  below_8ms integer not null,
-  below_16ms integer not null,
-  below_32ms integer not null,
-  below_64ms integer not null,
-  below_128ms integer not null,
-  below_256ms integer not null,
-  below_512ms integer not null,
-  below_1024ms integer not null,
-  below_2048ms integer not null,
-  below_4096ms integer not null,
-  below_8192ms integer not null,
-  from_8192ms integer not null,
+  counts integer[] not null,
   constraint endpoint_activity_pkey PRIMARY KEY (organization_id, hour, endpoint_id, slot)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
@@ -528,7 +505,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2527ddfee2da business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
--- f4704bf3f14e business_api.count_activity(business_api.ended_attempt[])
+-- c256b93eb63c business_api.count_activity(business_api.ended_attempt[])
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
 -- 575e6a236a2c business_api.database_identity()
@@ -590,7 +567,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
--- ab858ca16804 business_api.purge_activity(integer)
+-- c3bcd0656692 business_api.purge_activity(integer)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
@@ -598,7 +575,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c1fa2fbe7f67 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
--- 681f9bb344c1 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
+-- 3a84fd8af165 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)

@@ -1,12 +1,9 @@
 import {
   ACTIVITY_DAYS,
-  type ActivityCounts,
   type ActivityRequest,
-  ATTEMPT_CLASSES,
   addCounts,
-  bucketOf,
   classOfAttempt,
-  DURATION_BOUNDS_MS,
+  countAttempt,
   type StoredActivity,
 } from '../webhooks/activity.ts'
 import type { AttemptResult } from '../webhooks/claims.ts'
@@ -18,7 +15,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 /** Counts the attempt that was logged last, and the end of the delivery, unless an earlier round has delivered it. */
-export function countAttempt(
+export function countLastAttempt(
   memory: Memory,
   { endpoint, attemptLog, attemptsBefore }: StoredDelivery,
   outcome: AttemptResult['outcome'],
@@ -27,18 +24,9 @@ export function countAttempt(
   if (!attempt) return
   const hour = startOf(Date.parse(attempt.startedAt), HOUR_MS)
   const wasDelivered = attemptLog.some((one) => one.number <= attemptsBefore && classOfAttempt(one) === '2xx')
-  const bucket = attempt.status === null ? -1 : bucketOf(attempt.durationMs)
-  const counts: ActivityCounts = {
-    delivered: outcome === 'delivered' && !wasDelivered ? 1 : 0,
-    failed: outcome === 'failed' && !wasDelivered ? 1 : 0,
-    classes: ATTEMPT_CLASSES.map((name) => (name === classOfAttempt(attempt) ? 1 : 0)),
-    durations: [...DURATION_BOUNDS_MS, LONGER].map((_, index) => (index === bucket ? 1 : 0)),
-  }
+  const counts = countAttempt(attempt, outcome === 'retry' || wasDelivered ? null : outcome)
   memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
 }
-
-/** Stands for the last bucket, which has no bound. */
-const LONGER = Number.POSITIVE_INFINITY
 
 /** Reads the activity of an organization: see `DeliveryStore.readActivity`. */
 export function readActivity(
@@ -58,7 +46,7 @@ export function readActivity(
   return {
     series: intervals.map((at) => ({
       at: toTimestamp(at),
-      ...addCounts(counted.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
+      counts: addCounts(counted.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
     })),
     endpoints: [...endpoints.values()]
       .filter(({ record: { id } }) => endpointId === null || id === endpointId)
@@ -71,7 +59,7 @@ export function readActivity(
         description: record.description,
         state: isRemoved ? 'removed' : state,
         failures,
-        ...addCounts(own.map(({ counts }) => counts)),
+        counts: addCounts(own.map(({ counts }) => counts)),
       })),
     apiKeysInUse: [...apiKeys.values()].filter(
       (key) => isInForce(key, memory.clock()) && key.lastUsedAt !== null && key.lastUsedAt >= from,

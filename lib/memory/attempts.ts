@@ -9,7 +9,7 @@ import type {
 } from '../webhooks/claims.ts'
 import { createEndpointRate, judgeRate } from '../webhooks/endpoint-rate.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import { countAttempt } from './activity.ts'
+import { countLastAttempt } from './activity.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
 // The three ends of a claim: the result of the attempt, the release, the end of the lease.
@@ -71,7 +71,7 @@ export function reclaimExpiredLeases(
     if (claim === null || claim.leaseUntil > now) continue
     log(delivery, claim.claimedAt, { ...INTERRUPTED, durationMs: claim.leaseUntil - claim.claimedAt })
     const wasLast = attempts - attemptsBefore >= maxAttempts
-    countAttempt(memory, delivery, wasLast ? 'failed' : 'retry')
+    countLastAttempt(memory, delivery, wasLast ? 'failed' : 'retry')
     const next: Partial<DeliveryProgress> = wasLast
       ? { state: 'failed', reason: 'interrupted', finishedAt: now }
       : { state: 'pending', dueAt: now }
@@ -117,7 +117,7 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
   const { outcome, reason, delayMs, startedAgoMs } = result
   const endedAt = now - result.endedAgoMs
   log(delivery, now - startedAgoMs, result)
-  countAttempt(memory, delivery, outcome)
+  countLastAttempt(memory, delivery, outcome)
   const next: Partial<DeliveryProgress> =
     outcome === 'retry'
       ? { state: 'pending', dueAt: endedAt + delayMs }

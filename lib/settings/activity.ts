@@ -5,15 +5,16 @@ import type { Clock } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import {
   ACTIVITY_DAYS,
+  type ActiveEndpoint,
   type ActivityCounts,
   type ActivityInterval,
   ATTEMPT_CLASSES,
   type AttemptClass,
   addCounts,
+  countOf,
   type EndpointCounts,
   percentileOf,
 } from '../webhooks/activity.ts'
-import type { EndpointState } from '../webhooks/endpoints.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 
 // --- Types ---
@@ -56,15 +57,7 @@ export interface IntervalActivity extends ActivityNumbers {
 }
 
 /** What happened at an endpoint, with its state now. */
-export interface EndpointActivity extends ActivityNumbers {
-  readonly endpointId: string
-  readonly url: string
-  readonly description: string | null
-  /** The state now; `removed` for an endpoint that was removed and had an attempt in the period. */
-  readonly state: EndpointState | 'removed'
-  /** Failed attempts since the last success, now. */
-  readonly failures: number
-}
+export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {}
 
 /** The activity of an organization. */
 export interface Activity {
@@ -123,21 +116,14 @@ export function createActivitySettings(
       deliveries.readActivity({ organizationId: owner, endpointId: endpointId ?? null, ...period }),
       deliveries.countQueue(target),
     ])
-    const counted = new Map(stored.series.map(({ at, ...counts }) => [at, counts]))
+    const counted = new Map(stored.series.map(({ at, counts }) => [at, counts]))
     return {
       ...period,
-      totals: numbersOf(addCounts(stored.series)),
-      series: intervalsOf(period).map((at) => ({ at, ...numbersOf(counted.get(at) ?? addCounts([])) })),
+      totals: numbersOf(addCounts([...counted.values()])),
+      series: intervalsOf(period).map((at) => ({ at, ...numbersOf(counted.get(at) ?? []) })),
       endpoints: stored.endpoints
         .toSorted(byTrouble)
-        .map(({ endpointId: id, url, description, state, failures, ...counts }) => ({
-          endpointId: id,
-          url,
-          description,
-          state,
-          failures,
-          ...numbersOf(counts),
-        })),
+        .map(({ counts, ...endpoint }) => ({ ...endpoint, ...numbersOf(counts) })),
       pendingNow: Math.min(COUNT_MAX, queue.due + queue.backingOff + queue.paused + queue.sending),
       failedNow: queue.failed,
       apiKeysInUse: stored.apiKeysInUse,
@@ -179,20 +165,28 @@ function intervalsOf({ from, to, interval }: Period): readonly string[] {
   return Array.from({ length: end - first }, (_, index) => toTimestamp((first + index) * lengthMs))
 }
 
-function numbersOf({ delivered, failed, classes, durations }: ActivityCounts): ActivityNumbers {
+function numbersOf(counts: ActivityCounts): ActivityNumbers {
+  const [delivered, failed] = [countOf(counts, 'delivered'), countOf(counts, 'failed')]
   const ended = delivered + failed
   return {
     delivered,
     failed,
     successRate: ended === 0 ? null : delivered / ended,
-    attempts: classes.reduce((sum, count) => sum + count, 0),
+    attempts: countAll(counts, ATTEMPT_CLASSES),
     results: Object.fromEntries(
-      ATTEMPT_CLASSES.map((name, index) => [name, classes[index] ?? 0]),
+      ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)]),
     ) as ActivityNumbers['results'],
-    p50Ms: percentileOf(durations, 0.5),
-    p95Ms: percentileOf(durations, 0.95),
+    p50Ms: percentileOf(counts, 0.5),
+    p95Ms: percentileOf(counts, 0.95),
   }
 }
+
+function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): number {
+  return classes.reduce((sum, name) => sum + countOf(counts, name), 0)
+}
+
+/** Classes that say something bad about the endpoint. */
+const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
 /** The place of each state in the order of trouble. A removed endpoint needs nobody. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
@@ -201,16 +195,7 @@ function byTrouble(one: EndpointCounts, other: EndpointCounts): number {
   return (
     TROUBLE[one.state] - TROUBLE[other.state] ||
     Number(other.failures > 0) - Number(one.failures > 0) ||
-    other.failed - one.failed ||
-    failedAttempts(other) - failedAttempts(one)
+    countOf(other.counts, 'failed') - countOf(one.counts, 'failed') ||
+    countAll(other.counts, FAULTS) - countAll(one.counts, FAULTS)
   )
-}
-
-/** Attempts that say something bad about the endpoint: all but 2xx and interrupted ones. */
-function failedAttempts({ classes }: EndpointCounts): number {
-  return classes.reduce((sum, count, index) => (isFault(ATTEMPT_CLASSES[index]) ? sum + count : sum), 0)
-}
-
-function isFault(name: AttemptClass | undefined): boolean {
-  return name !== '2xx' && name !== 'interrupted'
 }

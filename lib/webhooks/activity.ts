@@ -32,33 +32,47 @@ export function classOfAttempt({ status, error }: Pick<DeliveryAttempt, 'status'
   return error === 'destination_not_allowed' ? 'not_allowed' : 'other'
 }
 
-/** Upper bounds of the histogram of durations, in ms; what lasts longer is in a last, twelfth bucket. */
-export const DURATION_BOUNDS_MS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] as const
+/** Bounds of the twelve buckets of the histogram of durations, in ms; what lasts longer is in the last. */
+const DURATION_BOUNDS_MS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] as const
 
-/** Returns the bucket of a duration in the histogram, from 0. */
-export function bucketOf(durationMs: number): number {
-  const bucket = DURATION_BOUNDS_MS.findIndex((bound) => durationMs < bound)
-  return bucket < 0 ? DURATION_BOUNDS_MS.length : bucket
+/** A counter: deliveries that ended, attempts by class, attempts with a response by bucket of their duration. */
+export type Counter = 'failed' | AttemptClass | 'delivered' | number
+
+/** The counters, in the order of the store: see sql/47-activity.sql. A bucket is named by its lower bound. */
+export const COUNTERS: readonly Counter[] = [
+  'failed',
+  ...ATTEMPT_CLASSES.toReversed(),
+  'delivered',
+  ...[0, ...DURATION_BOUNDS_MS],
+]
+
+/** Counts an attempt, and the delivery if it ended with the attempt. */
+export function countAttempt(
+  attempt: Pick<DeliveryAttempt, 'status' | 'error' | 'durationMs'>,
+  ended: 'delivered' | 'failed' | null,
+): ActivityCounts {
+  const bucket = DURATION_BOUNDS_MS.findLast((bound) => bound <= attempt.durationMs) ?? 0
+  const counted = new Set([classOfAttempt(attempt), ended, attempt.status === null ? null : bucket])
+  return COUNTERS.map((counter) => (counted.has(counter) ? 1 : 0))
 }
 
 /** The end of the last bucket, in ms: no attempt lasts longer. */
 const LONGEST_MS = 12_000
 
 /**
- * Estimates a percentile from a histogram: the true value is in the same bucket, so from 8 ms on it is more than half of the result and
+ * Estimates a percentile of the durations: the true value is in the same bucket, so from 8 ms on it is more than half of the result and
  * less than double.
  *
  * @param share 0.95 for the 95th percentile
  * @returns milliseconds; null without a duration
  */
-export function percentileOf(durations: readonly number[], share: number): number | null {
-  const total = durations.reduce((sum, count) => sum + count, 0)
-  let rank = share * total
-  for (const [bucket, count] of durations.entries()) {
+export function percentileOf(counts: ActivityCounts, share: number): number | null {
+  const bounds = [0, ...DURATION_BOUNDS_MS, LONGEST_MS]
+  let rank = share * bounds.reduce((sum, bound) => sum + countOf(counts, bound), 0)
+  for (const [bucket, from] of bounds.entries()) {
+    const count = countOf(counts, from)
     if (count > 0 && rank <= count) {
-      const from = DURATION_BOUNDS_MS[bucket - 1] ?? 0
-      const to = DURATION_BOUNDS_MS[bucket] ?? LONGEST_MS
-      return Math.round(from + (to - from) * (rank / count))
+      return Math.round(from + ((bounds[bucket + 1] ?? from) - from) * (rank / count))
     }
     rank -= count
   }
@@ -71,32 +85,30 @@ export const ACTIVITY_DAYS = 35
 /** The length of an interval of a series, in UTC. */
 export type ActivityInterval = 'hour' | 'day'
 
-/** Counts of a period. */
-export interface ActivityCounts {
-  /** Deliveries that were delivered for the first time. */
-  readonly delivered: number
-  /** Deliveries that failed for good, and were never delivered before. */
-  readonly failed: number
-  /** Attempts by class, in the order of {@link ATTEMPT_CLASSES}. */
-  readonly classes: readonly number[]
-  /** Attempts with a response by duration: see {@link bucketOf}. */
-  readonly durations: readonly number[]
-}
+/** The counters of a period: see {@link COUNTERS}. Empty: all are zero. */
+export type ActivityCounts = readonly number[]
 
 /** The counts of one interval. */
-export interface IntervalCounts extends ActivityCounts {
+export interface IntervalCounts {
   /** Beginning of the interval, ISO 8601. */
   readonly at: string
+  readonly counts: ActivityCounts
 }
 
-/** The counts of an endpoint, with its state now. */
-export interface EndpointCounts extends ActivityCounts {
+/** An endpoint with activity, as it is now. */
+export interface ActiveEndpoint {
   readonly endpointId: string
   readonly url: string
   readonly description: string | null
+  /** The state now; `removed` for an endpoint that was removed and had an attempt in the period. */
   readonly state: EndpointState | 'removed'
-  /** Failed attempts since the last success. */
+  /** Failed attempts since the last success, now. */
   readonly failures: number
+}
+
+/** The counts of an endpoint. */
+export interface EndpointCounts extends ActiveEndpoint {
+  readonly counts: ActivityCounts
 }
 
 /** Asks for the activity of an organization. Both moments are full hours in UTC. */
@@ -123,14 +135,10 @@ export interface StoredActivity {
 
 /** Adds counts. */
 export function addCounts(all: readonly ActivityCounts[]): ActivityCounts {
-  const sum = (countOf: (counts: ActivityCounts) => number | undefined): number =>
-    all.reduce((total, counts) => total + (countOf(counts) ?? 0), 0)
-  return {
-    delivered: sum(({ delivered }) => delivered),
-    failed: sum(({ failed }) => failed),
-    classes: ATTEMPT_CLASSES.map((_, index) => sum(({ classes }) => classes[index])),
-    durations: Array.from({ length: DURATION_BOUNDS_MS.length + 1 }, (_, index) =>
-      sum(({ durations }) => durations[index]),
-    ),
-  }
+  return COUNTERS.map((_, place) => all.reduce((sum, counts) => sum + (counts[place] ?? 0), 0))
+}
+
+/** Returns the number of a counter. */
+export function countOf(counts: ActivityCounts, counter: Counter): number {
+  return counts[COUNTERS.indexOf(counter)] ?? 0
 }

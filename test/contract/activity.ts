@@ -4,8 +4,9 @@ import {
   ATTEMPT_CLASSES,
   type AttemptClass,
   addCounts,
-  bucketOf,
-  classOfAttempt,
+  COUNTERS,
+  countAttempt,
+  countOf,
   type StoredActivity,
 } from '../../lib/webhooks/activity.ts'
 import type { AttemptResult } from '../../lib/webhooks/claims.ts'
@@ -56,22 +57,28 @@ async function activityOf(tenant: Tenant, changes: Partial<ActivityRequest> = {}
 /** The counts of all endpoints together, by name and without zeros. */
 async function totalsOf(tenant: Tenant): Promise<Record<string, number>> {
   const { series, endpoints } = await activityOf(tenant)
-  const { delivered, failed, classes, durations } = addCounts(series)
-  assert.deepEqual(addCounts(endpoints), { delivered, failed, classes, durations })
-  const named = ATTEMPT_CLASSES.map((name, index) => [name, classes[index] ?? 0] as const)
-  const answered = durations.reduce((sum, count) => sum + count, 0)
-  const all = [['delivered', delivered], ['failed', failed], ['answered', answered], ...named] as const
+  const counts = addCounts(series.map((one) => one.counts))
+  assert.deepEqual(addCounts(endpoints.map((one) => one.counts)), counts)
+  const answered = DURATIONS.reduce((sum, bucket) => sum + countOf(counts, bucket), 0)
+  const named = COUNTERS.filter((counter) => typeof counter === 'string')
+  const all = [
+    ...named.map((counter) => [counter, countOf(counts, counter)] as const),
+    ['answered', answered] as const,
+  ]
   return Object.fromEntries(all.filter(([, count]) => count > 0))
 }
 
-/** The sums of the log of attempts: what the activity must agree with. */
-async function sumsOfLog(tenant: Tenant): Promise<{ classes: number[]; durations: number[] }> {
+const DURATIONS = COUNTERS.filter((counter) => typeof counter === 'number')
+
+/** Compares the counts with the log of attempts. */
+async function assertAgreesWithLog(tenant: Tenant): Promise<void> {
   const ids = (await deliveriesOf(tenant)).map(({ id }) => id)
   const log = [...(await tenant.store.deliveries.listAttempts(tenant.id, ids)).values()].flat()
-  const classes = ATTEMPT_CLASSES.map((name) => log.filter((one) => classOfAttempt(one) === name).length)
-  const answered = log.filter(({ status }) => status !== null).map(({ durationMs }) => bucketOf(durationMs))
-  const durations = Array.from({ length: 12 }, (_, bucket) => answered.filter((one) => one === bucket).length)
-  return { classes, durations }
+  const counts = addCounts((await activityOf(tenant)).series.map((one) => one.counts))
+  const logged = addCounts(log.map((attempt) => countAttempt(attempt, null)))
+  for (const counter of [...ATTEMPT_CLASSES, ...DURATIONS]) {
+    assert.equal(countOf(counts, counter), countOf(logged, counter), String(counter))
+  }
 }
 
 async function claimMany(tenant: Tenant, count: number): Promise<readonly Claimed[]> {
@@ -117,7 +124,7 @@ function testClasses(harness: StoreHarness): void {
         ATTEMPT_CLASSES.map((name) => [name, results.filter(([wanted]) => wanted === name).length]),
       ),
     )
-    assert.deepEqual((await sumsOfLog(tenant)).classes, addCounts((await activityOf(tenant)).series).classes)
+    await assertAgreesWithLog(tenant)
   })
 
   harness.test('readActivity() counts the durations of attempts with a response in 12 buckets', async (t) => {
@@ -133,9 +140,12 @@ function testClasses(harness: StoreHarness): void {
           : failure(delivery, { status: null, error: 'timeout', durationMs: 10_000, delayMs: 60_000 }),
       ),
     )
-    const counted = addCounts((await activityOf(tenant)).series).durations
-    assert.deepEqual(counted, [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2])
-    assert.deepEqual(counted, (await sumsOfLog(tenant)).durations)
+    const counts = addCounts((await activityOf(tenant)).series.map((one) => one.counts))
+    assert.deepEqual(
+      DURATIONS.map((bucket) => countOf(counts, bucket)),
+      [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2],
+    )
+    await assertAgreesWithLog(tenant)
   })
 }
 
@@ -247,7 +257,7 @@ function testPeriods(harness: StoreHarness): void {
     assert.equal(series.length, 2)
     assert.equal(series[0]?.at, earlier)
     assert.deepEqual(
-      series.map(({ delivered, failed }) => [delivered, failed]),
+      series.map(({ counts }) => [countOf(counts, 'delivered'), countOf(counts, 'failed')]),
       [
         [1, 1],
         [1, 0],
@@ -261,7 +271,12 @@ function testPeriods(harness: StoreHarness): void {
 
     const mine = await activityOf(tenant, { endpointId: other.id })
     assert.deepEqual(
-      mine.endpoints.map(({ endpointId, url, state, delivered }) => [endpointId, url, state, delivered]),
+      mine.endpoints.map(({ endpointId, url, state, counts }) => [
+        endpointId,
+        url,
+        state,
+        countOf(counts, 'delivered'),
+      ]),
       [[other.id, other.url, 'enabled', 1]],
     )
     assert.equal(mine.series.length, 1)

@@ -6,7 +6,6 @@ import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
-import { DURATION_BOUNDS_MS } from '../../webhooks/activity.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
@@ -198,14 +197,6 @@ const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
 
-/** The columns that a result adds to. */
-const ACTIVITY_COUNTERS = [
-  ...['failed', 'status_3xx', 'status_4xx', 'status_5xx', 'timeout', 'connection', 'tls', 'not_allowed'],
-  ...['interrupted', 'other', 'status_2xx', 'delivered'],
-  ...DURATION_BOUNDS_MS.map((ms) => `below_${ms}ms`),
-  'from_8192ms',
-] as const
-
 const WORKER = merge(PROCESS, PUBLISHING, {
   tables: {
     installation: { select: true, insert: true, update: ['name', 'identity'] },
@@ -254,7 +245,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       ],
       delete: true,
     },
-    endpoint_activity: { select: true, insert: true, update: ACTIVITY_COUNTERS, delete: true },
+    endpoint_activity: { select: true, insert: true, update: ['counts'], delete: true },
     api_keys: {
       select: [
         'organization_id',
