@@ -93,12 +93,12 @@ begin
   perform business_api.take_settings_turn($1);
   select e.id, e.type, e.delivery_prefix into event from business_api.find_events($1, array[$2]) as e;
   if not found then
-    return '{"outcome": "no_event"}';
+    return '{"outcome": "no event", "deliveryId": null}';
   end if;
   if not exists (
     select 1 from business_api.webhook_endpoints e where e.organization_id = $1 and e.id = $3 and e.state <> 'removed'
   ) then
-    return '{"outcome": "no_endpoint"}';
+    return '{"outcome": "no endpoint", "deliveryId": null}';
   end if;
   select max(d.id) into delivery_id
     from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d

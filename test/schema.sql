@@ -582,7 +582,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- d0a63d14f0f8 business_api.reclaim_expired_leases(integer)
 -- 347c9d35a4d0 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
--- f2c4a7383346 business_api.redeliver_event(text,text,text,jsonb)
+-- b934a945628e business_api.redeliver_event(text,text,text,jsonb)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)

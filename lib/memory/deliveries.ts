@@ -155,9 +155,9 @@ function redeliverEvent(
   { organizationId, eventId, endpointId, entry }: EventRedelivery,
 ): EventRedelivered {
   const event = organization.events.get(eventId)
-  if (!event) return { outcome: 'no_event' }
+  if (!event) return { outcome: 'no event', deliveryId: null }
   const endpoint = organization.endpoints.get(endpointId)
-  if (!endpoint || endpoint.isRemoved) return { outcome: 'no_endpoint' }
+  if (!endpoint || endpoint.isRemoved) return { outcome: 'no endpoint', deliveryId: null }
   let delivery = event.deliveries.findLast((one) => one.endpoint === endpoint)
   if (!delivery) {
     delivery = fanOut(memory, organization, event.record, endpoint)

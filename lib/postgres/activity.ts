@@ -1,19 +1,15 @@
 import type { ActivityRequest, StoredActivity } from '../webhooks/activity.ts'
 import type { Database } from './connection/database.ts'
+import { jsonFor } from './statements/statement.ts'
 
 /** Reads the activity of an organization: see sql/47-activity.sql. */
-export async function readActivity(
-  database: Database,
-  { organizationId, endpointId, from, to, interval }: ActivityRequest,
-): Promise<StoredActivity> {
-  const [activity] = await database.rowFor(
+export function readActivity(database: Database, request: ActivityRequest): Promise<StoredActivity> {
+  const { organizationId, endpointId, from, to, interval } = request
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        business_api.read_activity(
-          ${organizationId}::text, ${endpointId}::text, ${from}::text::timestamptz, ${to}::text::timestamptz, ${interval}::text
-        ),
-        ${answerTag}`,
+    (sql) => sql`business_api.read_activity(
+      ${organizationId}::text, ${endpointId}::text, ${from}::text::timestamptz, ${to}::text::timestamptz, ${interval}::text
+    )`,
   )
-  return JSON.parse(activity ?? 'null') as StoredActivity
 }

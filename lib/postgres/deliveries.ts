@@ -1,4 +1,4 @@
-import type { ClaimedDelivery, ResultReport } from '../webhooks/claims.ts'
+import type { ClaimedDelivery } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
 import { readActivity } from './activity.ts'
@@ -14,6 +14,7 @@ import {
 } from './delivery-log.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
+import { jsonFor } from './statements/statement.ts'
 
 /**
  * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema, each a single call for all
@@ -48,17 +49,14 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return JSON.parse(deliveries ?? '[]').map(toDelivery)
     },
 
-    async writeResults(results, limit) {
-      const [report] = await database.row(
-        (sql, answerTag) => sql`
-          select
-            business_api.write_attempt_results(
-              ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
-            ),
-            ${answerTag}`,
-      )
-      return JSON.parse(report ?? 'null') as ResultReport
-    },
+    writeResults: (results, limit) =>
+      jsonFor(
+        database,
+        null,
+        (sql) => sql`business_api.write_attempt_results(
+          ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
+        )`,
+      ),
 
     async release(claims) {
       const [released] = await database.row(

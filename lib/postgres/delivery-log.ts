@@ -14,6 +14,7 @@ import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
+import { jsonFor } from './statements/statement.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
 export async function listDeliveries(
@@ -138,38 +139,32 @@ function attemptLog(sql: Sql): Fragment {
 }
 
 /** Starts a new round for deliveries in a final state: see `DeliveryStore.recover` and sql/39-recoveries.sql. */
-export async function recoverDeliveries(
+export function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [recovered] = await database.rowFor(
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        business_api.reopen_deliveries(
-          ${organizationId}::text, ${textArray(sql, ids)}, ${JSON.stringify(filter)}::text::jsonb, ${limit}::int,
-          ${JSON.stringify(entry)}::text::jsonb
-        ),
-        ${answerTag}`,
+    (sql) => sql`business_api.reopen_deliveries(
+      ${organizationId}::text, ${textArray(sql, ids)}, ${JSON.stringify(filter)}::text::jsonb, ${limit}::int,
+      ${JSON.stringify(entry)}::text::jsonb
+    )`,
   )
-  return JSON.parse(recovered ?? '[]') as string[]
 }
 
 /** Sends an event to one endpoint: see `DeliveryStore.redeliverEvent` and sql/39-recoveries.sql. */
-export async function redeliverEvent(
+export function redeliverEvent(
   database: Database,
   { organizationId, eventId, endpointId, entry }: EventRedelivery,
 ): Promise<EventRedelivered> {
-  const [redelivered] = await database.rowFor(
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        business_api.redeliver_event(
-          ${organizationId}::text, ${eventId}::text, ${endpointId}::text, ${JSON.stringify(entry)}::text::jsonb
-        ),
-        ${answerTag}`,
+    (sql) => sql`business_api.redeliver_event(
+      ${organizationId}::text, ${eventId}::text, ${endpointId}::text, ${JSON.stringify(entry)}::text::jsonb
+    )`,
   )
-  return JSON.parse(redelivered ?? 'null') as EventRedelivered
 }
 
 /**

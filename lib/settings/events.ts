@@ -147,21 +147,17 @@ export function createEventSettings(
       const { endpointId } = call.input
       const details = { eventId: call.input.eventId, endpointId }
       const request = audited(makeEntry, call, 'delivery.redelivered', details.eventId, details)
-      const redelivered = await deliveries.redeliverEvent({ ...request, ...details })
-      if (redelivered.outcome === 'no_event' || redelivered.outcome === 'no_endpoint') {
-        const missing = redelivered.outcome === 'no_event' ? 'event' : 'endpoint'
-        throw new BusinessApiError(
-          NOT_FOUND,
-          `${call.action} because the organization has no ${missing} of that id`,
-        )
-      }
-      if (redelivered.outcome === 'open') {
-        throw new BusinessApiError(
-          INVALID_STATE,
-          `${call.action} because its delivery to the endpoint is pending or being sent: wait until the delivery has ended`,
-        )
-      }
-      return found(await deliveries.get(call.organizationId, redelivered.deliveryId), call.action)
+      const { outcome, deliveryId } = await deliveries.redeliverEvent({ ...request, ...details })
+      if (outcome === 'sent' && deliveryId !== null)
+        return found(await deliveries.get(call.organizationId, deliveryId), call.action)
+      const reason =
+        outcome === 'open'
+          ? 'its delivery to the endpoint is pending or being sent: wait until the delivery has ended'
+          : `the organization has ${outcome} of that id`
+      throw new BusinessApiError(
+        outcome === 'open' ? INVALID_STATE : NOT_FOUND,
+        `${call.action} because ${reason}`,
+      )
     },
 
     follow(organizationId, options) {

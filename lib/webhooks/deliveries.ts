@@ -163,14 +163,16 @@ export interface EventRedelivery extends AuditedRequest {
   readonly endpointId: string
 }
 
-/**
- * The answer to an {@link EventRedelivery}. `open`: the event's delivery to the endpoint is pending or being sent. `no_event`,
- * `no_endpoint`: the organization has none of that id.
- */
-export type EventRedelivered =
-  | { readonly outcome: 'sent' | 'open'; readonly deliveryId: string }
-  | { readonly outcome: 'no_event' }
-  | { readonly outcome: 'no_endpoint' }
+/** The answer to an {@link EventRedelivery}. */
+export interface EventRedelivered {
+  /**
+   * `open`: the event's delivery to the endpoint is pending or being sent. `no event`, `no endpoint`: the organization has none of that
+   * id.
+   */
+  readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'
+  /** Null without an event or an endpoint. */
+  readonly deliveryId: string | null
+}
 
 /** Names the delivery to cancel. */
 export interface CancellationRequest extends AuditedRequest {

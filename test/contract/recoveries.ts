@@ -455,11 +455,20 @@ function testOfEvents(harness: StoreHarness): void {
     const event = await tenant.publish()
     const endpoint = await tenant.insertEndpoint()
     const theirs = { event: await other.publish(), endpoint: await other.insertEndpoint() }
-    assert.deepEqual(await redeliver(tenant, theirs.event.id, endpoint.id), { outcome: 'no_event' })
-    assert.deepEqual(await redeliver(tenant, event.id, theirs.endpoint.id), { outcome: 'no_endpoint' })
+    assert.deepEqual(await redeliver(tenant, theirs.event.id, endpoint.id), {
+      outcome: 'no event',
+      deliveryId: null,
+    })
+    assert.deepEqual(await redeliver(tenant, event.id, theirs.endpoint.id), {
+      outcome: 'no endpoint',
+      deliveryId: null,
+    })
     const removal = { organizationId: tenant.id, endpointId: endpoint.id, entry: newEntry() }
     await tenant.store.endpoints.remove(removal)
-    assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), { outcome: 'no_endpoint' })
+    assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), {
+      outcome: 'no endpoint',
+      deliveryId: null,
+    })
     assert.deepEqual([await deliveriesOf(tenant), await deliveriesOf(other)], [[], []])
   })
 }

@@ -449,7 +449,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
-      '6c21b16e0869',
+      '6a8cca5efd10',
     'function release_deliveries(claims jsonb)': '0eef303264f4',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',

@@ -1,3 +1,4 @@
+import type { Fragment, ISql } from 'postgres'
 import type { ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 
@@ -138,6 +139,16 @@ export async function ask<Values extends object, Column extends string, Bytes ex
     statement,
     await send(database, share, statement.text, () => boundValues(statement, values), wait),
   )
+}
+
+/** Sends a statement that selects one JSON text, and reads the JSON. @param text null stands for `null` */
+export async function jsonFor<Value>(
+  database: RecordDatabase,
+  share: Share | null,
+  text: (sql: ISql) => Fragment,
+): Promise<Value> {
+  const [json] = await database.rowFor(share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
+  return JSON.parse(json ?? 'null')
 }
 
 /**
