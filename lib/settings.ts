@@ -71,7 +71,7 @@ export type { ResealOptions, ResealReport, SecretSettings } from './settings/res
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
 export type { ActivityInterval, AttemptClass } from './webhooks/activity.ts'
-export type { DeliveryAttempt } from './webhooks/claims.ts'
+export type { AttemptHeaders, DeliveryAttempt } from './webhooks/claims.ts'
 export type { Delivery, DeliveryDetails, DeliveryState, ResponseClass } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
 export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'

@@ -15,6 +15,8 @@ create table business_api.delivery_attempts (
   body_excerpt text not null,
   -- Where a redirect points. Null, which takes no space, for every other answer.
   location text,
+  -- AttemptHeaders in lib/webhooks/claims.ts; null for a 2xx.
+  headers jsonb,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 

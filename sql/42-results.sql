@@ -19,7 +19,7 @@ begin
       "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
       "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
       "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text, location text, "backOffMs" double precision
+      status integer, error text, "bodyExcerpt" text, location text, headers jsonb, "backOffMs" double precision
     )) as r (place)
   ), due_again as (
     update business_api.open_deliveries d
@@ -47,12 +47,12 @@ begin
   ), logged as (
     insert into business_api.delivery_attempts (
       organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
-      status, error, body_excerpt, location
+      status, error, body_excerpt, location, headers
     )
     select e."organizationId", e."deliveryId", e.attempts,
            at_time - e."startedAgoMs" * interval '1 millisecond',
            e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt",
-           e.location
+           e.location, e.headers
       from ended e
      -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
      -- next number, and a claim that is released has logged nothing.

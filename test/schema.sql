@@ -75,6 +75,7 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   location text,
+  headers jsonb,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
 
@@ -517,7 +518,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 6bd110f5ee74 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 8b462176f72c business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
@@ -528,7 +529,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- e0208b657f1a business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
+-- b8112c6bf0a7 business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)

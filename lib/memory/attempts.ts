@@ -1,7 +1,7 @@
 import type {
   AttemptResult,
   ClaimRef,
-  DeliveryAttempt,
+  EndedAttempt,
   EndpointHealth,
   FailedDelivery,
   FailureLimit,
@@ -125,11 +125,7 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
   memory.move(delivery, { ...next, claim: null })
 }
 
-function log(
-  { attempts, attemptLog }: StoredDelivery,
-  startedAt: number,
-  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> & Pick<AttemptResult, 'location'>,
-): void {
+function log({ attempts, attemptLog }: StoredDelivery, startedAt: number, attempt: EndedAttempt): void {
   const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = attempt
   const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
   const entry = {
@@ -140,6 +136,7 @@ function log(
     error,
     bodyExcerpt,
     location: attempt.location ?? null,
+    headers: attempt.headers ?? null,
   }
   attemptLog.push(Object.freeze(entry))
 }

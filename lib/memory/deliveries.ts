@@ -1,3 +1,4 @@
+import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type {
   CancellationRequest,
   Delivery,
@@ -9,6 +10,7 @@ import type {
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
+import { SIGNATURE_HIDDEN_MS } from '../webhooks/signature.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { readActivity } from './activity.ts'
 import { release, writeResults } from './attempts.ts'
@@ -55,12 +57,12 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     async get(organizationId, deliveryId) {
-      return getDelivery(memory.organization(organizationId), deliveryId)
+      return getDelivery(memory, memory.organization(organizationId), deliveryId)
     },
 
     async listAttempts(organizationId, deliveryIds) {
       const { deliveries } = memory.organization(organizationId)
-      const logs = deliveryIds.map((id) => [id, [...(deliveries.get(id)?.attemptLog ?? [])]] as const)
+      const logs = deliveryIds.map((id) => [id, attemptsOf(memory, deliveries.get(id))] as const)
       return new Map(logs.filter(([, log]) => log.length > 0))
     },
 
@@ -113,10 +115,25 @@ function listDeliveries(
 }
 
 /** Reads a delivery with the event's body and the attempts. */
-function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
+function getDelivery(
+  memory: Memory,
+  { deliveries }: Organization,
+  deliveryId: string,
+): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
   if (!delivery) return null
-  return { ...show(delivery), body: delivery.event.body, attemptLog: [...delivery.attemptLog] }
+  return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
+}
+
+/** The attempts of a delivery, of the latest ones without the signature. */
+function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
+  const isYoung = ({ startedAt }: DeliveryAttempt): boolean =>
+    Date.parse(startedAt) > memory.clock() - SIGNATURE_HIDDEN_MS
+  return (delivery?.attemptLog ?? []).map((attempt) => {
+    if (attempt.headers === null || !isYoung(attempt)) return attempt
+    const { signed: _, ...headers } = attempt.headers
+    return { ...attempt, headers }
+  })
 }
 
 function isRecoverable({ state, endpoint }: StoredDelivery): boolean {

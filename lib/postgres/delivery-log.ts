@@ -9,6 +9,7 @@ import type {
   EventRedelivery,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
+import { SIGNATURE_HIDDEN_MS } from '../webhooks/signature.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
@@ -134,7 +135,11 @@ function attemptLog(sql: Sql): Fragment {
     'number', attempt.number, 'startedAt', ${isoTimestamp(sql, 'attempt.started_at')}, 'durationMs', attempt.duration_ms,
     'dnsMs', attempt.dns_ms, 'connectMs', attempt.connect_ms, 'tlsMs', attempt.tls_ms,
     'firstByteMs', attempt.first_byte_ms, 'status', attempt.status, 'error', attempt.error,
-    'bodyExcerpt', attempt.body_excerpt, 'location', attempt.location
+    'bodyExcerpt', attempt.body_excerpt, 'location', attempt.location,
+    'headers', case
+      when attempt.started_at > now() - ${SIGNATURE_HIDDEN_MS}::int * interval '1 millisecond' then attempt.headers - 'signed'
+      else attempt.headers
+    end
   ) order by attempt.number)`
 }
 

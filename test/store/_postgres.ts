@@ -48,4 +48,6 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
     update business_api.endpoint_rates
     set ${earlier('next_at')}, ${earlier('rejected_at')}
     where organization_id = ${organizationId}`
+  await sql`
+    update business_api.delivery_attempts set ${earlier('started_at')} where organization_id = ${organizationId}`
 }

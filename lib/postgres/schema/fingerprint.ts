@@ -57,6 +57,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.duration_ms': 'c0ab17b37a89',
     'column delivery_attempts.error': 'd06b30f1f1ef',
     'column delivery_attempts.first_byte_ms': '5d2bfca20d4d',
+    'column delivery_attempts.headers': '24ef2499b20d',
     'column delivery_attempts.location': 'd06b30f1f1ef',
     'column delivery_attempts.number': '3f9165f799b9',
     'column delivery_attempts.organization_id': '0415511659f8',
@@ -355,7 +356,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '8c62c3b228e6',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])':
-      '8705b442aefd',
+      'd08d37db16b7',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -369,7 +370,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_with_business text[])':
-      '42b486bf90d4',
+      '02ec9184d033',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',

@@ -283,7 +283,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, update: ['body_excerpt', 'location'], delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt', 'location', 'headers'], delete: true },
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },
