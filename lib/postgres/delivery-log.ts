@@ -15,7 +15,7 @@ import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
-import { jsonFor } from './statements/statement.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
 export async function listDeliveries(
@@ -163,13 +163,8 @@ export function redeliverEvent(
   database: Database,
   { organizationId, eventId, endpointId, entry }: EventRedelivery,
 ): Promise<EventRedelivered> {
-  return jsonFor(
-    database,
-    organizationId,
-    (sql) => sql`business_api.redeliver_event(
-      ${organizationId}::text, ${eventId}::text, ${endpointId}::text, ${JSON.stringify(entry)}::text::jsonb
-    )`,
-  )
+  const call = 'redeliver_event(text, text, text, jsonb)'
+  return callFor(database, organizationId, call, organizationId, eventId, endpointId, JSON.stringify(entry))
 }
 
 /**

@@ -4,7 +4,7 @@ import type { EventFilter, EventLogStore, LoggedEventBody, LoggedEvents } from '
 import type { Database } from './connection/database.ts'
 import { deliveriesOfOne, findEvents } from './statements/delivery-selection.ts'
 import { isoTimestamp } from './statements/fragments.ts'
-import { jsonFor } from './statements/statement.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 /** Events that a page with a type inspects at most: there is no index by type, which every event would pay for. */
 const INSPECTED_MAX = 5000
@@ -41,13 +41,14 @@ export function createEventLogStore(database: Database): EventLogStore {
       return { ...shown, deliveries: countStates(states) }
     },
 
-    listSince: (organizationId, since, limit, after) =>
-      jsonFor(
+    listSince: (owner, since, limit, after) =>
+      callFor(
         database,
-        organizationId,
-        (sql) => sql`business_api.list_events_since(
-          ${organizationId}::text, ${after ?? firstPrefixAt(since)}::text, ${limit}::int
-        )`,
+        owner,
+        'list_events_since(text, text, int)',
+        owner,
+        after ?? firstPrefixAt(since),
+        limit,
       ),
 
     read: (organizationId, eventIds) =>
@@ -88,14 +89,14 @@ function listEvents(
 ): Promise<LoggedEvents> {
   const { type = null, subjectId = null, since, until } = filter
   const inspectedMax = type === null ? limit + 1 : INSPECTED_MAX
-  return jsonFor(
+  const from = since === undefined ? '' : firstPrefixAt(since)
+  const to = until === undefined ? '~' : firstPrefixAt(until)
+  const values = [organizationId, type, from, to, before, limit, inspectedMax, subjectId]
+  return callFor(
     database,
     organizationId,
-    (sql) => sql`business_api.list_events(
-      ${organizationId}::text, ${type}::text, ${since === undefined ? '' : firstPrefixAt(since)}::text,
-      ${until === undefined ? '~' : firstPrefixAt(until)}::text, ${before}::text, ${limit}::int, ${inspectedMax}::int,
-      ${subjectId}::text
-    )`,
+    'list_events(text, text, text, text, text, int, int, text)',
+    ...values,
   )
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AuditRecord } from '../access/audit.ts'
 import type { Installation, InstallationStore } from '../webhooks/installation.ts'
 import type { Database } from './connection/database.ts'
-import { jsonFor } from './statements/statement.ts'
+import { callFor } from './statements/statement.ts'
 
 /** A part of the cancellation of pending deliveries. */
 export interface CancelledPart {
@@ -27,11 +27,7 @@ export interface PostgresInstallation extends InstallationStore {
 /** Creates the slice of the installation in PostgreSQL. The work is done by functions of the schema: see sql/46-installation.sql. */
 export function createInstallationStore(database: Database): PostgresInstallation {
   function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
-    return jsonFor(
-      database,
-      null,
-      (sql) => sql`business_api.check_installation(${name}::text, ${adopts}::text::boolean)::text`,
-    )
+    return callFor(database, null, 'check_installation(text, boolean)', name, adopts)
   }
 
   return {
@@ -41,12 +37,13 @@ export function createInstallationStore(database: Database): PostgresInstallatio
       let block: number | null = 0
       while (block !== null) {
         const begunAt = performance.now()
-        const from: string = String(block)
-        const { next, ...part } = await jsonFor<CancelledPart & { readonly next: number | null }>(
+        const call = 'cancel_pending_part(bigint, jsonb)'
+        const { next, ...part }: CancelledPart & { readonly next: number | null } = await callFor(
           database,
           null,
-          (sql) =>
-            sql`business_api.cancel_pending_part(${from}::text::bigint, ${JSON.stringify(entry)}::text::jsonb)::text`,
+          call,
+          block,
+          JSON.stringify(entry),
         )
         block = next
         yield part

@@ -5,7 +5,7 @@ import type {
   SharedPurgeRequest,
 } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
-import { jsonFor } from './statements/statement.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 // The parts of a purge are functions of the schema: see sql/50-retention.sql and sql/51-dropped-days.sql.
 
@@ -14,18 +14,9 @@ export async function purge(
   database: Database,
   { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
 ): Promise<PurgeReport> {
-  const {
-    cursor: next,
-    isDone,
-    ...counts
-  } = await jsonFor<PurgedPart>(
-    database,
-    null,
-    (sql) => sql`business_api.purge_part(
-      ${eventsAfterMs}::float8, ${cursor ?? '{}'}::text::jsonb, ${limit}::int, true,
-      ${entry === undefined ? null : JSON.stringify(entry)}::text::jsonb
-    )::text`,
-  )
+  const call = 'purge_part(float8, jsonb, int, boolean, jsonb)'
+  const values = [eventsAfterMs, cursor ?? '{}', limit, 'true', entry ? JSON.stringify(entry) : null]
+  const { cursor: next, isDone, ...counts } = await callFor<PurgedPart>(database, null, call, ...values)
   return { ...counts, next: isDone ? null : JSON.stringify(next) }
 }
 
@@ -36,12 +27,7 @@ export function continuePurge(
   database: Database,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
 ): Promise<SharedPurgeReport> {
-  return jsonFor(
-    database,
-    null,
-    (sql) =>
-      sql`business_api.continue_purge(${eventsAfterMs}::float8, ${limit}::int, ${share}::float8)::text`,
-  )
+  return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
 }
 
 /** The progress of the delivery loops' purge. */

@@ -152,6 +152,31 @@ export async function jsonFor<Value>(
 }
 
 /**
+ * Calls a function of the schema that returns JSON, and reads it.
+ *
+ * @param call the function with the types of its parameters
+ * @example
+ * ```ts
+ * await callFor<QueueCounts>(database, null, 'count_queue(text, text, int)', organizationId, endpointId, 10_000)
+ * ```
+ */
+export function callFor<Result>(
+  database: RecordDatabase,
+  share: Share | null,
+  call: string,
+  ...values: readonly Value[]
+): Promise<Result> {
+  const [name = '', ...types] = call.split(/, |\(|\)/)
+  return jsonFor(database, share, (sql) => {
+    const given = values.map((value, place) => {
+      const text = value === null ? null : String(value)
+      return sql`${sql.unsafe(place === 0 ? '' : ',')}${text}::text::${sql.unsafe(types[place] ?? 'text')}`
+    })
+    return sql`${sql.unsafe(`business_api.${name}`)}(${given})::text`
+  })
+}
+
+/**
  * Does the same as {@link ask} with a statement for any number of requests, and the parameters of one.
  *
  * @param parameters gives the parameters when the statement has a connection; the same ones when it is sent again
