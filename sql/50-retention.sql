@@ -222,6 +222,7 @@ declare
   is_done boolean := (events ->> 'isDone')::boolean;
   purged_activity integer := business_api.purge_activity(part_limit);
 begin
+  perform business_api.purge_api_requests();
   select k.purged, k.latest into keys from business_api.purge_idempotency_keys(expired_from, part_limit) as k;
   if is_done and has_endpoints then
     endpoint := business_api.purge_removed_endpoints(cursor -> 'endpoint', greatest(part_limit, 1000));

@@ -23,6 +23,22 @@ create table business_api.api_keys (
   constraint api_keys_burst_check CHECK ((((per_second IS NULL) = (burst IS NULL)) AND (per_second > (0)::double precision) AND (burst > 0)))
 );
 
+create table business_api.api_requests (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  day smallint not null,
+  at timestamp with time zone not null,
+  key_id text collate "C" not null,
+  method text not null,
+  route text not null,
+  path text not null,
+  status smallint not null,
+  duration_ms real not null,
+  error text,
+  is_replay boolean not null,
+  constraint api_requests_pkey PRIMARY KEY (organization_id, id, day)
+) partition by LIST (day);
+
 create table business_api.audit_entries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -419,6 +435,8 @@ create table business_api.webhook_endpoints (
 
 CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
+CREATE INDEX api_requests_at_idx ON ONLY business_api.api_requests USING btree (organization_id, at, id);
+
 CREATE INDEX audit_entries_action_idx ON business_api.audit_entries USING btree (organization_id, action, id);
 
 CREATE INDEX audit_entries_actor_idx ON business_api.audit_entries USING btree (organization_id, actor, id);
@@ -514,7 +532,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 09f0cc14949c business_api.delete_organization_part(text,integer,jsonb,text[])
+-- 5cee9553ebc6 business_api.delete_organization_part(text,integer,jsonb,text[])
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
@@ -547,12 +565,14 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
+-- 769681b7a86e business_api.list_api_requests(text,jsonb,integer,text)
 -- 0438132fcf3a business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
 -- 930856c786d0 business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
 -- 8df2edac0d14 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
 -- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
+-- 1f82d8515165 business_api.log_api_requests(json)
 -- 2135338fa6a2 business_api.log_finished(business_api.finished_deliveries)
 -- 0621dc1f0be0 business_api.log_open(business_api.open_deliveries)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
@@ -569,11 +589,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- c3bcd0656692 business_api.purge_activity(integer)
+-- 85d4317f5628 business_api.purge_api_requests()
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
--- c1fa2fbe7f67 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
+-- b4912ac31a93 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- 3a84fd8af165 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)

@@ -4,11 +4,13 @@ import { type Mounted, mount } from '../http/mount.ts'
 import { serviceOf } from '../service.ts'
 import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
+import type { RequestLog } from './request-log.ts'
 
 /** The request handler, in every form that hosts call handlers in. */
 export interface BusinessApi extends Mounted {
   /** Returns the OpenAPI document that `GET /openapi.json` serves. */
   describe(this: void): object
+  readonly requestLog: RequestLog
 }
 
 /**
@@ -22,5 +24,6 @@ export interface BusinessApi extends Mounted {
 export function createBusinessApi(store: BusinessApiStore, options: BusinessApiOptions = {}): BusinessApi {
   const resolved = readOptions(options, serviceOf(store))
   const handler = createHandler(traceStore(store), resolved)
-  return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe })
+  const { describe, requestLog } = handler
+  return Object.assign(mount(handler, resolved.basePath), { describe, requestLog })
 }

@@ -17,6 +17,7 @@ import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
+import { createRequestLog, type RequestLog } from './request-log.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
 type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
@@ -25,6 +26,7 @@ type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
+  readonly requestLog: RequestLog
 }
 
 /**
@@ -37,6 +39,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store, deadlineMs)
+  const requestLog = createRequestLog(store, resolved.requestLog, resolved)
   const { router, hasPath } = createRouter(store, authentication, resolved, fail)
   const spareIds = createIds()
 
@@ -104,15 +107,16 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     } catch (error) {
       described = exchange ?? withoutOwnId(request)
       reply = fail(error, described)
-    } finally {
-      exchange?.release()
     }
+    if (exchange && reply) requestLog.note(exchange, reply, path)
+    exchange?.release()
     // The path of an operation has no parameters: the path that was found is the route.
     if (reply) noteAnswer(described, reply, path, traced)
     return reply
   }
 
   return {
+    requestLog,
     handle(request, received) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, (traced) => handle(request, received, traced))

@@ -16,6 +16,7 @@ import { listen } from './commands/listen.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { organizations } from './commands/organizations.ts'
 import { purge } from './commands/purge.ts'
+import { requests } from './commands/requests.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
 
@@ -31,6 +32,7 @@ export const COMMANDS: readonly (Command | Group)[] = [
   events,
   deliveries,
   activity,
+  requests,
   audit,
   deliver,
   adopt,

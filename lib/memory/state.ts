@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ApiKeyRecord } from '../access/api-keys.ts'
 import type { AuditEntry } from '../access/audit.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
+import type { LoggedRequest } from '../access/request-log.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import { RECORD_KINDS, type RecordKind, type RecordRow } from '../resources/records.ts'
 import type { ActivityCounts } from '../webhooks/activity.ts'
@@ -121,6 +122,7 @@ export interface Organization {
   readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
   readonly activity: CountedAttempt[]
+  readonly requests: Map<string, LoggedRequest>
   /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
   /** The time at which the organization's bucket will be full again. */
@@ -197,6 +199,7 @@ function createOrganization(id: string, changes: ChangeCount, clock: Clock): Org
     deliveries: new Map(),
     audit: new Map(),
     activity: [],
+    requests: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
   }

@@ -22,6 +22,7 @@ import { createEventSettings, type EventSettings } from './events.ts'
 import { createOrganizationSettings, type OrganizationSettings } from './organizations.ts'
 import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
+import { createRequestSettings, type RequestSettings } from './requests.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
@@ -68,6 +69,7 @@ export interface DeveloperSettings {
   readonly events: EventSettings
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
+  readonly requests: RequestSettings
   readonly overview: OverviewSettings
   readonly activity: ReadActivity
   readonly organizations: OrganizationSettings
@@ -107,7 +109,15 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings(
   store: Pick<
     BusinessApiStore,
-    'service' | 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
+    | 'service'
+    | 'apiKeys'
+    | 'endpoints'
+    | 'deliveries'
+    | 'audit'
+    | 'requests'
+    | 'backfills'
+    | 'eventLog'
+    | 'organizations'
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
@@ -137,6 +147,7 @@ export function createDeveloperSettings(
     events: createEventSettings(store, context.makeEntry),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
+    requests: createRequestSettings(store),
     overview: createOverviewSettings(store, clock),
     activity: createActivitySettings(store, clock),
     organizations: createOrganizationSettings(store),

@@ -250,6 +250,8 @@ describe('on the command line', () => {
       'endpoint_rates',
       'rate_buckets',
       'settings_turns',
+      // Lives for a week, and holds nothing personal.
+      'api_requests',
       // The ids of events that the host made, which stand in the events.
       'event_ids',
       // Rows for all organizations.

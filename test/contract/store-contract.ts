@@ -40,6 +40,7 @@ import { testReads } from './reads.ts'
 import { testReadsFilters } from './reads-filters.ts'
 import { testRecoveries } from './recoveries.ts'
 import { testRepeats } from './repeats.ts'
+import { testRequests } from './requests.ts'
 import { testResealing } from './resealing.ts'
 import { testReversals } from './reversals.ts'
 import { testRotations } from './rotations.ts'
@@ -127,6 +128,7 @@ const PARTS = {
   overview: testOverview,
   'deletion of organizations': testOrganizations,
   audit: testAudit,
+  'the log of requests': testRequests,
   races: testRaces,
 } as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
 

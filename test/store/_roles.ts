@@ -118,6 +118,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     },
     notices: worker.notices,
     audit: settings.audit,
+    requests: { ...settings.requests, write: api.requests.write },
     organizations: store('eraser').organizations,
     backfills: settings.backfills,
     eventLog: settings.eventLog,

@@ -27,6 +27,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column api_keys.revoked_at': 'b93ebeb571bf',
     'column api_keys.scopes': 'fe6de9eea6f6',
     'column api_keys.successor_id': '9299932d5f23',
+    'column api_requests.at': '60019a7f1daa',
+    'column api_requests.day': '2162cfea635a',
+    'column api_requests.duration_ms': 'c0ab17b37a89',
+    'column api_requests.error': 'd06b30f1f1ef',
+    'column api_requests.id': '0415511659f8',
+    'column api_requests.is_replay': 'b6c6cc4ec805',
+    'column api_requests.key_id': '0415511659f8',
+    'column api_requests.method': 'cafe39a033bf',
+    'column api_requests.organization_id': '0415511659f8',
+    'column api_requests.path': 'cafe39a033bf',
+    'column api_requests.route': 'cafe39a033bf',
+    'column api_requests.status': '2162cfea635a',
     'column audit_entries.action': 'cafe39a033bf',
     'column audit_entries.actor': 'd06b30f1f1ef',
     'column audit_entries.changed_at': '60019a7f1daa',
@@ -273,6 +285,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint api_keys.api_keys_burst_check': 'a3349dedc5b0',
     'constraint api_keys.api_keys_digest_key': '5f622af8cc9e',
     'constraint api_keys.api_keys_pkey': '1a29056265b9',
+    'constraint api_requests.api_requests_pkey': '8269735bf9c8',
     'constraint audit_entries.audit_entries_pkey': '1a29056265b9',
     'constraint businesses.businesses_client_id_check': '4c362f2ae951',
     'constraint businesses.businesses_monthly_revenue_check': 'e012db835d7a',
@@ -350,7 +363,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '667fbf5cbab0',
+      '01f5bc30541b',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
@@ -394,6 +407,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function list_api_requests(organization_id text, filter jsonb, page_limit integer, before text)':
+      '87826643635e',
     'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
@@ -404,6 +419,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
+    'function log_api_requests(requests json)': 'b48095493123',
     'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
@@ -428,6 +444,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
     'function purge_activity(row_limit integer)': 'ead01fa78210',
+    'function purge_api_requests()': 'd6e0901f201f',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '578cf0dd74b0',
@@ -435,7 +452,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'fec4a6a9843f',
     'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      '1c44603c8266',
+      '70b270dea5c2',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
       '679c5415606a',
@@ -474,6 +491,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '63c6339cfcc3',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
+    'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
     'index audit_entries_subject_idx': 'd09f32470406',
@@ -515,6 +533,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',
     'index webhook_endpoints_removed_idx': '09f63ce6fecd',
     'table api_keys': 'e7dde70d4645',
+    'table api_requests': 'fe300c1b6a2f',
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
     'table delivery_attempts': 'e8eb39553230',
