@@ -170,6 +170,15 @@ create table business_api.event_limits (
   constraint event_limits_organization_id_check CHECK ((organization_id = ''::text))
 );
 
+create table business_api.event_types (
+  organization_id text collate "C" default ''::text not null,
+  type text collate "C" not null,
+  subject text,
+  constraint event_types_pkey PRIMARY KEY (organization_id, type),
+  constraint event_types_organization_id_check CHECK ((organization_id = ''::text)),
+  constraint event_types_type_check CHECK (((type ~ '^[a-z][a-z0-9_]*[.][a-z][a-z0-9_]*$'::text) AND (char_length(type) <= 64)))
+);
+
 create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -547,7 +556,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- b8112c6bf0a7 business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
+-- 1ec20acaa44d business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
@@ -585,7 +594,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
 -- ad160541df0a business_api.publish_event(text,text,json,text,text)
--- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
+-- 5f4f3856d0c5 business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- c3bcd0656692 business_api.purge_activity(integer)

@@ -6,6 +6,7 @@ import type { ApiReply } from '../http/message.ts'
 import { pathOf } from '../http/target.ts'
 import type { Credentials } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
+import type { DescribedExchange } from './hooks.ts'
 
 /** The requests to log: all, those with an error, or those with an error and a share of the others, 0 to 1. */
 export type RequestLogChoice = 'all' | 'errors' | { readonly share: number }
@@ -21,8 +22,11 @@ export interface RequestLog {
 /** The log of requests, as the handler sees it. */
 export interface RequestLogWriter extends RequestLog {
   /** Logs a request, off its path. */
-  note(exchange: Exchange, reply: ApiReply, route: string): void
+  note(exchange: LoggedExchange, reply: ApiReply, route: string): void
 }
+
+/** An exchange; without credentials if it could not begin. */
+export type LoggedExchange = DescribedExchange & Partial<Pick<Exchange, 'credentials'>>
 
 /** Requests that a statement writes at most. */
 const BATCH_MAX = 500
@@ -114,8 +118,8 @@ export function createRequestLog(
   }
 }
 
-function digestOf(credentials: Credentials): string | null {
-  if (credentials.kind === 'refused') return null
+function digestOf(credentials: Credentials | undefined): string | null {
+  if (!credentials || credentials.kind === 'refused') return null
   return credentials.kind === 'known' ? credentials.key.keyDigest : credentials.keyDigest
 }
 

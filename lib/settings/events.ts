@@ -3,7 +3,8 @@ import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Delivery, DeliveryDetails } from '../webhooks/deliveries.ts'
 import type { EventFilter, EventLogStore, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -13,7 +14,9 @@ import { followEvents } from './event-feed.ts'
 // --- Types ---
 
 /** Selects the events to show. */
-export interface EventQuery extends EventFilter<Date | string, EventType>, PageQuery {
+export interface EventQuery<Type extends string = EventType>
+  extends EventFilter<Date | string, Type>,
+    PageQuery {
   /** Gives each event with its body. Default false. */
   readonly withBody?: boolean | undefined
 }
@@ -39,9 +42,9 @@ export interface EventDetails extends LoggedEventBody {
 }
 
 /** Options of `events.follow`. */
-export interface FollowOptions {
+export interface FollowOptions<Type extends string = EventType> {
   /** Only events of these types, one or more. Default: every type. */
-  readonly types?: readonly EventType[] | undefined
+  readonly types?: readonly Type[] | undefined
   /** Milliseconds between two polls of the event log, 100 to 60,000. Default 1000. */
   readonly intervalMs?: number | undefined
   /** Called once the feed has begun: every event that is committed from now on is given. */
@@ -54,13 +57,13 @@ export interface FollowOptions {
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** The events of organizations, also events that no endpoint wanted. */
-export interface EventSettings {
+/** The events of organizations, also events that no endpoint wanted. @typeParam Type the service's event types */
+export interface EventSettings<Type extends string = EventType> {
   /**
    * The newest events that the query selects, by the moment of publishing. With a `type`, a page may have fewer events than `limit` although
    * `next` is not null, because a page inspects 5000 events at most.
    */
-  list(organizationId: string, query?: EventQuery): Promise<EventPage>
+  list(organizationId: string, query?: EventQuery<Type>): Promise<EventPage>
 
   /**
    * Gives an event with the body and the deliveries.
@@ -88,13 +91,12 @@ export interface EventSettings {
    * after newer events were given. Events of backfills, which are for one endpoint only, are left out. The feed needs no endpoint
    * and changes nothing. The clocks of publishing processes do not matter.
    */
-  follow(organizationId: string, options?: FollowOptions): AsyncIterable<EventRecord>
+  follow(organizationId: string, options?: FollowOptions<Type>): AsyncIterable<EventRecord>
 }
 
 // --- Inputs ---
 
-const readList = defineCall('Cannot list events', {
-  type: v.exactOptional(oneOf(EVENT_TYPES)),
+const LIST = {
   subjectId: v.exactOptional(IdSchema),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
@@ -102,19 +104,18 @@ const readList = defineCall('Cannot list events', {
   withBody: v.optional(v.boolean('must be true or false'), false),
   // A host may give an event any id, so the form of a cursor cannot be judged.
   before: v.nullish(IdSchema, null),
-})
+}
 const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
 const readRedeliver = defineAuditedCall('Cannot redeliver an event', {
   eventId: IdSchema,
   endpointId: IdSchema,
 })
-const readFollow = defineCall('Cannot follow the events', {
-  types: v.exactOptional(someOf(EVENT_TYPES)),
+const FOLLOW = {
   intervalMs: v.optional(whole(100, 60_000), 1000),
   onBegin: callback<() => void | Promise<void>>(),
   signal: SignalSchema,
   onError: callback<(error: unknown) => void>(),
-})
+}
 
 // --- Calls ---
 
@@ -125,8 +126,16 @@ const BODIES_AT_ONCE = 32
 /** Creates the calls that show events to administrators. */
 export function createEventSettings(
   { eventLog, deliveries }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>,
+  service: EventOwner,
   makeEntry: MakeEntry,
-): EventSettings {
+): EventSettings<string> {
+  const types = eventTypes(service)
+  const readList = defineCall('Cannot list events', { type: v.exactOptional(oneOf(types)), ...LIST })
+  const readFollow = defineCall('Cannot follow the events', {
+    types: v.exactOptional(someOf(types)),
+    ...FOLLOW,
+  })
+
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)

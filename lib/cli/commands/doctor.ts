@@ -42,7 +42,7 @@ export const doctor: Command = defineCommand({
   ],
   async run({ installation: own }, session) {
     const secretKeys = readSecretKeys(session)
-    const service = await session.service()
+    const { service } = session
     const checks = await withInspector(session.databaseUrl(), (inspector) =>
       runChecks(inspector, { secretKeys, own, service }, session),
     )

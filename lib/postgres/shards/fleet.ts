@@ -1,4 +1,5 @@
 import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
+import type { Service } from '../../service.ts'
 import type { PostgresStore } from '../store.ts'
 import { SLOTS, slotOf } from './placement.ts'
 import type { ShardPlace } from './shard-place.ts'
@@ -8,9 +9,9 @@ import type { ShardPlace } from './shard-place.ts'
 // the calls that need it.
 
 /** A shard: an ordinary store, with its name. */
-export interface Shard {
+export interface Shard<Own extends Service = Service> {
   readonly name: string
-  readonly store: PostgresStore
+  readonly store: PostgresStore<Own>
 }
 
 /** The answers of all shards. */
