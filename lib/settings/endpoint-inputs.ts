@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
+import { defineCall, IdSchema, newIdOf, setOf, whole } from '../base/host-input.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
 import type { EndpointChoices } from '../webhooks/endpoints.ts'
@@ -12,20 +12,6 @@ import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 /** The words of a refusal. @param types that the service has */
 export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
-}
-
-/** @param isKnown judges the name of a type */
-function createTypesSchema(
-  requirement: string,
-  isKnown: (type: string) => boolean,
-): v.GenericSchema<EndpointChoices['types']> {
-  return v.nullable(
-    v.pipe(
-      v.array(v.pipe(v.string(requirement), v.check(isKnown, requirement)), requirement),
-      v.minLength(1, requirement),
-      v.check((types) => new Set(types).size === types.length, requirement),
-    ),
-  )
 }
 
 const UrlSchema = v.pipe(
@@ -68,11 +54,11 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
 /** The input of calls about an endpoint. */
 const REF = { endpointId: IdSchema }
 
-/** Makes the input of calls that set what an organization decides. */
-function createChoices(types: v.GenericSchema<EndpointChoices['types']>) {
+/** Makes the input of calls that set what an organization decides. @param isKnown judges the name of a type */
+function createChoices(requirement: string, isKnown: (type: string) => boolean) {
   return {
     url: v.exactOptional(UrlSchema),
-    types: v.exactOptional(types),
+    types: v.exactOptional(v.nullable(setOf(isKnown, requirement))),
     description: v.exactOptional(field.text(0, 200)),
     standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
     maxPerSecond: v.exactOptional(MaxPerSecondSchema),
@@ -118,7 +104,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
       'Cannot register a webhook endpoint',
       {
         id: v.exactOptional(newIdOf('we')),
-        ...createChoices(createTypesSchema(requirement, (type) => types.includes(type))),
+        ...createChoices(requirement, (type) => types.includes(type)),
         url: UrlSchema,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
@@ -128,7 +114,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
-      ...createChoices(createTypesSchema(requirement, () => true)),
+      ...createChoices(requirement, () => true),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),
