@@ -1,9 +1,9 @@
 import type { ReplyRequest, ReplyStore } from '../writes/idempotency.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { KEY_IN_FORCE } from './statements/creation.ts'
+import { IS_IN_FORCE } from './statements/creation.ts'
 import { defineWrite, type KeyValues, keyValuesOf } from './statements/key-reservation.ts'
 import { ask, defineStatement } from './statements/statement.ts'
-import { type Reading, write } from './statements/write.ts'
+import { askEach, type Reading, write } from './statements/write.ts'
 
 type Owned = Pick<ReplyRequest, 'organizationId' | 'writeId'>
 
@@ -13,16 +13,15 @@ type Owned = Pick<ReplyRequest, 'organizationId' | 'writeId'>
  */
 const RESERVE = defineWrite<Owned & Pick<ReplyRequest, 'apiKeyId'>, 'isInForce' | 'limit'>((reserve) => ({
   steps: [
-    KEY_IN_FORCE,
     `host as materialized (select pg_catalog.current_setting('lock_timeout') as lock_timeout)`,
     reserve({
-      condition: `(select lock_timeout from host) is not null and exists (select 1 from key)`,
+      condition: `(select lock_timeout from host) is not null and ${IS_IN_FORCE}`,
       reply: `''`,
     }),
     'published as (select 0::bigint as due)',
   ],
   answer: {
-    isInForce: '(select exists (select 1 from key))::text',
+    isInForce: `${IS_IN_FORCE}::text`,
     limit: `pg_catalog.set_config('lock_timeout', (select lock_timeout from host), true)`,
   },
 }))
@@ -54,7 +53,7 @@ export function createReplyStore(database: RecordDatabase): ReplyStore {
     async once({ organizationId, apiKeyId, writeId, idempotency }, work) {
       const holder = { organizationId, idempotency: idempotency && { ...idempotency, windowMs: 0 } }
       const values = { organizationId, apiKeyId, writeId }
-      const reserved = await write(database, holder, RESERVE, values, RESERVED)
+      const reserved = await write(database, holder, askEach(database, RESERVE), values, RESERVED)
       if (reserved.outcome !== 'reserved') return reserved
       const reply = await work()
       if (idempotency) {
