@@ -26,7 +26,7 @@ after(() => database.drop())
 interface Creator {
   readonly organizationId: string
   readonly store: PostgresStore
-  create(name: string, idempotency?: KeyReservation | null): Promise<unknown>
+  create(name: string, idempotency?: KeyReservation | null, atMostMs?: number): Promise<unknown>
 }
 
 /** Opens a store, with an organization that has a key. */
@@ -46,9 +46,9 @@ async function addOrganization(store: PostgresStore): Promise<Creator> {
   return {
     organizationId,
     store,
-    async create(name, idempotency = null) {
+    async create(name, idempotency = null, atMostMs = 60_000) {
       const { record, events } = newClient({ name }, { ids, now: Date.now() })
-      return store.clients.create({ organizationId, apiKeyId: key.id, record, events, idempotency })
+      return store.clients.create({ organizationId, apiKeyId: key.id, record, events, idempotency, atMostMs })
     },
   }
 }
@@ -142,6 +142,25 @@ describe('Creations of an organization at the same time', () => {
       ])
     })
     assert.deepEqual(await waiting, { outcome: 'replayed', reply: 'the first' })
+  })
+
+  test('are not written once the caller has stopped waiting', async (t) => {
+    const creator = await openCreator(t)
+    const inTime: Promise<unknown>[] = []
+    await sql.begin(async (tx) => {
+      await tx`lock table business_api.businesses in share mode`
+      inTime.push(creator.create('One'))
+      await untilWaiting(sql, 1)
+      inTime.push(creator.create('Two'))
+      await untilWaiting(sql, 2)
+      // Both statements are under way, and this one waits for the next.
+      await assert.rejects(creator.create('Late', null, 20), { code: 'store_unavailable' })
+    })
+    assert.deepEqual(await Promise.all(inTime), [CREATED, CREATED])
+    assert.deepEqual(
+      (await clientsOf(creator)).map(({ name }) => name),
+      ['One', 'Two'],
+    )
   })
 
   test('of leads tell an unknown business from known ones', async (t) => {

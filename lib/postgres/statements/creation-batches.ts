@@ -1,3 +1,4 @@
+import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { NamedColumn } from '../../resources/columns.ts'
 import type { RecordDatabase, StatementWait } from '../connection/database.ts'
@@ -97,6 +98,7 @@ interface Waiting<Values, Column extends string> {
   /** On the monotonic clock, in milliseconds. */
   readonly askedAt: number
   resolve(answer: ResultColumns<Column, never> | Promise<ResultColumns<Column, never>>): void
+  reject(error: unknown): void
 }
 
 /** The creations of an organization. */
@@ -133,7 +135,7 @@ export function createCreationBatches<Values extends object, Column extends stri
       const creations = queue.waiting.splice(0, CREATIONS_MAX)
       pending -= creations.length
       queue.underWay++
-      void send(organizationId, creations).finally(() => {
+      void send(organizationId, creations.filter(isInTime)).finally(() => {
         queue.underWay--
         start(organizationId, queue)
       })
@@ -144,7 +146,7 @@ export function createCreationBatches<Values extends object, Column extends stri
   async function send(organizationId: string, creations: readonly Waiting<Values, Column>[]): Promise<void> {
     if (creations.length > 1 && (await sendTogether(organizationId, creations))) return
     const sent = creations.map(({ values, wait, askedAt, resolve }) => {
-      const alone = { ...wait, atMostMs: leftOf(wait, askedAt) }
+      const alone = { ...wait, atMostMs: Math.max(1, leftOf(wait, askedAt)) }
       const answer = ask(database, organizationId, statement, values, alone)
       resolve(answer)
       return answer
@@ -163,7 +165,7 @@ export function createCreationBatches<Values extends object, Column extends stri
       creations: JSON.stringify(creations.map(({ values }) => values)),
       lockTimeout: String(LOCK_MS),
     }
-    const atMostMs = Math.max(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt)))
+    const atMostMs = Math.max(1, Math.min(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt))))
     const wait = { lockMs: LOCK_MS, atMostMs }
     const answer = await ask(database, organizationId, statement.batch, values, wait).catch(() => null)
     if (answer === null) return false
@@ -175,18 +177,30 @@ export function createCreationBatches<Values extends object, Column extends stri
   }
 
   return (organizationId, values, wait) =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const queue = queueOf(organizationId)
       // An organization with less than an equal share of the places is kept out by no other.
       if (queue.waiting.length * queues.size >= pending) rejectBeyond(pending)
       pending++
-      queue.waiting.push({ values, wait, askedAt: performance.now(), resolve })
+      queue.waiting.push({ values, wait, askedAt: performance.now(), resolve, reject })
       // Together with the creations that come in the same turn of the event loop.
       if (queue.waiting.length === 1) setImmediate(start, organizationId, queue)
     })
 }
 
+/** Rejects a creation that no caller waits for any more: it must not be written. */
+function isInTime({
+  wait,
+  askedAt,
+  reject,
+}: Pick<Waiting<object, string>, 'wait' | 'askedAt' | 'reject'>): boolean {
+  const isInTime = leftOf(wait, askedAt) > 0
+  if (!isInTime)
+    reject(storeUnavailable('Cannot write the record because its time was over before it was sent'))
+  return isInTime
+}
+
 /** Milliseconds that a creation may still take. */
 function leftOf({ atMostMs = Number.POSITIVE_INFINITY }: StatementWait, askedAt: number): number {
-  return Math.max(1, atMostMs - (performance.now() - askedAt))
+  return atMostMs - (performance.now() - askedAt)
 }
