@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import type { PostgresStoreOptions } from '../../lib/postgres/store.ts'
+import { createDatabase } from '../../lib/postgres/connection/database.ts'
+import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { newLead } from '../../lib/resources/leads.ts'
@@ -32,9 +33,8 @@ interface Creator {
 /** Opens a store, with an organization that has a key. */
 async function openCreator(
   t: { after(work: () => Promise<void>): void },
-  options: PostgresStoreOptions = {},
+  store = createPostgresStore(database.url),
 ): Promise<Creator> {
-  const store = createPostgresStore(database.url, options)
   t.after(() => store.close())
   return addOrganization(store)
 }
@@ -163,6 +163,25 @@ describe('Creations of an organization at the same time', () => {
     )
   })
 
+  test('are not sent alone after a batch that has taken all their time', async (t) => {
+    const server = createDatabase(database.url)
+    let statements = 0
+    const bytesFor: typeof server.bytesFor = (...call) => {
+      statements++
+      return server.bytesFor(...call)
+    }
+    const creator = await openCreator(t, createStoreOn({ ...server, bytesFor }))
+    await sql.begin(async (tx) => {
+      await tx`lock table business_api.businesses in share mode`
+      statements = 0
+      const late = ['One', 'Two', 'Three'].map((name) =>
+        assert.rejects(creator.create(name, null, 200), { code: 'store_unavailable' }),
+      )
+      await Promise.all(late)
+    })
+    assert.equal(statements, 1)
+  })
+
   test('of leads tell an unknown business from known ones', async (t) => {
     const { store, organizationId } = await openCreator(t)
     const key = newKey()
@@ -192,7 +211,7 @@ describe('Creations of an organization at the same time', () => {
   })
 
   test('are rejected beyond maxPending, and the others are written', async (t) => {
-    const creator = await openCreator(t, { maxPending: 10 })
+    const creator = await openCreator(t, createPostgresStore(database.url, { maxPending: 10 }))
     const results = await Promise.allSettled(
       Array.from({ length: 50 }, (_, index) => creator.create(String(index))),
     )

@@ -59,7 +59,7 @@ export function defineCreationBatch(
         select business_api.insert_events(
           @organizationId::text, pg_catalog.jsonb_agg(event.value order by creation.place, event.number)
         ) as due
-        from creation
+        from (${FIRST_OF_EACH_RECORD}) as creation
         join record on record.id = @id::text
         cross join pg_catalog.jsonb_array_elements(@events::text::jsonb) with ordinality as event (value, number)
         having pg_catalog.count(*) > 0
@@ -76,6 +76,10 @@ export function defineCreationBatch(
 
 /** The parameters that have one value for all creations. */
 const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
+
+/** The same creation may come more than once: its events are published once. */
+const FIRST_OF_EACH_RECORD =
+  'select distinct on (given.id) given.* from creation as given order by given.id, given.place'
 
 const HAS_GONE_ON =
   "case when exists (select 1 from reserved where reserved.write_id = @writeId::text) then '1' else '0' end"
@@ -135,7 +139,7 @@ export function createCreationBatches<Values extends object, Column extends stri
       const creations = queue.waiting.splice(0, CREATIONS_MAX)
       pending -= creations.length
       queue.underWay++
-      void send(organizationId, creations.filter(isInTime)).finally(() => {
+      void send(organizationId, creations).finally(() => {
         queue.underWay--
         start(organizationId, queue)
       })
@@ -144,8 +148,9 @@ export function createCreationBatches<Values extends object, Column extends stri
   }
 
   async function send(organizationId: string, creations: readonly Waiting<Values, Column>[]): Promise<void> {
-    if (creations.length > 1 && (await sendTogether(organizationId, creations))) return
-    const sent = creations.map(({ values, wait, askedAt, resolve }) => {
+    const inTime = creations.filter(isInTime)
+    if (inTime.length > 1 && (await sendTogether(organizationId, inTime))) return
+    const sent = inTime.filter(isInTime).map(({ values, wait, askedAt, resolve }) => {
       const alone = { ...wait, atMostMs: Math.max(1, leftOf(wait, askedAt)) }
       const answer = ask(database, organizationId, statement, values, alone)
       resolve(answer)
@@ -195,8 +200,7 @@ function isInTime({
   reject,
 }: Pick<Waiting<object, string>, 'wait' | 'askedAt' | 'reject'>): boolean {
   const isInTime = leftOf(wait, askedAt) > 0
-  if (!isInTime)
-    reject(storeUnavailable('Cannot write the record because its time was over before it was sent'))
+  if (!isInTime) reject(storeUnavailable('Cannot write the record because the time of the request is over'))
   return isInTime
 }
 
