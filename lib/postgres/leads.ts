@@ -89,7 +89,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     })),
     create: createVerb(database, {
       statements: CREATE,
-      rejectBeyond: admissions.rejectBeyond,
+      limits: admissions.limits,
       refused: ({ hasBusiness }) =>
         hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),

@@ -154,8 +154,12 @@ describe('Creations of an organization at the same time', () => {
       inTime.push(creator.create('Two'))
       await untilWaiting(sql, 2)
       // Both statements are under way, and this one waits for the next.
-      await assert.rejects(creator.create('Late', null, 20), { code: 'store_unavailable' })
+      const late = assert.rejects(creator.create('Late', null, 20), { code: 'store_unavailable' })
+      assert.equal(creator.store.connectionUse?.().waiting, 1)
+      await late
     })
+    assert.equal(creator.store.connectionUse?.().waiting, 0)
+    assert.equal(creator.store.connectionUse?.().timedOut, 1)
     assert.deepEqual(await Promise.all(inTime), [CREATED, CREATED])
     assert.deepEqual(
       (await clientsOf(creator)).map(({ name }) => name),

@@ -1,6 +1,6 @@
-import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { NamedColumn } from '../../resources/columns.ts'
+import type { WaitLimits } from '../admission/batches.ts'
 import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import { insertInto } from './columns.ts'
 import { OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
@@ -84,10 +84,11 @@ const FIRST_OF_EACH_RECORD =
 const HAS_GONE_ON =
   "case when exists (select 1 from reserved where reserved.write_id = @writeId::text) then '1' else '0' end"
 
-/** The statements of an organization that are under way: while one is committed, the next one is filled. */
+/** Maximum number of an organization's statements under way at once: while one is committed, the next one is filled. */
 const UNDER_WAY_MAX = 2
+/** Maximum number of creations in a statement. */
 const CREATIONS_MAX = 16
-/** Milliseconds for which a batch waits for a lock, such as the one of an idempotency key. */
+/** Maximum time that a batch waits for an idempotency key's lock, and a later batch for creations that are sent alone, in ms. */
 const LOCK_MS = 100
 
 /** A statement for one creation, and the same for several. */
@@ -115,16 +116,15 @@ interface Queue<Values, Column extends string> {
  * Creates the batches of a creation by API keys. Two statements of an organization are under way at once, and the creations that come
  * meanwhile share the next one: an organization that creates many records has one transaction for up to 16 of them, and no organization
  * waits for a lock of another. A batch that fails is given up, and each of its creations is sent alone: all are safe to repeat.
- *
- * @param rejectBeyond throws if no further request may wait
  */
 export function createCreationBatches<Values extends object, Column extends string>(
   database: RecordDatabase,
   statement: CreationStatement<Values, Column>,
-  rejectBeyond: (pending: number) => void,
+  limits: WaitLimits,
 ): AskForWrite<Values, Column> {
   const queues = new Map<string, Queue<Values, Column>>()
   let pending = 0
+  limits.countWaiting(() => pending)
 
   function queueOf(organizationId: string): Queue<Values, Column> {
     const known = queues.get(organizationId)
@@ -145,6 +145,13 @@ export function createCreationBatches<Values extends object, Column extends stri
       })
     }
     if (queue.underWay === 0) queues.delete(organizationId)
+  }
+
+  /** Rejects a creation that no caller waits for any more: it must not be written. */
+  function isInTime({ wait, askedAt, reject }: Waiting<Values, Column>): boolean {
+    const isInTime = leftOf(wait, askedAt) > 0
+    if (!isInTime) reject(limits.timedOut(Math.round(performance.now() - askedAt)))
+    return isInTime
   }
 
   async function send(organizationId: string, creations: readonly Waiting<Values, Column>[]): Promise<void> {
@@ -185,23 +192,12 @@ export function createCreationBatches<Values extends object, Column extends stri
     new Promise((resolve, reject) => {
       const queue = queueOf(organizationId)
       // An organization with less than an equal share of the places is kept out by no other.
-      if (queue.waiting.length * queues.size >= pending) rejectBeyond(pending)
+      if (queue.waiting.length * queues.size >= pending) limits.rejectBeyond(pending)
       pending++
       queue.waiting.push({ values, wait, askedAt: performance.now(), resolve, reject })
       // Together with the creations that come in the same turn of the event loop.
       if (queue.waiting.length === 1) setImmediate(start, organizationId, queue)
     })
-}
-
-/** Rejects a creation that no caller waits for any more: it must not be written. */
-function isInTime({
-  wait,
-  askedAt,
-  reject,
-}: Pick<Waiting<object, string>, 'wait' | 'askedAt' | 'reject'>): boolean {
-  const isInTime = leftOf(wait, askedAt) > 0
-  if (!isInTime) reject(storeUnavailable('Cannot write the record because the time of the request is over'))
-  return isInTime
 }
 
 /** Milliseconds that a creation may still take. */

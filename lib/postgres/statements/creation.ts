@@ -1,5 +1,6 @@
 import type { NamedColumn } from '../../resources/columns.ts'
 import type { ApiCreationOutcome, Creation, CreationOutcome } from '../../writes/creation.ts'
+import type { WaitLimits } from '../admission/batches.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
 import { type CreationStatement, createCreationBatches, defineCreationBatch } from './creation-batches.ts'
@@ -91,7 +92,7 @@ interface CreationVerb<NewRecord, Column extends string, Refusal> {
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
   /** See {@link createCreationBatches}. Null or absent: each creation is sent alone. */
-  readonly rejectBeyond?: ((pending: number) => void) | null
+  readonly limits?: WaitLimits | null
 }
 
 type Done = { readonly outcome: 'created' }
@@ -108,15 +109,15 @@ export function createVerb<
     statements,
     valuesOf: given = (record) => valuesOf(statements.columns, record),
     refused = () => undefined,
-    rejectBeyond = null,
+    limits = null,
   }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
   const { keyed, keyless } = statements.ofKey
   const ofHost = askEach(database, statements.ofHost)
-  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = rejectBeyond
+  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = limits
     ? {
-        keyed: createCreationBatches(database, keyed, rejectBeyond),
-        keyless: createCreationBatches(database, keyless, rejectBeyond),
+        keyed: createCreationBatches(database, keyed, limits),
+        keyless: createCreationBatches(database, keyless, limits),
       }
     : askEach(database, statements.ofKey)
 
