@@ -113,11 +113,11 @@ export type {
   SharedPurgeReport,
   SharedPurgeRequest,
 } from './webhooks/deliveries.ts'
+export type { EndpointChoices } from './webhooks/endpoint-choices.ts'
 export type {
   EndpointChange,
   EndpointChangeOutcome,
   EndpointChanges,
-  EndpointChoices,
   EndpointInsertion,
   EndpointMove,
   EndpointRecord,

@@ -9,7 +9,7 @@ import {
   isSuccess,
   makeRequest,
 } from '../../webhooks/attempt.ts'
-import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoint-choices.ts'
 import {
   createSecretSealer,
   generateSigningSecret,

@@ -5,8 +5,8 @@
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
-import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
+import { CREATED_KINDS, RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
@@ -103,7 +103,7 @@ const API = merge(
   PROCESS,
   PUBLISHING,
   IDEMPOTENCY,
-  records('add', ['business', 'client', 'lead']),
+  records('add', CREATED_KINDS),
   // What the API lists.
   records(
     'read',
@@ -310,9 +310,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   worker: { purpose: 'createDeliveryLoop: sends events, and forgets what is old', ...WORKER },
   publisher: {
     purpose: 'business_api.publish_event, from any language',
-    ...merge(PUBLISHING, {
-      tables: {},
-    }),
+    ...PUBLISHING,
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate and organizations',
