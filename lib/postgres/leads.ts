@@ -15,7 +15,7 @@ import {
 } from './statements/change.ts'
 import { type ColumnValues, given, namesOf, represent, valuesOf } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
-import { eventsOf } from './statements/key-reservation.ts'
+import { eventsOf, unlessGoneOn } from './statements/key-reservation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
 const COLUMNS = columnsOf(leadTable)
@@ -27,12 +27,9 @@ const READS = defineReads(leadTable, {
     || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
 })
 
-const HAS_BUSINESS = `((
-  select true from business_api.businesses business
-  where business.organization_id = @organizationId::text and business.id = @business_id::text
-) is not null)`
+const HAS_BUSINESS = 'business_api.has_business(@organizationId::text, @business_id::text)'
 
-const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: `${HAS_BUSINESS}::text` })
+const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unlessGoneOn(HAS_BUSINESS) })
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 

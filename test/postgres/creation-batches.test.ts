@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Sql } from 'postgres'
+import type { ISql, Sql } from 'postgres'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
@@ -175,15 +175,16 @@ describe('Creations of an organization at the same time', () => {
       return server.bytesFor(...call)
     }
     const creator = await openCreator(t, createStoreOn({ ...server, bytesFor }))
+    let patient: Promise<unknown> | undefined
     await sql.begin(async (tx) => {
       await tx`lock table business_api.businesses in share mode`
       statements = 0
-      const late = ['One', 'Two', 'Three'].map((name) =>
-        assert.rejects(creator.create(name, null, 200), { code: 'store_unavailable' }),
-      )
-      await Promise.all(late)
+      const late = assert.rejects(creator.create('Late', null, 200), { code: 'store_unavailable' })
+      patient = creator.create('Patient')
+      await late
     })
-    assert.equal(statements, 1)
+    assert.deepEqual(await patient, CREATED)
+    assert.equal(statements, 2)
   })
 
   test('of leads tell an unknown business from known ones', async (t) => {
@@ -202,6 +203,51 @@ describe('Creations of an organization at the same time', () => {
     const known = client.business.id
     const outcomes = await Promise.all([known, ids('biz'), known, ''].map(create))
     assert.deepEqual(outcomes, [CREATED, { outcome: 'no_business' }, CREATED, { outcome: 'no_business' }])
+  })
+
+  test('of leads walk no table, also in a session that has planned them for empty tables', async (t) => {
+    const own = await createTestDatabase()
+    t.after(() => own.drop())
+    const server = createDatabase(own.url)
+    const batches: { readonly text: string; readonly values: readonly unknown[] }[] = []
+    const bytesFor: typeof server.bytesFor = (share, build, wait) => {
+      const sent = (sql: ISql, answerTag: string) => {
+        const unsafe = (text: string, values: unknown[], options: object) => {
+          if (text.includes('json_to_recordset')) batches.push({ text, values })
+          return sql.unsafe(text, values as string[], options)
+        }
+        return build({ unsafe } as ISql, answerTag)
+      }
+      return server.bytesFor(share, sent, wait)
+    }
+    const store = createStoreOn({ ...server, bytesFor })
+    t.after(() => store.close())
+    const [organizationId, key] = ['org_planned', newKey()]
+    await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
+    const one = own.sql({ max: 1 })
+    await one`vacuum analyze`
+    const create = async () =>
+      store.leads.create({
+        ...{ organizationId, apiKeyId: key.id, idempotency: claim() },
+        ...newLead({ businessId: 'biz_1' }, { ids, now: Date.now() }),
+      })
+    await Promise.all([create(), create(), create()])
+    const [batch] = batches
+    assert.ok(batch, 'no batch')
+    await one.unsafe(`prepare batch as ${batch.text}`)
+    const values = batch.values.map((value) => `'${String(value).replaceAll("'", "''")}'`).join(', ')
+    const read = async (): Promise<number> => {
+      const [row] = await one.unsafe(`explain (analyze, buffers, format json) execute batch (${values})`)
+      const plan = row?.['QUERY PLAN'][0].Plan
+      return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
+    }
+    // From the sixth time on the session keeps one plan.
+    for (let time = 0; time < 8; time++) await read()
+    await one`
+      insert into business_api.businesses (organization_id, id, name)
+      select ${organizationId}, 'biz_none_' || n, 'Atlas' from generate_series(1, 20000) as n`
+    const blocks = await read()
+    assert.ok(blocks < 200, `${blocks} blocks`)
   })
 
   test('of other organizations are written by other transactions', async (t) => {

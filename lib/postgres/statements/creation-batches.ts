@@ -3,7 +3,7 @@ import type { NamedColumn } from '../../resources/columns.ts'
 import type { WaitLimits } from '../admission/batches.ts'
 import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import { insertInto } from './columns.ts'
-import { OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
+import { GONE_ON, OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 import type { AskForWrite } from './write.ts'
 
@@ -81,8 +81,7 @@ const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
 const FIRST_OF_EACH_RECORD =
   'select distinct on (given.id) given.* from creation as given order by given.id, given.place'
 
-const HAS_GONE_ON =
-  "case when exists (select 1 from reserved where reserved.write_id = @writeId::text) then '1' else '0' end"
+const HAS_GONE_ON = `case when ${GONE_ON} then '1' else '0' end`
 
 /** Maximum number of an organization's statements under way at once: while one is committed, the next one is filled. */
 const UNDER_WAY_MAX = 2
@@ -149,7 +148,8 @@ export function createCreationBatches<Values extends object, Column extends stri
 
   /** Rejects a creation that no caller waits for any more: it must not be written. */
   function isInTime({ wait, askedAt, reject }: Waiting<Values, Column>): boolean {
-    const isInTime = leftOf(wait, askedAt) > 0
+    // A timer may come a millisecond early.
+    const isInTime = leftOf(wait, askedAt) >= 1
     if (!isInTime) reject(limits.timedOut(Math.round(performance.now() - askedAt)))
     return isInTime
   }
@@ -158,7 +158,7 @@ export function createCreationBatches<Values extends object, Column extends stri
     const inTime = creations.filter(isInTime)
     if (inTime.length > 1 && (await sendTogether(organizationId, inTime))) return
     const sent = inTime.filter(isInTime).map(({ values, wait, askedAt, resolve }) => {
-      const alone = { ...wait, atMostMs: Math.max(1, leftOf(wait, askedAt)) }
+      const alone = { ...wait, atMostMs: leftOf(wait, askedAt) }
       const answer = ask(database, organizationId, statement, values, alone)
       resolve(answer)
       return answer
@@ -177,7 +177,7 @@ export function createCreationBatches<Values extends object, Column extends stri
       creations: JSON.stringify(creations.map(({ values }) => values)),
       lockTimeout: String(LOCK_MS),
     }
-    const atMostMs = Math.max(1, Math.min(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt))))
+    const atMostMs = Math.min(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt)))
     const wait = { lockMs: LOCK_MS, atMostMs }
     const answer = await ask(database, organizationId, statement.batch, values, wait).catch(() => null)
     if (answer === null) return false

@@ -13,6 +13,7 @@ import {
   type OutcomeColumn,
   published,
   reserveKey,
+  unlessGoneOn,
   type WriteStatements,
 } from './key-reservation.ts'
 import type { ResultColumns } from './statement.ts'
@@ -32,16 +33,8 @@ export interface CreationStatements<Column extends string> {
   }
 }
 
-/**
- * A condition: the API key of a write is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
- * a join, planned for a table that was empty then.
- */
-export const IS_IN_FORCE = `((
-  select true from business_api.api_keys key
-  where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
-    and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
-    and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp())
-) is not null)`
+/** A condition: the API key of a write is in force. It may have been revoked since it was judged. */
+export const IS_IN_FORCE = 'business_api.is_in_force(@organizationId::text, @apiKeyId::text)'
 
 /**
  * Builds the statements of a creation.
@@ -71,7 +64,7 @@ export function defineCreation<Column extends string = never>(
     table,
     columns,
     condition: `${IS_IN_FORCE} and ${condition}`,
-    answer: { ...answer, isInForce: `${IS_IN_FORCE}::text` },
+    answer: { ...answer, isInForce: unlessGoneOn(IS_IN_FORCE) },
   }
   const one = define<NewValues & OfKey, Column | 'isInForce'>(ofKey.condition, ofKey.answer)
   return {
