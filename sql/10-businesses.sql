@@ -82,17 +82,6 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- Returns whether an organization has a business. A function for the same reason as is_in_force (20-api-keys.sql).
-create function business_api.has_business(organization_id text, business_id text) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return exists (select from business_api.businesses b where b.organization_id = $1 and b.id = business_id);
-end
-$$;
-select business_api.forbid_plans('has_business');
-
 -- The lists of clients, newest first: of all, and the host's lists of one status. Every table of records has such an index.
 create unique index businesses_organization_id_client_id_idx on business_api.businesses (organization_id, client_id)
   where client_id is not null;

@@ -29,23 +29,6 @@ create table business_api.api_keys (
 
 create index api_keys_expires_at_idx on business_api.api_keys (expires_at) where expires_at is not null;
 
--- Returns whether an API key is in force. A function, because sessions keep the plans of the statements that ask: one made for a table
--- without rows would read all rows that came later, once for each create of a batch.
-create function business_api.is_in_force(organization_id text, key_id text) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return exists (
-    select from business_api.api_keys k
-     where k.organization_id = $1 and k.id = key_id
-       and (k.revoked_at is null or k.revoked_at > clock_timestamp())
-       and (k.expires_at is null or k.expires_at > clock_timestamp())
-  );
-end
-$$;
-select business_api.forbid_plans('is_in_force');
-
 -- One row for each organization that has added an API key or an endpoint. Calls that add a record under a limit update the row
 -- first, and therefore run one after the other: each call counts the rows that the previous call has committed.
 create table business_api.settings_turns (

@@ -27,7 +27,10 @@ const READS = defineReads(leadTable, {
     || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
 })
 
-const HAS_BUSINESS = 'business_api.has_business(@organizationId::text, @business_id::text)'
+const HAS_BUSINESS = `((
+  select true from business_api.businesses business
+  where business.organization_id = @organizationId::text and business.id = @business_id::text
+) is not null)`
 
 const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unlessGoneOn(HAS_BUSINESS) })
 

@@ -225,6 +225,8 @@ describe('Creations of an organization at the same time', () => {
     const [organizationId, key] = ['org_planned', newKey()]
     await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
     const one = own.sql({ max: 1 })
+    // As the sessions of a store.
+    await one`set enable_seqscan = off`
     await one`vacuum analyze`
     const create = async () =>
       store.leads.create({

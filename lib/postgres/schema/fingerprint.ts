@@ -391,7 +391,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[])':
       '14c676612a8f',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
-    'function has_business(organization_id text, business_id text)': 'acd8ff7d1048',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
     'function id_time(id text)': '07a5443d6cd2',
@@ -403,7 +402,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
-    'function is_in_force(organization_id text, key_id text)': 'b17ee62a9f05',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, d business_api.logged_delivery)': '4bd421bc7a14',
     'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':

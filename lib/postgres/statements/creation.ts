@@ -33,8 +33,16 @@ export interface CreationStatements<Column extends string> {
   }
 }
 
-/** A condition: the API key of a write is in force. It may have been revoked since it was judged. */
-export const IS_IN_FORCE = 'business_api.is_in_force(@organizationId::text, @apiKeyId::text)'
+/**
+ * A condition: the API key of a write is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
+ * a join, planned for a table that was empty then.
+ */
+export const IS_IN_FORCE = `((
+  select true from business_api.api_keys key
+  where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
+    and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
+    and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp())
+) is not null)`
 
 /**
  * Builds the statements of a creation.
