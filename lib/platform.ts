@@ -53,5 +53,5 @@ export type {
 } from './platform/invoices.ts'
 export type { NewPayment, NewReversal } from './platform/payments.ts'
 export type { Invoice, PaidInvoice, Payment, StoredInvoice } from './resources/invoices.ts'
-export type { BillingType, NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
-export type { Project, StoredProject } from './resources/projects.ts'
+export type { NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
+export type { BillingType, Project, StoredProject } from './resources/projects.ts'

@@ -29,6 +29,7 @@ export {
   type RateLimits,
   takeToken,
 } from './access/rate-limit.ts'
+export type { LoggedRequest, RequestFilter, RequestLogStore, RequestRecord } from './access/request-log.ts'
 export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/errors.ts'
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
@@ -113,11 +114,11 @@ export type {
   SharedPurgeReport,
   SharedPurgeRequest,
 } from './webhooks/deliveries.ts'
+export type { EndpointChoices } from './webhooks/endpoint-choices.ts'
 export type {
   EndpointChange,
   EndpointChangeOutcome,
   EndpointChanges,
-  EndpointChoices,
   EndpointInsertion,
   EndpointMove,
   EndpointRecord,

@@ -63,6 +63,8 @@ export interface AdmittedPage<Representation> {
   readonly admission: Admission
   /** The records of the caller's organization, in the order that the request asks for, as a JSON array; null unless admitted. */
   readonly page: JsonText<Representation[]> | null
+  /** Why an admitted caller gets no page. A store may reject instead: the response then tells no rate limits. */
+  readonly error?: unknown
   /**
    * The `before` of the next page: the id of the last record, if there are older records. Of a list of changes, the `position` if
    * there are further records. Null or absent: there are none, or the store does not page.

@@ -91,10 +91,12 @@ export function createOperations(
       const admission = await exchange.inTime(store.apiKeys.admit(request))
       return enter(admission, request, exchange, () => Promise.reject(asked))
     }
-    const { admission, page, next, position } = await exchange.inTime(route.admitAndList(request, asked))
+    const { admission, page, error, next, position } = await exchange.inTime(
+      route.admitAndList(request, asked),
+    )
     return enter(admission, request, exchange, (admitted) => {
       if (page === null)
-        throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
+        throw error ?? new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
       const linkTo = (more: Readonly<Record<string, string>>) => ({
         Link: nextLink(listUrl(route.path, baseUrl, exchange.request.url), exchange.query, more),
       })

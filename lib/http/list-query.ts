@@ -1,6 +1,5 @@
 import type { PageRequest, Since } from '../access/admission.ts'
-import { isStorable } from '../base/fields.ts'
-import { isIsoMoment } from '../base/host-input.ts'
+import { isIsoMoment, isStorable } from '../base/fields.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
 import { pathOf } from './target.ts'

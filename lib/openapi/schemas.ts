@@ -7,7 +7,7 @@ import {
   toJsonSchemaDefs,
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { isEmail, isStorable } from '../base/fields.ts'
+import { hasThreeDecimals, isEmail, isMoment, isStorable } from '../base/fields.ts'
 import type { StandardSchema } from '../base/standard-schema.ts'
 import { exampleOf } from '../resources/example-data.ts'
 
@@ -154,6 +154,9 @@ function convertAction({ valibotAction: action, jsonSchema }: OverrideActionCont
       return withoutEventText(jsonSchema)
     case 'check':
       return convertCheck(jsonSchema, requirement)
+    case 'transform':
+      // What a building block makes of a checked value asks nothing of the value.
+      return jsonSchema
     default:
       return undefined
   }
@@ -167,6 +170,10 @@ function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonS
 
 /** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
+  // Not `multipleOf: 0.001`, because by it validators reject 84.1, whose quotient is no whole number in floating point.
+  if (requirement === hasThreeDecimals) return jsonSchema
+  // 35: with nine decimals of a second and an offset.
+  if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
   // Not `format: email`, because validators disagree on the format, and some refuse addresses that the API accepts.
   return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN } : undefined

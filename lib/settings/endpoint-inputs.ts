@@ -1,10 +1,8 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
-import * as field from '../base/fields.ts'
 import { defineCall, IdSchema, newIdOf, setOf, whole } from '../base/host-input.ts'
-import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
-import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
-import type { EndpointChoices } from '../webhooks/endpoints.ts'
+import type { DestinationVerdict } from '../webhooks/destination.ts'
+import { CHOICES } from '../webhooks/endpoint-choices.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -14,14 +12,6 @@ export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
 }
 
-const UrlSchema = v.pipe(
-  field.text(1, URL_MAX_LENGTH),
-  // A URL parser removes such characters silently: the log would show another URL than the given text.
-  v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
-  // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
-  v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
-  field.text(1, URL_MAX_LENGTH),
-)
 const secretRequirement =
   'must be at least 24 bytes, in base64 after whsec_ or as visible ASCII characters, at most 256 without white space and quotes around them'
 const SecretSchema = v.pipe(
@@ -32,12 +22,6 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-const { min, max } = MAX_PER_SECOND_BOUNDS
-const rateRequirement = `must be null, or a number from ${min} to ${max}`
-const MaxPerSecondSchema = v.nullable(
-  v.pipe(v.number(rateRequirement), v.minValue(min, rateRequirement), v.maxValue(max, rateRequirement)),
-)
-
 /** Judges whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
 
@@ -54,15 +38,11 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
 /** The input of calls about an endpoint. */
 const REF = { endpointId: IdSchema }
 
-/** Makes the input of calls that set what an organization decides. @param isKnown judges the name of a type */
-function createChoices(requirement: string, isKnown: (type: string) => boolean) {
-  return {
-    url: v.exactOptional(UrlSchema),
-    types: v.exactOptional(v.nullable(setOf(isKnown, requirement))),
-    description: v.exactOptional(field.text(0, 200)),
-    standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
-    maxPerSecond: v.exactOptional(MaxPerSecondSchema),
-  } satisfies Record<keyof EndpointChoices, v.GenericSchema>
+/** The input of calls that set what an organization decides. */
+const CHOICE_INPUTS = Object.fromEntries(
+  Object.entries(CHOICES).map(([name, { input }]) => [name, v.exactOptional<v.GenericSchema>(input)]),
+) as object as {
+  readonly [Field in keyof typeof CHOICES]: v.ExactOptionalSchema<(typeof CHOICES)[Field]['input'], undefined>
 }
 
 /** A whole endpoint is accepted. */
@@ -104,8 +84,9 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
       'Cannot register a webhook endpoint',
       {
         id: v.exactOptional(newIdOf('we')),
-        ...createChoices(requirement, (type) => types.includes(type)),
-        url: UrlSchema,
+        ...CHOICE_INPUTS,
+        types: v.exactOptional(v.nullable(setOf((type) => types.includes(type), requirement))),
+        url: CHOICES.url.input,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
       },
@@ -114,7 +95,8 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
-      ...createChoices(requirement, () => true),
+      ...CHOICE_INPUTS,
+      types: v.exactOptional(v.nullable(setOf(() => true, requirement))),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),

@@ -4,12 +4,8 @@ import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { eventTypes } from '../resources/own-events.ts'
-import {
-  ENDPOINT_DEFAULTS,
-  type EndpointChoices,
-  type EndpointState,
-  type WebhookEndpoint,
-} from '../webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
+import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { toTimestamp } from '../writes/write-context.ts'

@@ -9,7 +9,8 @@ import type { DeliveryLoopOptions } from '../../lib/delivery/loop-options.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { DeliveryDetails, DeliveryState, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
-import { ENDPOINT_DEFAULTS, type EndpointRecord } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoint-choices.ts'
+import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../lib/writes/write-context.ts'
@@ -93,7 +94,8 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
     beforeEach(
       () => sql()`
         truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.delivery_attempts,
-          business_api.webhook_endpoints, business_api.endpoint_rates, business_api.api_keys`,
+          business_api.webhook_endpoints, business_api.endpoint_rates, business_api.endpoint_activity,
+          business_api.api_keys`,
     )
     define({
       get store() {

@@ -8,7 +8,7 @@ import { createDeliveryStore } from '../../lib/postgres/deliveries.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { AttemptResult, ClaimRef } from '../../lib/webhooks/claims.ts'
 import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
-import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoint-choices.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -404,7 +404,8 @@ function deliveriesOf(sql: Sql): DeliveryStore {
     const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
     return answer as string[]
   }
-  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database)
+  const rowFor: Database['rowFor'] = (_, build) => row(build)
+  return createDeliveryStore({ row, rowFor, wakeUp: { signal() {} } } as unknown as Database)
 }
 
 /** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */

@@ -149,8 +149,12 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
       noteOutcome(request.keyDigest, admission)
       if (admission.outcome !== 'admitted') return { admission, page: null }
       const { organizationId } = admission.caller
-      const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
-      return { admission, ...(await page) }
+      try {
+        const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
+        return { admission, ...(await page) }
+      } catch (error) {
+        return { admission, page: null, error }
+      }
     },
   }
 }

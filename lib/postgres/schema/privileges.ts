@@ -5,8 +5,8 @@
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
-import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
+import { CREATED_KINDS, RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
@@ -103,7 +103,7 @@ const API = merge(
   PROCESS,
   PUBLISHING,
   IDEMPOTENCY,
-  records('add', ['business', 'client', 'lead']),
+  records('add', CREATED_KINDS),
   // What the API lists.
   records(
     'read',
@@ -126,6 +126,7 @@ const API = merge(
         update: ['last_used_at'],
       },
       organization_limits: { select: true },
+      api_requests: { insert: true },
       rate_buckets: {
         select: true,
         insert: true,
@@ -172,6 +173,8 @@ const SETTINGS = merge(PROCESS, {
       ],
     },
     endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
+    endpoint_activity: { select: true },
+    api_requests: { select: true },
     // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
@@ -247,6 +250,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       ],
       delete: true,
     },
+    endpoint_activity: { select: true, insert: true, update: ['counts'], delete: true },
     api_keys: {
       select: [
         'organization_id',
@@ -266,7 +270,14 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       update: ['retention_ms', 'cursor', 'second_cursor', 'second_pass_at', 'purged_at', 'paused_until'],
     },
   },
-  functions: ['make_days', 'make_days_ahead', 'purge_days', 'late_day_ms', 'erase_ended_secrets'],
+  functions: [
+    'make_days',
+    'make_days_ahead',
+    'purge_days',
+    'late_day_ms',
+    'erase_ended_secrets',
+    'purge_api_requests',
+  ],
 })
 
 /** For the deletion of organizations, and of personal values of a business. */
@@ -284,7 +295,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, update: ['body_excerpt', 'location'], delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt', 'location', 'headers'], delete: true },
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },
@@ -296,6 +307,8 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
     rate_buckets: { select: true, delete: true },
     settings_turns: { select: true, delete: true },
     endpoint_rates: { select: true, delete: true },
+    endpoint_activity: { select: true, delete: true },
+    api_requests: { select: true, delete: true },
   },
 })
 
@@ -310,9 +323,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   worker: { purpose: 'createDeliveryLoop: sends events, and forgets what is old', ...WORKER },
   publisher: {
     purpose: 'business_api.publish_event, from any language',
-    ...merge(PUBLISHING, {
-      tables: {},
-    }),
+    ...PUBLISHING,
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate and organizations',

@@ -13,6 +13,7 @@ import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import {
   choicesOf,
+  choiceText,
   type EndpointWish,
   emptyWish,
   inOrder,
@@ -117,10 +118,10 @@ function comparedOf(
     ...wish.known.map(({ name, act }) => (marks.has(act) ? `${name} (${marks.get(act)})` : name)),
     ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
   ]
+  const wished = choicesOf(wish)
   return [
-    ...TEXT_FIELDS.map(({ name, label, textOf, toChoice }): Compared => {
-      const wished = { ...endpoint, ...toChoice(wish.texts[name] ?? '') }
-      return [label(t), textOf(endpoint), textOf(wished)]
+    ...TEXT_FIELDS.map(({ label, choice }): Compared => {
+      return [label(t), choiceText(endpoint, choice), choiceText(wished, choice)]
     }),
     [t`Events`, namesOf(types), namesOf(wish.wants === 'all' ? null : wish.types)],
     [t`Headers`, headerNames.join(', '), headers.join(', ')],
@@ -170,7 +171,7 @@ ${form(
   context,
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
   isNew ? { id: wish.id } : {},
-  html`${TEXT_FIELDS.map(({ name: field, label, hint, attributes: all }) =>
+  html`${TEXT_FIELDS.map(({ choice: field, label, hint, attributes: all }) =>
     input(
       { name: field, label: label(t), hint: hint(t), problems },
       { ...all, value: wish.texts[field] ?? '' },

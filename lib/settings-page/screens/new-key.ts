@@ -1,5 +1,6 @@
 import { type KeyScope, RESOURCES } from '../../access/scopes.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../../base/errors.ts'
+import { exampleBody } from '../../resources/example-data.ts'
 import type { Route } from '../../resources/own-routes.ts'
 import type { CreatedApiKey } from '../../settings/api-keys.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
@@ -69,13 +70,7 @@ ${codeBlock(t, curl, t`A call with the new key`)}
   return { title, content }
 }
 
-/** Bodies of the calls for a key that may read nothing. */
-const CREATES: Readonly<Partial<Record<KeyScope, string>>> = {
-  'clients:write': '{"name":"Atlas Ceramics"}',
-  'leads:write': '{"businessId":"biz_…"}',
-}
-
-/** Writes a call that the key may make. */
+/** Writes a call that the key may make; a creation has ids to be filled in. */
 function exampleCall({ key, scopes }: CreatedApiKey, server: string, routes: readonly Route[]): string {
   const own = routes.find(
     ({ method, path, scope }) => method === 'GET' && scopes.includes(scope) && !path.includes('{'),
@@ -86,7 +81,7 @@ function exampleCall({ key, scopes }: CreatedApiKey, server: string, routes: rea
     scopes[0] ??
     'clients:read'
   const path = own?.scope === scope ? own.path : `/${scope.slice(0, scope.indexOf(':'))}`
-  const body = CREATES[scope]
+  const body = JSON.stringify(exampleBody(scope))?.replaceAll(/_\w{26}/g, '_…')
   const lines = [`curl ${server}/api/v1${path}`, `-H 'Authorization: Bearer ${key}'`]
   return [...lines, ...(body ? ["-H 'Content-Type: application/json'", `-d '${body}'`] : [])].join(' \\\n  ')
 }
