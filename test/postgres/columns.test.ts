@@ -4,6 +4,7 @@ import type { Sql } from 'postgres'
 import type * as v from 'valibot'
 import { createPlatform } from '../../lib/platform.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
+import { businessTable, UpdateBusinessInputSchema } from '../../lib/resources/businesses.ts'
 import { ClientSchema } from '../../lib/resources/clients.ts'
 import { columnsOf } from '../../lib/resources/columns.ts'
 import { InvoiceSchema } from '../../lib/resources/invoices.ts'
@@ -43,6 +44,14 @@ describe('the columns of each table of records are those of the lists', () => {
       assert.deepEqual(listed.sort(), actual.map(({ name, type }) => `${name} ${TYPES[type] ?? type}`).sort())
     })
   }
+})
+
+test('a change of a business may set the columns that its input has', () => {
+  const changeable = columnsOf(businessTable).filter(({ isChangeable }) => isChangeable)
+  assert.deepEqual(
+    changeable.map(({ field }) => field),
+    Object.keys(UpdateBusinessInputSchema.entries),
+  )
 })
 
 test('every stored representation has the fields of the schema, in its order', async () => {
