@@ -363,10 +363,15 @@ create table business_api.shard_places (
   organization_id text collate "C" default ''::text not null,
   name text collate "C" not null,
   version bigint not null,
-  slots text[] not null,
+  slots text[],
+  added text[] default '{}'::text[] not null,
+  is_here boolean default true not null,
   constraint shard_places_pkey PRIMARY KEY (organization_id, version),
-  constraint shard_places_organization_id_check CHECK ((organization_id = ''::text)),
-  constraint shard_places_slots_check CHECK (((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL)))
+  constraint shard_places_slots_check CHECK (
+CASE
+    WHEN (organization_id = ''::text) THEN ((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL))
+    ELSE (slots IS NULL)
+END)
 );
 
 create table business_api.webhook_endpoints (
@@ -516,7 +521,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
--- 4b4693f255c5 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
+-- 9b3959e58cfe business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],text[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- eb6b7571c0be business_api.judge_rate(jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
@@ -535,12 +540,12 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 6c11d609af74 business_api.make_days_ahead()
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 23bc12fdbb86 business_api.next_number(text,text,text,text)
--- a796d2f1f036 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
+-- 4188293ab8c9 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
 -- ad160541df0a business_api.publish_event(text,text,json,text,text)
--- 2e9ed90b0fc6 business_api.publish_event(text,text,jsonb,text,text)
+-- a1c3c6e4e905 business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
@@ -556,6 +561,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 9820ba950027 business_api.reclaim_expired_leases(integer)
 -- 009feaeb86d4 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
+-- 7838763762eb business_api.reject_elsewhere(text)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
@@ -564,11 +570,11 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- 3b0b7ae3b8e5 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],text,timestamp with time zone)
--- e267f5c714d4 business_api.shard_place(jsonb)
+-- 1493f4833053 business_api.shard_place(jsonb,jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- a47527f36e77 business_api.spend_rate(text,text,double precision,text[],text,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- 7b1b2ebe93d5 business_api.write_attempt_results(jsonb,integer,double precision)
+-- 13e28b7b2010 business_api.write_attempt_results(jsonb,integer,double precision)
