@@ -74,3 +74,30 @@ begin
   );
 end
 $$;
+
+-- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part, and
+-- nothing if the organization is here. The lock is that of a copy, which may bring the organization back.
+create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform business_api.lock_move($1);
+  if (
+    select p.is_here from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
+  ) is false then
+    return business_api.delete_organization_part($1, part_limit, after, record_tables);
+  end if;
+  return '{"counts": {}, "next": null}';
+end
+$$;
+
+-- Keeps the copy of an organization to this database, and the deletion of what it has left here, apart until the transaction ends.
+create function business_api.lock_move(organization_id text) returns void
+language sql volatile
+set search_path = ''
+as $$
+  select pg_advisory_xact_lock(hashtextextended('business_api.shard_places ' || $1, 0))
+$$;

@@ -333,8 +333,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
+    'function delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
+      '0d2d78cbe9e2',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '443f059abe00',
+      '06407d177e74',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
@@ -388,15 +390,19 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
+    'function lock_move(organization_id text)': '994cdd1caafc',
     'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
-    'function make_days()': 'b4a31fe957a5',
+    'function make_days()': '59a3108ca3db',
     'function make_days_ahead()': 'aac08bf60b66',
+    'function make_days_between(begins_at timestamp with time zone, ends_at timestamp with time zone)':
+      '27a13d4e7558',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       '559de34cdd72',
+    'function organization_tables(record_tables text[])': '9040df10d4fb',
     'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
       '275a15ae76b6',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
