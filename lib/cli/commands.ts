@@ -15,6 +15,7 @@ import { listen } from './commands/listen.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { organizations } from './commands/organizations.ts'
 import { purge } from './commands/purge.ts'
+import { shards } from './commands/shards.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
 
@@ -38,4 +39,5 @@ export const COMMANDS: readonly (Command | Group)[] = [
   purge,
   importCommand,
   organizations,
+  shards,
 ]
