@@ -201,6 +201,18 @@ test('an organization moves on, and back, and calls find it', async () => {
   assert.deepEqual(await move(organization, 'a'), { from: 'a', to: 'a', copied: 0, deleted: 0, untold: [] })
 })
 
+test('a table of any size moves: rows that fill the buffers of streams, just so', async () => {
+  const organization = organizationOn('a', 5)
+  await createPlatform(store).clients.list(organization)
+  const sql = sqlOf('a')
+  for (const [number, length] of [16_000, 16_384, 65_536, 100_000].entries())
+    for (let count = 0; count < 60; count++)
+      await sql`
+        insert into business_api.businesses (organization_id, id, name)
+        values (${organization}, ${`biz_${number}_${count}`}, repeat('x', ${length - 30 + count}::int))`
+  assert.equal((await move(organization, 'b')).copied, 240)
+})
+
 test('between two shards, calls are unavailable; a transaction that stays open has the move taken back', async () => {
   const organization = organizationOn('a', 3)
   await fill(organization, 'a')

@@ -361,6 +361,8 @@ async function copyRows(
     },
   })
   await pipeline(from, counted, into)
+  // postgres.js 3.4.9 leaves the socket paused if the last rows have filled the stream's buffer: the connection would stay silent.
+  from._read(0)
 }
 
 const LINE_BREAK = 10
