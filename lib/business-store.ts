@@ -11,11 +11,17 @@ import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { EventLogStore } from './webhooks/event-log.ts'
 import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
+import type { ReplyStore } from './writes/idempotency.ts'
 
 /** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
 export interface RecordStore extends RecordSlices {
   readonly events: EventStore
   readonly imports: ImportStore
+}
+
+/** The slices in a transaction of the host. */
+export interface TransactionStore extends RecordStore {
+  readonly replies: ReplyStore
 }
 
 /** The use of a store's connections by this process. */

@@ -1,20 +1,50 @@
 // biome-ignore-all assist/source/organizeImports: in the order in which a host meets the names
 
 // The handler
-export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
+export { type Authenticated, type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
 export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
 
-// The names of the service
+// The service, and the host's own events
 export { defineService, type Service, type ServiceOptions } from './service.ts'
+export {
+  defineEvent,
+  type EventDefinition,
+  type EventOwner,
+  type EventsOf,
+  type EventTypeOf,
+  type PublishedData,
+} from './resources/own-events.ts'
+export { type StandardSchema, withJsonSchema } from './base/standard-schema.ts'
+
+// Routes of the host's own
+export {
+  defineRoute,
+  type Route,
+} from './resources/own-routes.ts'
+export {
+  page,
+  type RouteContext,
+  type RoutePage,
+  type RouteReply,
+  readPage,
+} from './resources/own-replies.ts'
+export { Refusal } from './http/refusal.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey, type ImportedKeys } from './access/api-keys.ts'
 export type { RateLimit, RateLimits } from './access/rate-limit.ts'
-export { SCOPES, type Scope } from './access/scopes.ts'
+export {
+  type KeyScope,
+  type OwnScope,
+  SCOPES,
+  type Scope,
+  type ScopeOf,
+  type ScopeOwner,
+} from './access/scopes.ts'
 
 // Resources and events
 export type { Business, CreateBusinessInput } from './resources/businesses.ts'

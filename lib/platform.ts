@@ -1,9 +1,11 @@
 // biome-ignore-all assist/source/organizeImports: by resource
 
 // The calls
+export type { Idempotent } from './platform/idempotent.ts'
 export {
   createPlatform,
   type Platform,
+  type PlatformInTransaction,
   type PlatformOptions,
   type PublishOptions,
   type TransactionalPlatform,
@@ -16,6 +18,7 @@ export type { RecordStore } from './business-store.ts'
 export type { Updated } from './resources/record-reads.ts'
 export type { RecordKind } from './resources/records.ts'
 export type { EventData, EventType } from './resources/event-catalogue.ts'
+export type { EventDefinition, EventOwner, EventTypeOf, PublishedData } from './resources/own-events.ts'
 export {
   IMPORT_MAX,
   type ImportCall,
@@ -50,5 +53,5 @@ export type {
 } from './platform/invoices.ts'
 export type { NewPayment, NewReversal } from './platform/payments.ts'
 export type { Invoice, PaidInvoice, Payment, StoredInvoice } from './resources/invoices.ts'
-export type { BillingType, NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
-export type { Project, StoredProject } from './resources/projects.ts'
+export type { NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
+export type { BillingType, Project, StoredProject } from './resources/projects.ts'

@@ -1,8 +1,14 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
+import { type OwnScope, readScopes, type ScopeOwner } from './access/scopes.ts'
 import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } from './base/options.ts'
+import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
+import { type Route, readRoutes } from './resources/own-routes.ts'
 
 /** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
-export interface ServiceOptions {
+export interface ServiceOptions<
+  Events extends EventOwner['events'] = readonly EventDefinition[],
+  Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
+> {
   /** The title of the OpenAPI document, and the end of the settings pages' titles: 1 to 100 characters. Default `Business API` in the document. */
   readonly name?: string | undefined
   /**
@@ -19,13 +25,25 @@ export interface ServiceOptions {
   readonly headerPrefix?: string | undefined
   /** Also sends the headers of Standard Webhooks to every endpoint whose signing secret that scheme can decode. Default `false`. */
   readonly standardWebhooks?: boolean | undefined
+  /** The host's own event types beside the catalogue, at most 200: see `defineEvent`. Default: none. */
+  readonly events?: Events | undefined
+  /** Scopes beside the library's: `['bookings:read', 'bookings:write']`. Default: none. */
+  readonly scopes?: Scopes | undefined
+  /** The host's own routes beside the library's operations: see `defineRoute`. Default: none. */
+  readonly routes?: readonly Route[] | undefined
 }
 
 /** The checked {@link ServiceOptions} with the defaults filled in. */
-export interface Service extends ServiceOptions {
+export interface Service<
+  Events extends EventOwner['events'] = readonly EventDefinition[],
+  Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
+> extends ServiceOptions<Events, Scopes> {
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly standardWebhooks: boolean
+  readonly events: Events
+  readonly scopes: Scopes
+  readonly routes: readonly Route[]
 }
 
 const NAMES: Names<ServiceOptions> = {
@@ -35,6 +53,9 @@ const NAMES: Names<ServiceOptions> = {
   importedKeys: true,
   headerPrefix: true,
   standardWebhooks: true,
+  events: true,
+  scopes: true,
+  routes: true,
 }
 
 /**
@@ -48,8 +69,12 @@ const NAMES: Names<ServiceOptions> = {
  * const store = createPostgresStore(process.env.DATABASE_URL, { service })
  * ```
  */
-export function defineService(options: ServiceOptions = {}): Service {
+export function defineService<
+  const Events extends EventOwner['events'] = readonly [],
+  const Scopes extends ScopeOwner['scopes'] = readonly [],
+>(options: ServiceOptions<Events, Scopes> = {}): Service<Events, Scopes> {
   rejectUnknown(options, NAMES)
+  const scopes = readScopes(options.scopes)
   return Object.freeze({
     name: options.name === undefined ? undefined : readMatching('name', options.name, '', NAME),
     baseUrl: readBaseUrl(options.baseUrl),
@@ -57,6 +82,9 @@ export function defineService(options: ServiceOptions = {}): Service {
     importedKeys: readImportedKeys(options.importedKeys),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
+    events: readEvents(options.events),
+    scopes,
+    routes: readRoutes(options.routes, { scopes }),
   })
 }
 

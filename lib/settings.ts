@@ -1,10 +1,11 @@
 export type { ApiKey, ImportedKeys } from './access/api-keys.ts'
 export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit.ts'
 export type { RateLimit } from './access/rate-limit.ts'
-export type { Scope } from './access/scopes.ts'
+export type { KeyScope, OwnScope, Scope, ScopeOf } from './access/scopes.ts'
 export type { Page, PageQuery } from './base/page.ts'
 export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
+export type { EventDefinition, EventTypeOf } from './resources/own-events.ts'
 export type { Service } from './service.ts'
 export type {
   ApiKeySettings,

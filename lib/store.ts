@@ -32,7 +32,7 @@ export {
 export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/errors.ts'
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
-export type { BusinessApiStore, ConnectionUse, RecordStore } from './business-store.ts'
+export type { BusinessApiStore, ConnectionUse, RecordStore, TransactionStore } from './business-store.ts'
 export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore, StoredClient } from './resources/clients.ts'
@@ -113,11 +113,11 @@ export type {
   SharedPurgeReport,
   SharedPurgeRequest,
 } from './webhooks/deliveries.ts'
+export type { EndpointChoices } from './webhooks/endpoint-choices.ts'
 export type {
   EndpointChange,
   EndpointChangeOutcome,
   EndpointChanges,
-  EndpointChoices,
   EndpointInsertion,
   EndpointMove,
   EndpointRecord,
@@ -149,4 +149,5 @@ export { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from './webhooks/
 export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
 export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'
 export type { EventRecord } from './writes/event-envelope.ts'
+export type { ReplyRequest, ReplyStore } from './writes/idempotency.ts'
 export { type Placeholder, placeholder, render, type Template, WHOLE_RECORD } from './writes/placeholders.ts'

@@ -81,3 +81,15 @@ as $$
     "marketing.provider_sync_completed": "syncId"
   }'::jsonb
 $$;
+
+-- The host's own types, beside those of event_subjects(), for publishers in SQL: the names that `migrate` has registered, each with the
+-- field of its data that has the id of the record; null for none. Rows of the whole database. A name stays although a version of the
+-- host lacks it, because another version may publish it.
+create table business_api.event_types (
+  organization_id text collate "C" not null default '',
+  type text collate "C" not null,
+  subject text,
+  constraint event_types_pkey primary key (organization_id, type),
+  constraint event_types_organization_id_check check (organization_id = ''),
+  constraint event_types_type_check check (type ~ '^[a-z][a-z0-9_]*[.][a-z][a-z0-9_]*$' and char_length(type) <= 64)
+);

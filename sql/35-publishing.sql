@@ -142,14 +142,18 @@ as $$
 declare
   event_id text := coalesce(id, business_api.new_id('evt'));
   created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+  subject text := business_api.event_subjects() ->> type;
 begin
   if organization_id is null or char_length(organization_id) not between 1 and 64 then
     raise exception 'Cannot publish an event because its organization id is not 1 to 64 characters'
       using errcode = 'invalid_parameter_value';
   end if;
-  if (business_api.event_subjects() ? type) is not true then
-    raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
-      using errcode = 'invalid_parameter_value';
+  if subject is null then
+    select t.subject into subject from business_api.event_types t where t.organization_id = '' and t.type = $2;
+    if not found then
+      raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
+        using errcode = 'invalid_parameter_value', hint = 'The command migrate with --service registers the types of a service.';
+    end if;
   end if;
   if data is null or jsonb_typeof(data) <> 'object' then
     raise exception 'Cannot publish % because its data is not a JSON object', type using errcode = 'invalid_parameter_value';
@@ -171,7 +175,7 @@ begin
     'traceparent', case
       when traceparent ~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then traceparent
     end,
-    'subjectId', substring(data ->> (business_api.event_subjects() ->> type) from '^.{1,64}$'),
+    'subjectId', substring(data ->> subject from '^.{1,64}$'),
     'body', format(
       '{"id":%s,"type":%s,"createdAt":%s,"data":%s}',
       to_json(event_id), to_json(type), to_json(created_at), data

@@ -34,7 +34,7 @@ $$;
 -- the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed rows by
 -- table, and the next `after`.
 create function business_api.forget_business_part(
-  organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_with_business text[]
+  organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[]
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -58,7 +58,7 @@ begin
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
       -- Two conditions, because only the second one reads the body.
-      if entry.type = any (types_with_business) then
+      if entry.type <> all (types_without_business) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;
         end if;

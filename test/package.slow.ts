@@ -63,7 +63,7 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
  * a dependency that shows through has no name (TS2742).
  */
 const FACTORIES = `
-import { createBusinessApi, createIds, defineService } from 'business-api-kit'
+import { createBusinessApi, createIds, defineEvent, defineService, type EventsOf, type StandardSchema } from 'business-api-kit'
 import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createMetrics } from 'business-api-kit/metrics'
@@ -73,9 +73,17 @@ import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { captureWebhooks, createFakeClock, waitForDelivery } from 'business-api-kit/testing'
-import { createDeliveryLoop, createDeliverySlots, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
+import { createDeliveryLoop, createDeliverySlots, createPublicLookup, createWebhookSender, receiveWebhook, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
-export const service = defineService({ name: 'Acme API' })
+declare const bookingSchema: StandardSchema<{ bookingId: string; guests?: number }, { bookingId: string; guests: number }>
+export const bookingCreated = defineEvent({
+  type: 'booking.created',
+  description: 'A booking was made',
+  data: bookingSchema,
+  example: { bookingId: 'bkg_1' },
+  subject: 'bookingId',
+})
+export const service = defineService({ name: 'Acme API', events: [bookingCreated] })
 export const store = createPostgresStore('postgres://localhost/app', { service })
 export const sharded = createShardedStore({ shards: { store } })
 export const slots = createDeliverySlots(8)
@@ -111,6 +119,15 @@ export const failure = storeUnavailable('x')
 export const signed = signWebhook
 export const verified = verifyWebhook
 export const inTransaction = platform.using(null as never)
+export const published = inTransaction.publish('org_1', 'booking.created', { bookingId: 'bkg_1' })
+// @ts-expect-error no such type
+inTransaction.publish('org_1', 'booking.creatd', { bookingId: 'bkg_1' })
+export const registered = endpoints.register('org_1', { url: 'https://x.example', types: ['booking.created'] })
+export const sharded = createShardedStore({ shards: { a: store } })
+export const onShard = sharded.shardOf('org_1').then((shard) => createPlatform(shard.store))
+export const bookings = captureWebhooks<EventsOf<typeof service>>({ settings, organizationId: 'org_1' })
+export const booked = bookings.then((webhooks) => webhooks.next('booking.created'))
+export const received = receiveWebhook<EventsOf<typeof service>>(new Request('https://x.example'), { secret: 'x' })
 export const paid = (...args: Parameters<typeof invoices.recordPayment>) => invoices.recordPayment(...args)
 export default { store, api, platform, settings, sender, loop }
 `

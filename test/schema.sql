@@ -132,6 +132,15 @@ create table business_api.event_limits (
   constraint event_limits_organization_id_check CHECK ((organization_id = ''::text))
 );
 
+create table business_api.event_types (
+  organization_id text collate "C" default ''::text not null,
+  type text collate "C" not null,
+  subject text,
+  constraint event_types_pkey PRIMARY KEY (organization_id, type),
+  constraint event_types_organization_id_check CHECK ((organization_id = ''::text)),
+  constraint event_types_type_check CHECK (((type ~ '^[a-z][a-z0-9_]*[.][a-z][a-z0-9_]*$'::text) AND (char_length(type) <= 64)))
+);
+
 create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -510,7 +519,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- e0208b657f1a business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
+-- edcbfe157f40 business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
@@ -549,7 +558,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
 -- ad160541df0a business_api.publish_event(text,text,json,text,text)
--- a1c3c6e4e905 business_api.publish_event(text,text,jsonb,text,text)
+-- 0daa7971213e business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)

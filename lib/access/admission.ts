@@ -1,13 +1,13 @@
 import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
-import type { Scope } from './scopes.ts'
+import type { KeyScope } from './scopes.ts'
 
 /** The facts by which a store admits or refuses a request. */
 export interface AdmissionRequest {
   /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
   readonly keyDigest: string
   /** The scope that the operation requires. */
-  readonly scope: Scope
+  readonly scope: KeyScope
   /** The limits for keys and organizations without a limit set for them; null to take no token. */
   readonly rateLimits: RateLimits | null
   /**
@@ -63,6 +63,8 @@ export interface AdmittedPage<Representation> {
   readonly admission: Admission
   /** The records of the caller's organization, in the order that the request asks for, as a JSON array; null unless admitted. */
   readonly page: JsonText<Representation[]> | null
+  /** Why an admitted caller gets no page. A store may reject instead: the response then tells no rate limits. */
+  readonly error?: unknown
   /**
    * The `before` of the next page: the id of the last record, if there are older records. Of a list of changes, the `position` if
    * there are further records. Null or absent: there are none, or the store does not page.

@@ -6,7 +6,7 @@ import type { Admission, AdmissionRequest } from './admission.ts'
 import type { AuditedRequest } from './audit.ts'
 import type { Insertion } from './insertion.ts'
 import type { RateLimit } from './rate-limit.ts'
-import type { Scope } from './scopes.ts'
+import type { KeyScope } from './scopes.ts'
 
 // --- Form ---
 
@@ -89,7 +89,7 @@ function toBase62(value: bigint, digits: number): string {
 export interface ApiKey {
   readonly id: string
   readonly name: string
-  readonly scopes: readonly Scope[]
+  readonly scopes: readonly KeyScope[]
   /** The text before the secret digits: `bapi_live_`. */
   readonly prefix: string
   /** The last four characters, to tell keys apart. */

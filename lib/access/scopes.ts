@@ -18,6 +18,46 @@ export type Resource = NamedBy<Scope, 'read'>
 export type WritableResource = NamedBy<Scope, 'write'>
 type NamedBy<Any, Verb extends string> = Any extends `${infer Name}:${Verb}` ? Name : never
 
+/** The name of a scope of the host's own: `bookings:read`. */
+export type OwnScope = `${string}:read` | `${string}:write`
+
+/** The name of a scope that a key can carry. */
+export type KeyScope = Scope | OwnScope
+
+/** What has scopes of its own beside {@link SCOPES}: a service. */
+export interface ScopeOwner {
+  /** The host's own scopes. */
+  readonly scopes: readonly OwnScope[]
+}
+
+/** The names of the scopes that a service has: the library's, and its own by name. */
+export type ScopeOf<Owner extends ScopeOwner> =
+  | Scope
+  | (`${string}:read` extends Owner['scopes'][number] ? never : Owner['scopes'][number])
+
+/** Lists the scopes that a key of a service can carry: the library's, then the host's own. */
+export function scopesOf({ scopes }: ScopeOwner): readonly KeyScope[] {
+  return [...SCOPES, ...scopes]
+}
+
+/** A noun and what a key may do: safe in headers, in lists separated by spaces and in names of forms. */
+const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$/
+
+/**
+ * Reads the option `scopes` of a service.
+ *
+ * @throws `TypeError` for a name that is none, that the library has or that is given twice
+ */
+export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
+  const seen = new Set<string>(SCOPES)
+  const areScopes = Array.isArray(given) && given.every((scope) => OWN_SCOPE.test(scope))
+  if (areScopes && given.every((scope) => seen.size < seen.add(scope).size))
+    return Object.freeze([...given]) as never
+  throw new TypeError(
+    "Cannot use option 'scopes' because it must be a list of new names, each once, like 'bookings:read' and 'bookings:write'",
+  )
+}
+
 /** Every resource with a list, in the order of the scopes. */
 export const RESOURCES: readonly Resource[] = SCOPES.flatMap((scope) =>
   scope.endsWith(':read') ? [scope.replace(':read', '') as Resource] : [],

@@ -52,9 +52,13 @@ export async function readCreation(
     reply,
     creation({ organizationId, keyId }) {
       const atMostMs = Math.max(1, deadlineAt - performance.now())
-      const waitMs = Math.max(1, Math.min(WAIT_MAX_MS, atMostMs * WAIT_SHARE))
-      const idempotency = reservation && { ...reservation, waitMs }
+      const idempotency = reservation && { ...reservation, waitMs: waitMsOf(deadlineAt) }
       return { organizationId, apiKeyId: keyId, record, events, idempotency, atMostMs }
     },
   }
+}
+
+/** Returns the milliseconds for which a request with a deadline may wait for another one with its idempotency key. */
+export function waitMsOf(deadlineAt: number): number {
+  return Math.max(1, Math.min(WAIT_MAX_MS, (deadlineAt - performance.now()) * WAIT_SHARE))
 }

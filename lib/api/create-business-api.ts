@@ -1,15 +1,58 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type KeyScope, type Scope, type ScopeOf, scopesOf } from '../access/scopes.ts'
+import { rejectUnknown } from '../base/options.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { fromFetch, isFetchRequest, toFetch } from '../http/fetch.ts'
+import type { ApiReply } from '../http/message.ts'
 import { type Mounted, mount } from '../http/mount.ts'
-import { serviceOf } from '../service.ts'
+import { fromNode, toNode } from '../http/node.ts'
+import { type Service, serviceOf } from '../service.ts'
 import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
-/** The request handler, in every form that hosts call handlers in. */
-export interface BusinessApi extends Mounted {
+/** The request handler, in every form that hosts call handlers in. @typeParam Scopes the names of the service's scopes */
+export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   /** Returns the OpenAPI document that `GET /openapi.json` serves. */
   describe(this: void): object
+  /**
+   * Judges a request that the host's own framework answers, as for an operation: by API key, rate limits (one token) and scope. The body is
+   * not read, and the hooks are not called.
+   *
+   * @param request of node:http, Express or fetch
+   * @returns the caller, with the headers of every answer to it; or the reply to send: 401, 403, 429 or 503
+   * @throws `TypeError` for a scope that the service does not have
+   * @example
+   * ```ts
+   * const caller = await api.authenticate(request, { scope: 'reports:read' })
+   * if (caller.reply) return caller.reply.toResponse()        // node:http, Express: caller.reply.send(response)
+   * ```
+   */
+  authenticate(
+    this: void,
+    request: IncomingMessage | Request,
+    options: { readonly scope: Scopes },
+  ): Promise<Authenticated>
 }
+
+/** The caller of a request that the host answers itself, or the reply to send. */
+export type Authenticated =
+  | {
+      readonly organizationId: string
+      readonly apiKey: { readonly id: string }
+      /** The value of `X-Request-Id`. */
+      readonly requestId: string
+      /** For the answer: the rate limits and `X-Request-Id`. */
+      readonly headers: Readonly<Record<string, string>>
+      readonly reply?: undefined
+    }
+  | {
+      readonly reply: ApiReply & {
+        toResponse(): Response
+        /** Sends the reply with node:http or Express. */
+        send(response: ServerResponse): void
+      }
+    }
 
 /**
  * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer,
@@ -19,8 +62,34 @@ export interface BusinessApi extends Mounted {
  * @param options see {@link BusinessApiOptions}
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
-export function createBusinessApi(store: BusinessApiStore, options: BusinessApiOptions = {}): BusinessApi {
+export function createBusinessApi<Own extends Service = Service>(
+  store: BusinessApiStore & { readonly service: Own },
+  options: BusinessApiOptions = {},
+): BusinessApi<ScopeOf<Own>> {
   const resolved = readOptions(options, serviceOf(store))
   const handler = createHandler(traceStore(store), resolved)
-  return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe })
+
+  async function authenticate(
+    request: IncomingMessage | Request,
+    { scope, ...more }: { readonly scope: KeyScope },
+  ): Promise<Authenticated> {
+    rejectUnknown(more, {})
+    if (!scopesOf(resolved).includes(scope))
+      throw new TypeError(`Cannot authenticate a request because the service has no scope '${scope}'`)
+    const fetched = isFetchRequest(request)
+    const seen = fetched ? fromFetch(request) : { ...fromNode(request, ''), isRead: () => true }
+    const remoteAddress = fetched ? undefined : request.socket?.remoteAddress
+    const admitted = await handler.authenticate(seen, remoteAddress, scope)
+    if ('caller' in admitted) {
+      const { requestId, caller, headers } = admitted
+      const { organizationId, keyId } = caller
+      const all = { 'X-Request-Id': requestId, ...headers }
+      return { organizationId, apiKey: { id: keyId }, requestId, headers: all }
+    }
+    const toResponse = () => toFetch(admitted, seen)
+    const send = (response: ServerResponse) => toNode(admitted, request as IncomingMessage, response)
+    return { reply: { ...admitted, toResponse, send } }
+  }
+
+  return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe, authenticate })
 }

@@ -1,4 +1,5 @@
 import { Router } from 'itty-router/Router'
+import type { KeyScope } from '../access/scopes.ts'
 import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -9,13 +10,15 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { API_PATH, rejectTaken } from '../resources/own-routes.ts'
 import { createRoutes } from '../resources/records.ts'
-import { type Authentication, createAuthentication } from './authenticate.ts'
+import { createAuthentication } from './authenticate.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
-import { createOperations, type Fail } from './operations.ts'
+import { createOperations, type Fail, type Operations } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
+import type { Admitted } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
@@ -25,6 +28,12 @@ type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
+  /** Admits a request that the host answers itself. Never rejects: the reply is that of a refusal. */
+  authenticate(
+    request: ApiRequest,
+    remoteAddress: string | undefined,
+    scope: KeyScope,
+  ): Promise<Admitted | ApiReply>
 }
 
 /**
@@ -37,14 +46,14 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store, deadlineMs)
-  const { router, hasPath } = createRouter(store, authentication, resolved, fail)
+  const operations = createOperations(store, authentication, resolved, fail)
+  const { router, templateOf } = createRouter(store, operations, resolved)
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
     // HEAD is a GET whose body the adapters leave out.
     const { method } = exchange.request
-    // The origin is a constant: nothing may be derived from a Host header or an absolute-form target.
-    const routed = { method: method === 'HEAD' ? 'GET' : method, url: `http://localhost${path}` }
+    const routed = { method: method === 'HEAD' ? 'GET' : method, url: ORIGIN + path }
     const reply: ApiReply | undefined = await router.fetch(routed, exchange)
     return reply ?? null
   }
@@ -84,6 +93,26 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return { request, requestId: spareIds('req'), beganAt, facts, address: () => undefined }
   }
 
+  /** Does the work of a request from the beginning of its exchange to the end. A failure becomes the answer. */
+  async function exchanged<Answer>(
+    request: ApiRequest,
+    query: string,
+    from: ReceivedFrom,
+    work: (exchange: Exchange) => Promise<Answer>,
+  ): Promise<{ readonly answered: Answer | ApiReply; readonly described: DescribedExchange }> {
+    let exchange: Exchange | undefined
+    try {
+      exchange = begin(request, query, from)
+      if (exchange.credentials.kind !== 'known') await enter(exchange)
+      return { answered: await work(exchange), described: exchange }
+    } catch (error) {
+      const described = exchange ?? withoutOwnId(request)
+      return { answered: fail(error, described), described }
+    } finally {
+      exchange?.release()
+    }
+  }
+
   async function handle(
     request: ApiRequest,
     from: ReceivedFrom,
@@ -92,24 +121,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     const path = trailingSlash ? target.path.replace(/(?<=[^/])\/$/, '') : target.path
-    if (!PLAIN_PATH.test(path) || !hasPath(path)) return null
-    let exchange: Exchange | undefined
-    let reply: ApiReply | null
-    let described: DescribedExchange
-    try {
-      exchange = begin(request, target.query, from)
-      described = exchange
-      if (exchange.credentials.kind !== 'known') await enter(exchange)
-      reply = await answer(path, exchange)
-    } catch (error) {
-      described = exchange ?? withoutOwnId(request)
-      reply = fail(error, described)
-    } finally {
-      exchange?.release()
-    }
-    // The path of an operation has no parameters: the path that was found is the route.
-    if (reply) noteAnswer(described, reply, path, traced)
-    return reply
+    const template = PLAIN_PATH.test(path) ? templateOf(path) : undefined
+    if (template === undefined) return null
+    const { answered, described } = await exchanged(request, target.query, from, (exchange) =>
+      answer(path, exchange),
+    )
+    if (answered) noteAnswer(described, answered, template, traced)
+    return answered
   }
 
   return {
@@ -131,7 +149,12 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       noteAnswer(described, reply, null, undefined)
       return reply
     },
-    describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),
+    async authenticate(request, remoteAddress, scope) {
+      const from = { remoteAddress, publicPath: '' }
+      const work = (exchange: Exchange) => operations.authenticate(scope, exchange)
+      return (await exchanged(request, '', from, work)).answered
+    },
+    describe: () => buildOpenApiDocument({ ...resolved, operations: createRoutes(store) }),
   }
 }
 
@@ -141,16 +164,16 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 interface RoutedRequest {
   readonly method: string
   readonly url: string
+  /** The parameters of the path, by the router. */
+  readonly params?: Readonly<Record<string, string>>
 }
 
-function createRouter(
-  store: BusinessApiStore,
-  authentication: Authentication,
-  resolved: ResolvedOptions,
-  fail: Fail,
-) {
-  const operations = createOperations(store, authentication, resolved, fail)
+/** A constant: nothing may be derived from a Host header or an absolute-form target. */
+const ORIGIN = 'http://localhost'
+
+function createRouter(store: BusinessApiStore, operations: Operations, resolved: ResolvedOptions) {
   const routes = createRoutes(store)
+  rejectTaken(routes, resolved.routes)
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
   const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
@@ -161,15 +184,35 @@ function createRouter(
     if (route.method === 'GET') router.get(route.path, (_, exchange) => operations.list(route, exchange))
     else router.post(route.path, (_, exchange) => operations.create(route, exchange))
   }
+  for (const route of resolved.routes) {
+    const path = API_PATH + route.path
+    methods.set(path, [...(methods.get(path) ?? []), route.method])
+    const add = router[route.method.toLowerCase() as 'get']
+    add(patternOf(path), ({ url, params = {} }, exchange) =>
+      operations.own(route, { path: url.slice(ORIGIN.length), params: { ...params } }, exchange),
+    )
+  }
   for (const [path, served] of methods) {
-    const allow = [...served, 'HEAD', 'OPTIONS'].join(', ')
+    const allow = [...served, ...(served.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
     const open = path === '/openapi.json' ? OPEN_TO_BROWSERS : {}
-    router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
-    router.all(path, () => {
+    router.options(patternOf(path), (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
+    router.all(patternOf(path), () => {
       throw refusals.wrongMethod(allow)
     })
   }
-  return { router, hasPath: (path: string): boolean => methods.has(path) }
+  const templates = [...methods.keys()].filter((path) => path.includes('{'))
+  const patterns = templates.map((path) => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`))
+  return {
+    router,
+    /** Returns the path of the operations that serve a path, with the names of its parameters; undefined for none. */
+    templateOf: (path: string): string | undefined =>
+      methods.has(path) ? path : templates[patterns.findIndex((pattern) => pattern.test(path))],
+  }
+}
+
+/** Writes a path with parameters for the router. */
+function patternOf(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
 /**

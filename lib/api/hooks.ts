@@ -1,4 +1,4 @@
-import type { Scope } from '../access/scopes.ts'
+import type { KeyScope } from '../access/scopes.ts'
 import { storeUnavailable } from '../base/errors.ts'
 import { findUnknown, isPlain } from '../base/options.ts'
 import { type AnswerTrace, channels, type RequestTrace } from '../base/tracing.ts'
@@ -34,7 +34,7 @@ export interface AdmittedCall extends ApiCall {
   readonly organizationId: string
   readonly keyId: string
   /** The operation's scope, which the key has: `clients:write`. */
-  readonly scope: Scope
+  readonly scope: KeyScope
 }
 
 /** An answered request: what `onResponse` receives. */
@@ -77,7 +77,7 @@ export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganA
  * @throws `Refusal` of the host; `TypeError` for a refusal that is none; `BusinessApiError` with code `store_unavailable` at
  *   the deadline; every error of the hook
  */
-export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: Scope): Promise<void> {
+export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: KeyScope): Promise<void> {
   // The facts of an admitted exchange are known.
   const ask = async () => onRequest({ ...describe(exchange), scope } as AdmittedCall)
   const refusal = await exchange.inTime(ask(), () =>

@@ -15,17 +15,22 @@ interface DocumentHeaders extends Record<string, string> {
 /** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
-/** Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document. */
+/**
+ * Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document.
+ *
+ * @throws `TypeError` for a schema of the host's own that the document cannot describe
+ */
 export function createOpenApiReply(
-  routes: readonly Route[],
+  operations: readonly Route[],
   resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
+  if (resolved.events.length + resolved.routes.length > 0) build(operations, resolved)
   /** By the mount path: a host may mount the API at several. */
   const built = new Map<string, BuiltDocument>()
 
   function documentFor(mountPath: string): BuiltDocument {
     const basePath = built.has(mountPath) || built.size < MOUNTS_MAX ? mountPath : ''
-    const document = built.get(basePath) ?? build(routes, { ...resolved, basePath })
+    const document = built.get(basePath) ?? build(operations, { ...resolved, basePath })
     built.set(basePath, document)
     return document
   }
@@ -55,8 +60,8 @@ function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))
 }
 
-function build(routes: readonly Route[], resolved: ResolvedOptions): BuiltDocument {
-  const body = JSON.stringify(buildOpenApiDocument({ routes, ...resolved }))
+function build(operations: readonly Route[], resolved: ResolvedOptions): BuiltDocument {
+  const body = JSON.stringify(buildOpenApiDocument({ ...resolved, operations }))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
   return { body, headers: { ...OPEN_TO_BROWSERS, 'Cache-Control': 'public, max-age=300', ETag: etag } }
 }

@@ -1,11 +1,13 @@
-import type { Admission, AdmissionRequest, Caller } from '../access/admission.ts'
+import type { Admission, AdmissionRequest } from '../access/admission.ts'
+import type { KeyScope } from '../access/scopes.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
-import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import type { Route as OwnRoute } from '../resources/own-routes.ts'
+import type { CreateRoute, ListRoute } from '../resources/route.ts'
 import type { ApiCreationOutcome } from '../writes/creation.ts'
 import { readCreation } from './asked-creation.ts'
 import type { Authentication } from './authenticate.ts'
@@ -14,19 +16,21 @@ import { askHost } from './hooks.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
+import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
-/** The two kinds of operations. */
+/** The kinds of operations. */
 export interface Operations {
   list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
   create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
+  own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
+  /** Admits a request that the host answers itself; the reply is that of a refusal. */
+  authenticate(scope: KeyScope, exchange: Exchange): Promise<Admitted | ApiReply>
 }
 
-/** An admitted caller, with the facts about the request that an answer repeats. */
-interface Admitted {
-  readonly requestId: string
-  readonly caller: Caller
-  /** The headers of every answer to the caller: the rate limits. */
-  readonly headers: Readonly<Record<string, string>>
+/** The operation that a request asks for; null for the host's own answer. */
+interface Asked {
+  readonly operationId: string | null
+  readonly scope: KeyScope
 }
 
 /** Makes the answer to a failure. */
@@ -54,12 +58,12 @@ export function createOperations(
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
-  async function enter(
+  async function enter<Answer>(
     verdict: Admission,
     { keyDigest, scope }: AdmissionRequest,
     exchange: Exchange,
-    answer: (admitted: Admitted) => ApiReply | Promise<ApiReply>,
-  ): Promise<ApiReply> {
+    answer: (admitted: Admitted) => Answer | Promise<Answer>,
+  ): Promise<Answer | ApiReply> {
     const admission = limitLocally(verdict)
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
     if (admission.lastUseIsStale) lastUse.record(admission.caller)
@@ -70,7 +74,7 @@ export function createOperations(
     try {
       if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
       if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
-      if (onRequest) await askHost(onRequest, exchange, scope)
+      if (onRequest && exchange.facts.operationId !== null) await askHost(onRequest, exchange, scope)
       return await answer({ requestId: exchange.requestId, caller: admission.caller, headers })
     } catch (error) {
       return fail(error, exchange, headers)
@@ -87,10 +91,12 @@ export function createOperations(
       const admission = await exchange.inTime(store.apiKeys.admit(request))
       return enter(admission, request, exchange, () => Promise.reject(asked))
     }
-    const { admission, page, next, position } = await exchange.inTime(route.admitAndList(request, asked))
+    const { admission, page, error, next, position } = await exchange.inTime(
+      route.admitAndList(request, asked),
+    )
     return enter(admission, request, exchange, (admitted) => {
       if (page === null)
-        throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
+        throw error ?? new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
       const linkTo = (more: Readonly<Record<string, string>>) => ({
         Link: nextLink(listUrl(route.path, baseUrl, exchange.request.url), exchange.query, more),
       })
@@ -106,20 +112,8 @@ export function createOperations(
     })
   }
 
-  async function answerCreate(
-    route: CreateRoute,
-    request: AdmissionRequest,
-    exchange: Exchange,
-  ): Promise<ApiReply> {
-    const admission = await exchange.inTime(store.apiKeys.admit(request))
-    return enter(admission, request, exchange, async (admitted) => {
-      const { creation, reply } = await readCreation(route, exchange, resolved)
-      return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
-    })
-  }
-
   /** Presents the key of a request for an operation. */
-  async function present(route: Route, exchange: Exchange): Promise<AdmissionRequest> {
+  async function present(route: Asked, exchange: Exchange): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
     exchange.hold()
     const { keyDigest, organizationHint } = await authentication.find(exchange)
@@ -127,9 +121,26 @@ export function createOperations(
     return { keyDigest, organizationHint, scope: route.scope, rateLimits: shared }
   }
 
+  /** Judges a request, and answers it if it is admitted. */
+  async function judge<Answer>(
+    route: Asked,
+    exchange: Exchange,
+    answer: (admitted: Admitted) => Answer | Promise<Answer>,
+  ): Promise<Answer | ApiReply> {
+    const request = await present(route, exchange)
+    return enter(await exchange.inTime(store.apiKeys.admit(request)), request, exchange, answer)
+  }
+
   return {
     list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
-    create: async (route, exchange) => answerCreate(route, await present(route, exchange), exchange),
+    create: (route, exchange) =>
+      judge(route, exchange, async (admitted) => {
+        const { creation, reply } = await readCreation(route, exchange, resolved)
+        return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
+      }),
+    own: (route, matched, exchange) =>
+      judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
+    authenticate: (scope, exchange) => judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
 }
 

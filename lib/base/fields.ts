@@ -14,7 +14,7 @@ const WORD_MAX = 64
  */
 const DECIMAL_MAX = 20
 /** The largest number of a numeric(15,3). */
-export const AMOUNT_MAX = 999_999_999_999.999
+const AMOUNT_MAX = 999_999_999_999.999
 
 const EMAIL_MAX = 254
 const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
@@ -64,13 +64,56 @@ export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text) && !/\p{Cf}/u.test(text)
 }
 
-/** Adds to the schema of a text what the OpenAPI document says of it. */
-export function described<Schema extends v.GenericSchema<string>>(
-  schema: Schema,
-  description: string,
-  example: string,
-) {
-  return v.pipe(schema, v.description(description), v.examples([example]))
+/** Makes the schema of a number from `min` to `max` with at most three decimals, as columns of numeric(15,3) keep it. */
+export function decimal(
+  min: number = -AMOUNT_MAX,
+  max: number = AMOUNT_MAX,
+): v.GenericSchema<number, number> {
+  const requirement = `must be a number from ${min} to ${max} with at most three decimals`
+  return v.pipe(
+    v.number(requirement),
+    v.minValue(min, requirement),
+    v.maxValue(max, requirement),
+    v.check(hasThreeDecimals, requirement),
+    // No negative zero.
+    v.transform((value) => value + 0),
+  )
+}
+
+/** Returns whether a number has at most three decimals. */
+export function hasThreeDecimals(value: number): boolean {
+  return Number(value.toFixed(3)) === value
+}
+
+/** With a time zone, because the same text without a time zone means another moment on each machine. */
+const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
+
+/** Returns whether a text is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
+export function isIsoMoment(text: string): boolean {
+  const match = ISO_MOMENT.exec(text)
+  if (!match || Number.isNaN(Date.parse(text.toUpperCase()))) return false
+  const [, year, month, day] = match
+  // A parser may take 30 February for 2 March.
+  return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
+}
+
+/** Returns whether every store keeps a moment: beyond, a year has another number of digits, or is unknown to some database. */
+export function isKept(time: Date): boolean {
+  return time.getTime() >= 0 && time.getTime() < Date.UTC(10_000)
+}
+
+/** Returns whether a text is a moment that every store keeps. */
+export function isMoment(text: string): boolean {
+  return isIsoMoment(text) && isKept(new Date(text.toUpperCase()))
+}
+
+/** Makes the schema of a moment in a text; the output is a timestamp. */
+export function moment(requirement: string = 'must be ISO 8601 with a time zone, from 1970 to 9999') {
+  return v.pipe(
+    v.string(requirement),
+    v.check(isMoment, requirement),
+    v.transform((text) => new Date(text.toUpperCase()).toISOString()),
+  )
 }
 
 /** The moment of all examples. */
@@ -156,11 +199,11 @@ export function currency() {
 }
 
 /** Makes the schema of a JSON number with at most three decimals. */
-export function amount(description: string, example: number) {
+export function amount(description: string, example: number, min = -AMOUNT_MAX, max = AMOUNT_MAX) {
   return v.pipe(
     v.number(),
-    v.minValue(-AMOUNT_MAX),
-    v.maxValue(AMOUNT_MAX),
+    v.minValue(min),
+    v.maxValue(max),
     v.description(description),
     v.examples([example]),
   )

@@ -23,23 +23,6 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** With a time zone, because the same text without a time zone means another moment on each machine. */
-const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
-
-/**
- * Makes the schema of a moment as a host gives it: a `Date`, or ISO 8601 with a time zone.
- *
- * @param requirement the text of a refusal: "must be …"
- */
-export function moment(requirement: string): v.GenericSchema<Date | string, Date> {
-  const text = v.pipe(
-    v.string(),
-    v.check(isIsoMoment, requirement),
-    v.transform((iso) => new Date(iso.toUpperCase())),
-  )
-  return v.union([v.date(), text], requirement)
-}
-
 /** Makes the schema of one of several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
@@ -60,24 +43,20 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
-
-/** The schema of a moment as a host gives it; the output is a timestamp. */
-export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
-  moment(momentRequirement),
-  // Outside these bounds a year has another number of digits, or is unknown to some database.
-  v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
-  v.transform((time) => time.toISOString()),
-)
-
-/** Returns whether a text is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
-export function isIsoMoment(text: string): boolean {
-  const match = ISO_MOMENT.exec(text)
-  if (!match || Number.isNaN(Date.parse(text.toUpperCase()))) return false
-  const [, year, month, day] = match
-  // A parser may take 30 February for 2 March.
-  return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
+/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of a refusal: "must be …" */
+export function moment(requirement: string): v.GenericSchema<Date | string, string> {
+  const date = v.pipe(
+    v.date(),
+    v.check(field.isKept, requirement),
+    v.transform((time) => time.toISOString()),
+  )
+  return v.union([date, field.moment(requirement)], requirement)
 }
+
+/** The schema of a moment: a `Date`, or ISO 8601 with a time zone. */
+export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
+  'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999',
+)
 
 /**
  * Checks an input of the host's code. An error names each wrong field and the rule that the field breaks, and repeats

@@ -1,3 +1,5 @@
+import { isStorable } from './fields.ts'
+
 declare const json: unique symbol
 
 /**
@@ -10,4 +12,23 @@ export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 /** Serializes a value, for stores that hold objects: `jsonText(clients)`. */
 export function jsonText<T>(value: T): JsonText<T> & string {
   return JSON.stringify(value)
+}
+
+/**
+ * Writes JSON with the names of objects in order.
+ *
+ * @returns null for what JSON cannot say or is nested too deep, and for NUL or a lone surrogate, which no database can keep
+ */
+export function canonicalJson(value: unknown): string | null {
+  try {
+    return JSON.stringify(value, sortNames) ?? null
+  } catch {
+    return null
+  }
+}
+
+function sortNames(name: string, value: unknown): unknown {
+  if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw new Error()
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
 }

@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
 import { suggest } from '../base/suggest.ts'
+import { defineService } from '../service.ts'
 import { readDatabaseUrls } from './database-url.ts'
 import { UsageError } from './failure.ts'
 import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
 import { dashed } from './names.ts'
+import { readService } from './service.ts'
 import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
@@ -53,7 +55,7 @@ const COMMON_FLAGS = {
   ),
   service: orVariable(
     'BUSINESS_API_SERVICE',
-    text('FILE', "the module of the host that exports 'service': the names of its keys, headers and API"),
+    text('FILE', "the module of the host that exports 'service': its names, and its own types of events"),
   ),
   json: toggle('one JSON value on stdout, for machines'),
 }
@@ -79,9 +81,11 @@ export function defineCommand<F extends Flags>(
     async run(args, terminal) {
       const { typed, positionals } = parseCommandLine(args, flags)
       const argument = readArgument(positionals, placeholder)
-      const common = readFlags(COMMON_FLAGS, typed, terminal.env)
+      const { service: path, ...others } = readFlags(COMMON_FLAGS, typed, terminal.env, defineService())
       const shards = readDatabaseUrls(typed.has('databaseUrl') ? '' : terminal.env.DATABASE_URLS)
-      const values = readFlags(own, typed, terminal.env)
+      const service = await readService(path)
+      const common = { ...others, service }
+      const values = readFlags(own, typed, terminal.env, service)
       const { organization }: { readonly organization?: unknown } = values
       const owner = placeholder === 'ORGANIZATION' ? argument : organization
       const way = typeof onShards === 'function' ? onShards(values) : onShards

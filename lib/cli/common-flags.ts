@@ -1,8 +1,8 @@
 import { INSTALLATION } from '../delivery/loop-options.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import { eventTypes } from '../resources/own-events.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
-import { ENDPOINT_CHOICES, type EndpointChoices } from '../webhooks/endpoints.ts'
+import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
 import { parseDuration } from './durations.ts'
 import { UsageError } from './failure.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
@@ -22,8 +22,8 @@ export const actor: Flag<string> = {
 }
 
 /** The type of an event. */
-export function eventTypeFlag(help: string): Flag<EventType | undefined> {
-  return choice('TYPE', help, EVENT_TYPES)
+export function eventTypeFlag(help: string): Flag<string | undefined> {
+  return choice('TYPE', help, eventTypes)
 }
 
 /** Flags of lists that are shown page by page. */
@@ -100,21 +100,19 @@ export const CHOICE_FLAGS = {
   ),
 }
 
+type Others<Given> = Omit<Given, keyof EndpointChoices>
+
 /** Splits the values of flags into what an organization decides about an endpoint, and all others. */
 export function splitChoices<Given extends object>(
   given: Given,
 ): {
   readonly choices: Pick<Given, keyof Given & keyof EndpointChoices>
-  readonly others: Omit<Given, keyof EndpointChoices>
+  readonly others: Others<Given>
 } {
-  const isChoice = ([name]: [string, unknown]): boolean =>
-    ENDPOINT_CHOICES.some(({ field }) => field === name)
+  const isChoice = ([name]: [string, unknown]): boolean => Object.hasOwn(CHOICES, name)
   const entries = Object.entries(given)
   return {
     choices: Object.fromEntries(entries.filter(isChoice)) as Pick<Given, keyof Given & keyof EndpointChoices>,
-    others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Omit<
-      Given,
-      keyof EndpointChoices
-    >,
+    others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Others<Given>,
   }
 }

@@ -38,7 +38,7 @@ function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
 
 /** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
 export async function ofRevokingKey(
-  settings: DeveloperSettings,
+  settings: DeveloperSettings<string, string>,
   owner: string,
   keyId: string,
 ): Promise<Consequence> {
@@ -49,7 +49,7 @@ export async function ofRevokingKey(
 
 /** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
 export async function ofRotatingKey(
-  settings: DeveloperSettings,
+  settings: DeveloperSettings<string, string>,
   owner: string,
   keyId: string,
   overlapMs: number = OVERLAP_MS,
@@ -62,7 +62,7 @@ export async function ofRotatingKey(
 }
 
 async function findKey(
-  { apiKeys }: DeveloperSettings,
+  { apiKeys }: DeveloperSettings<string, string>,
   owner: string,
   keyId: string,
   action: string,
@@ -94,7 +94,7 @@ export interface CountedEndpoint extends EndpointOutlook {
 
 /** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint of that id */
 export async function countEndpoint(
-  settings: DeveloperSettings,
+  settings: DeveloperSettings<string, string>,
   owner: string,
   endpointId: string,
   action: string,

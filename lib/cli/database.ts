@@ -34,10 +34,9 @@ export async function withStore<Result>(
   work: (store: PostgresStore) => Promise<Result>,
 ): Promise<Result> {
   const url = session.databaseUrl()
-  const service = await session.service()
   await requireSchema(url)
   const store = createPostgresStore(url, {
-    service,
+    service: session.service,
     prepare: false,
     sessions: false,
     maxConnections: 2,
@@ -58,7 +57,7 @@ export function readInstallation(session: Session): Promise<Installation | null>
 /** Gives work the calls of an organization's administrator. */
 export function withSettings<Result>(
   session: Session,
-  work: (settings: DeveloperSettings) => Promise<Result>,
+  work: (settings: DeveloperSettings<string, string>) => Promise<Result>,
   options: DeveloperSettingsOptions = {},
 ): Promise<Result> {
   return withStore(session, (store) => work(createDeveloperSettings(store, options)))

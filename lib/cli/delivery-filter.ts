@@ -19,7 +19,7 @@ export const FILTER_FLAGS = {
  *
  * @throws `UsageError` for a period without a moment
  */
-export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): RecoveryFilter {
+export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
   const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')

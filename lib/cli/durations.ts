@@ -1,4 +1,4 @@
-import { isIsoMoment } from '../base/host-input.ts'
+import { isIsoMoment } from '../base/fields.ts'
 import { UsageError } from './failure.ts'
 
 // Times in the form that people write and read.

@@ -1,4 +1,5 @@
 import { suggest } from '../base/suggest.ts'
+import type { Service } from '../service.ts'
 import { UsageError } from './failure.ts'
 import { dashed } from './names.ts'
 
@@ -18,9 +19,10 @@ export interface Flag<Value = unknown> {
    *
    * @param texts as typed, in order; empty for a flag that was not typed
    * @param source the name for messages: `--expires`, or the environment variable
+   * @param service of --service, for names that the host may add to
    * @throws `UsageError`
    */
-  read(texts: readonly string[], source: string): Value
+  read(texts: readonly string[], source: string, service: Service): Value
 }
 
 /** The flags of a command by the names of its code: `allowHttp` is typed `--allow-http`. */
@@ -32,7 +34,10 @@ export type Values<F extends Flags> = {
 }
 
 /** Turns a text into a value. @throws `UsageError` */
-export type Parse<Value> = (text: string, source: string) => Value
+export type Parse<Value> = (text: string, source: string, service: Service) => Value
+
+/** Names to choose from: fixed, or those of the service. */
+type Choices<Name extends string> = readonly Name[] | ((service: Service) => readonly Name[])
 
 const ONCE = { isRequired: false, isRepeatable: false }
 
@@ -52,34 +57,40 @@ export function parsed<Value>(takes: string, help: string, parse: Parse<Value>):
     takes,
     help,
     ...ONCE,
-    read: ([given], source) => (given === undefined ? undefined : parse(given, source)),
+    read: ([given], source, service) => (given === undefined ? undefined : parse(given, source, service)),
   }
 }
 
-/** A flag with a name out of a fixed set. */
+/** A flag with a name out of a set. */
 export function choice<Name extends string>(
   takes: string,
   help: string,
-  names: readonly Name[],
+  all: Choices<Name>,
 ): Flag<Name | undefined> {
-  return parsed(takes, help, (given, source) => {
+  return parsed(takes, help, (given, source, service) => {
+    const names = namesOf(all, service)
     return findName(given, names) ?? refuseName(given, names, source, 'one of')
   })
 }
 
-/** A flag with several names out of a fixed set, separated by commas. @param alone for messages, another text: `, or all` */
+/** A flag with several names out of a set, separated by commas. @param alone for messages, another text: `, or all` */
 export function choices<Name extends string>(
   takes: string,
   help: string,
-  names: readonly Name[],
+  all: Choices<Name>,
   alone = '',
 ): Flag<readonly Name[] | undefined> {
-  return parsed(takes, help, (given, source) =>
-    given.split(',').map((item) => {
+  return parsed(takes, help, (given, source, service) => {
+    const names = namesOf(all, service)
+    return given.split(',').map((item) => {
       const name = item.trim()
       return findName(name, names) ?? refuseName(name, names, source, 'one or more of', alone)
-    }),
-  )
+    })
+  })
+}
+
+function namesOf<Name extends string>(all: Choices<Name>, service: Service): readonly Name[] {
+  return typeof all === 'function' ? all(service) : all
 }
 
 function findName<Name extends string>(given: string, names: readonly Name[]): Name | undefined {
@@ -118,8 +129,8 @@ export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
   return {
     ...flag,
     isRequired: true,
-    read(texts, source) {
-      const value = flag.read(texts, source)
+    read(texts, source, service) {
+      const value = flag.read(texts, source, service)
       if (value === undefined) throw new UsageError(`Missing ${source} ${takes}${advice}`)
       return value
     },
@@ -141,12 +152,13 @@ export function readFlags<F extends Flags>(
   flags: F,
   typed: ReadonlyMap<string, readonly string[]>,
   env: Readonly<Record<string, string | undefined>>,
+  service: Service,
 ): Values<F> {
   const entries = Object.entries(flags).map(([name, flag]): [string, unknown] => {
     const { variable = '' } = flag
     const inherited = env[variable]
-    if (typed.has(name) || !inherited) return [name, flag.read(typed.get(name) ?? [], dashed(name))]
-    return [name, flag.read([inherited], variable)]
+    if (typed.has(name) || !inherited) return [name, flag.read(typed.get(name) ?? [], dashed(name), service)]
+    return [name, flag.read([inherited], variable, service)]
   })
   return Object.fromEntries(entries) as Values<F>
 }

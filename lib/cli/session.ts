@@ -4,7 +4,6 @@ import { readDatabaseUrl } from './database-url.ts'
 import { nameTarget, UsageError } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
-import { readService } from './service.ts'
 import type { Terminal } from './terminal.ts'
 import { visibleJson, visibleLines } from './text.ts'
 
@@ -14,8 +13,8 @@ export interface Session {
   /** The word after the command's name; empty for a command without an argument. */
   readonly argument: string
   readonly isJson: boolean
-  /** Reads the service of the host; without --service, that of the default names. @throws `UsageError` */
-  service(): Promise<Service>
+  /** The service of the host; without --service, that of the default names. */
+  readonly service: Service
   /**
    * The width for tables: the columns of the terminal; infinite for a file or a pipe.
    *
@@ -56,18 +55,18 @@ export function createSession(
   common: {
     readonly databaseUrl: string | undefined
     readonly json: boolean
-    readonly service: string | undefined
+    readonly service: Service
   },
   argument: string,
   shards: ReadonlyMap<string, string>,
 ): Session {
   const { stdout, stderr } = terminal
-  const { json: isJson, databaseUrl: url } = common
+  const { json: isJson, databaseUrl: url, service } = common
   return {
     terminal,
     argument,
     isJson,
-    service: () => readService(common.service),
+    service,
     shards,
     shard: null,
     width: (isWide = false) => {

@@ -66,37 +66,27 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
   const resolved = resolveClientOptions(options)
   const call = createCaller(resolved)
 
-  function listable<Item>(resource: string): Listable<Item> {
+  function operationsOf(resource: Resource): object {
     const url = `${resolved.url}/api/v1/${resource}`
-    return { list: (given) => createList<Item>(call, resource, url, given) }
-  }
-
-  function creatable<Item, Input>(resource: string): Creatable<Item, Input> {
-    const url = `${resolved.url}/api/v1/${resource}`
-    return {
-      ...listable<Item>(resource),
-      async create(input, given = {}) {
-        rejectUnknown(given, CREATE_NAMES)
-        const { idempotencyKey, signal } = given
-        const request = {
-          action: `create a ${resource.slice(0, -1)}`,
-          method: 'POST',
-          url,
-          body: JSON.stringify(input),
-          idempotencyKey: readIdempotencyKey(idempotencyKey),
-        } as const
-        return (await call(request, readRecord<Item>, { signal })).data
-      },
+    const list = (given?: ListOptions): List<unknown> => createList(call, resource, url, given)
+    if (!SCOPES.some((scope) => scope === `${resource}:write`)) return { list }
+    const create = async (input: unknown, given: CreateOptions = {}): Promise<unknown> => {
+      rejectUnknown(given, CREATE_NAMES)
+      const { idempotencyKey, signal } = given
+      const request = {
+        action: `create a ${resource.slice(0, -1)}`,
+        method: 'POST',
+        url,
+        body: JSON.stringify(input),
+        idempotencyKey: readIdempotencyKey(idempotencyKey),
+      } as const
+      return (await call(request, readRecord, { signal })).data
     }
+    return { list, create }
   }
-
-  const operations = RESOURCES.map((resource) => {
-    const isWritable = SCOPES.some((scope) => scope === `${resource}:write`)
-    return [resource, isWritable ? creatable(resource) : listable(resource)]
-  })
 
   return {
-    ...(Object.fromEntries(operations) as Lists),
+    ...(Object.fromEntries(RESOURCES.map((name) => [name, operationsOf(name)])) as Lists),
     async document(given = {}) {
       rejectUnknown(given, CALL_NAMES)
       const { signal } = given
@@ -120,8 +110,8 @@ function readIdempotencyKey(key: string = crypto.randomUUID()): string {
   )
 }
 
-function readRecord<Item>({ data }: AnswerBody): Item | undefined {
-  return typeof data === 'object' && data !== null && !Array.isArray(data) ? (data as Item) : undefined
+function readRecord({ data }: AnswerBody): object | undefined {
+  return typeof data === 'object' && data !== null && !Array.isArray(data) ? data : undefined
 }
 
 function readDocument(body: AnswerBody): OpenApiDocument | undefined {

@@ -14,14 +14,15 @@ import { verifyWebhook } from './verify-webhook.ts'
  * body, verifies the signature and gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has
  * the webhook sent again.
  *
+ * @typeParam Own the service's own types with their data: `{ 'booking.created': Booking }`
  * @param request whose body has not been read
  * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError` for options or a body that could not
  *   verify any webhook
  */
-export async function receiveWebhook(
+export async function receiveWebhook<Own extends object = object>(
   request: Request,
   options: ReceiveWebhookOptions,
-): Promise<ReceivedWebhook> {
+): Promise<ReceivedWebhook<Own>> {
   const { signatureHeader, maxBodyBytes, verifying } = readReception(request.method, options)
   const body = await readBody(request, maxBodyBytes)
   const { timestamp } = await verifyWebhook(

@@ -1,5 +1,5 @@
 import type { PageRequest, Since } from '../access/admission.ts'
-import { isIsoMoment } from '../base/host-input.ts'
+import { isIsoMoment, isStorable } from '../base/fields.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
 import { pathOf } from './target.ts'
@@ -23,6 +23,9 @@ const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
 
 const DEFAULT_PAGE: PageRequest = { limit: LIMIT_DEFAULT }
 
+/** Maximum length of an id of a host's own list, in characters. */
+const OWN_ID_MAX = 64
+
 /** Letters and digits beyond those of a ULID, because the ids of a host's own records may differ. */
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
@@ -31,11 +34,11 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
  * ignored.
  *
  * @param query the text after the `?`; may be empty
- * @param idKind the kind of the list's ids
+ * @param ids the kind of the list's ids, or the pattern of those of a host's own list
  * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
  *   not thrown, because the API key is judged before the query
  */
-export function readListQuery(query: string, idKind: IdKind): PageRequest | Refusal {
+export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
   const given = new URLSearchParams(query)
   // Generated clients send an unset parameter empty.
@@ -51,10 +54,9 @@ export function readListQuery(query: string, idKind: IdKind): PageRequest | Refu
     const since = readSince(given.getAll('updatedSince'))
     return since === null ? refusals.invalidSince() : { limit, since }
   }
-  const ids = given.getAll('before')
-  const [before] = ids
+  const [before, ...more] = given.getAll('before')
   if (before === undefined) return { limit }
-  return ids.length === 1 && isIdLike(before, idKind) ? { limit, before } : refusals.invalidBefore(idKind)
+  return more.length === 0 && isIdLike(before, ids) ? { limit, before } : refusals.invalidBefore(ids)
 }
 
 /** Reads a limit: 1 to 200 without leading zeros, 50 when absent. Null for any other value, and for two values. */
@@ -65,8 +67,9 @@ function readLimit(values: readonly string[]): number | null {
   return values.length > 1 || limit < 1 || limit > LIMIT_MAX ? null : limit
 }
 
-function isIdLike(text: string, kind: IdKind): boolean {
-  return text.startsWith(`${kind}_`) && AFTER_PREFIX.test(text.slice(kind.length + 1))
+function isIdLike(text: string, ids: IdKind | RegExp): boolean {
+  if (typeof ids !== 'string') return text.length <= OWN_ID_MAX && isStorable(text) && ids.test(text)
+  return text.startsWith(`${ids}_`) && AFTER_PREFIX.test(text.slice(ids.length + 1))
 }
 
 /** Reads where a list of changes begins: a time, or a token of {@link syncToken}. Null for any other value, and for two values. */
@@ -99,15 +102,23 @@ export function syncToken(position: string): string {
 }
 
 /**
- * Builds the Link header that names the next page (RFC 8288), with the parameters that {@link readListQuery} knows.
+ * Builds the Link header that names the next page (RFC 8288).
  *
  * @param list the URL of the list, by {@link listUrl}
  * @param query of the request
  * @param next the parameter that continues, by name
+ * @param keepsAll true for a host's own list, whose further parameters may filter; else only `limit` stays
  */
-export function nextLink(list: string, query: string, next: Readonly<Record<string, string>>): string {
-  const limit = new URLSearchParams(query).get('limit')
-  const parameters = new URLSearchParams({ ...(limit === null ? {} : { limit }), ...next })
+export function nextLink(
+  list: string,
+  query: string,
+  next: Readonly<Record<string, string>>,
+  keepsAll = false,
+): string {
+  const given = new URLSearchParams(query)
+  const limit = given.get('limit')
+  const parameters = keepsAll ? given : new URLSearchParams(limit === null ? {} : { limit })
+  for (const [name, value] of Object.entries(next)) parameters.set(name, value)
   return `<${list}?${parameters}>; rel="next"`
 }
 

@@ -1,13 +1,19 @@
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
-/** Ends a request with an error answer. The message is for the caller and goes into the body unchanged. */
+/**
+ * Ends a request with an error answer. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
+ * `throw new Refusal(409, 'The room is taken')`.
+ */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
 
+  /** @param status 400 to 599. @param headers of the answer, such as `Retry-After`. Default none */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
+    if (!Number.isInteger(status) || status < 400 || status > 599)
+      throw new RangeError(`Cannot refuse a request because ${status} is no status from 400 to 599`)
     this.status = status
     this.headers = headers
   }
@@ -47,10 +53,10 @@ export const refusals = {
   invalid: (what: string): Refusal => new Refusal(422, what),
   invalidLimit: (max: number): Refusal =>
     new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
-  invalidBefore: (idKind: string): Refusal =>
+  invalidBefore: (ids: string | RegExp): Refusal =>
     new Refusal(
       422,
-      `Validation failed: before must be one id of this list, ${idKind}_ and up to 59 letters, digits, - or _`,
+      `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as the Link header of an answer has it'}`,
     ),
   invalidSince: (): Refusal =>
     new Refusal(
@@ -72,6 +78,16 @@ export const refusals = {
         (ours === 'limit'
           ? 'the size of a page is limit'
           : 'follow the Link header of each answer, which goes on with before'),
+    ),
+  unstorable: (): Refusal =>
+    new Refusal(
+      422,
+      'Validation failed: texts must not contain NUL or a lone surrogate, nor may values be nested without end',
+    ),
+  noIdempotency: (): Refusal =>
+    new Refusal(
+      422,
+      'Validation failed: this operation takes no Idempotency-Key, because it cannot be repeated safely',
     ),
   keyReused: (): Refusal =>
     new Refusal(422, 'Idempotency-Key was already used with a different request body'),

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
@@ -35,4 +36,17 @@ function requirementOf(schema: v.GenericSchema, field: string): string {
 
 function entryOf(schema: v.GenericSchema, field: string): { type: string; message?: unknown } | undefined {
   return 'entries' in schema ? (schema.entries as Record<string, v.GenericSchema>)[field] : undefined
+}
+
+/**
+ * Validates a part of a request by a schema of the host's own.
+ *
+ * @param part before the names of fields: `query `
+ * @throws `Refusal` 422 naming each wrong field and the field's rule
+ */
+export function validateOwn(schema: StandardSchema, value: unknown, part: string): unknown {
+  const checked = checkValue(schema, value)
+  if ('value' in checked) return checked.value
+  const reasons = checked.faults.map(({ path, rule }) => `${part}${path.join('.') || 'value'} ${rule}`)
+  throw refusals.invalid(`Validation failed: ${reasons.join('; ')}`)
 }

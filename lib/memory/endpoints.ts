@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import { ENDPOINT_CHOICES } from '../webhooks/endpoint-choices.ts'
 import {
-  ENDPOINT_CHOICES,
   type EndpointChangeOutcome,
   type EndpointRecord,
   type EndpointStore,

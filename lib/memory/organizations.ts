@@ -1,7 +1,7 @@
 import type { OrganizationStore } from '../access/organizations.ts'
 import { type Business, forgottenBusiness } from '../resources/businesses.ts'
 import { forgotten } from '../resources/columns.ts'
-import { TYPES_WITH_BUSINESS } from '../resources/event-catalogue.ts'
+import { TYPES_WITHOUT_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
 import { replaceBusiness } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
@@ -62,7 +62,7 @@ function forgetEvents(
   let [changed, attempts] = [0, 0]
   for (const [id, event] of events) {
     const { record, deliveries } = event
-    if (!TYPES_WITH_BUSINESS.includes(record.type) || !mentions(record.body, businessId)) continue
+    if (TYPES_WITHOUT_BUSINESS.includes(record.type) || !mentions(record.body, businessId)) continue
     const body = forgetIn(record.body, businessId)
     if (body !== record.body) {
       const forgotten = Object.freeze({ ...record, body })

@@ -22,17 +22,18 @@ import { createProposalStore } from './proposals.ts'
 import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
-export interface MemoryStoreOptions {
+export interface MemoryStoreOptions<Own extends Service = Service> {
   /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
   /** The greatest size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
-  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
-  service?: Service | undefined
+  /** The service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Own | undefined
 }
 
-/** A store that ends with the process. */
-export interface MemoryStore extends BusinessApiStore {
+/** A store that ends with the process. @typeParam Own the service of the store: `typeof service` */
+export interface MemoryStore<Own extends Service = Service> extends BusinessApiStore {
+  readonly service: Own
   /** The events of an organization that were recorded and not purged, oldest first. */
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
@@ -44,12 +45,14 @@ const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, ser
  * {@link BusinessApiStore} in fewer lines. Every verb runs to the end before the next verb begins: every verb is atomic, and no
  * verb answers `in_progress`.
  */
-export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+export function createMemoryStore<Own extends Service = Service>(
+  options: MemoryStoreOptions<Own> = {},
+): MemoryStore<Own> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
   return {
-    service: defineService(options.service),
+    service: defineService(options.service) as Service as Own,
     ...createPlainStores(memory),
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),

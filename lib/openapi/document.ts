@@ -5,15 +5,16 @@ import { EXAMPLE_CONTEXT, exampleOf } from '../resources/example-data.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'
 import { buildBearerScheme, buildInfo, buildTags, type InfoOptions } from './info.ts'
+import { ownComponents, ownPaths } from './own-paths.ts'
 import { answerName, buildPaths, operationParameters, parameterSchemas } from './paths.ts'
 import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
 import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
 import {
   buildAnyWebhook,
+  buildEventComponents,
+  buildWebhookEvent,
   buildWebhooks,
-  eventComponents,
   WEBHOOK_EVENT_NAME,
-  webhookEvent,
   webhookParameters,
   webhookResponses,
 } from './webhooks.ts'
@@ -25,13 +26,14 @@ export interface OpenApiOptions extends InfoOptions, ResponseOptions {
 }
 
 /**
- * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the routes and events alone. Pure: the same
+ * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the operations and events alone. Pure: the same
  * options give the same text.
  *
  * @throws `Error` for a schema with a rule that JSON Schema cannot say
  */
 export function buildOpenApiDocument(options: OpenApiOptions): object {
   const schemas = nameSchemas(options)
+  const refusals = buildRefusals(options)
   return {
     // 3.1.1 only has better words; every tool knows 3.1.0.
     openapi: '3.1.0',
@@ -39,11 +41,16 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
     security: [{ bearer: [] }],
     tags: buildTags(options, schemas),
-    paths: buildPaths(options, schemas),
-    webhooks: buildWebhooks(options.headerPrefix, schemas),
+    paths: { ...buildPaths(options, schemas), ...ownPaths(options, refusals) },
+    webhooks: buildWebhooks(options, schemas),
     components: {
-      schemas: { ...schemas.components, ...parameterSchemas, [WEBHOOK_EVENT_NAME]: webhookEvent },
-      responses: { ...buildRefusals(options), ...webhookResponses },
+      schemas: {
+        ...schemas.components,
+        ...ownComponents(options),
+        ...parameterSchemas,
+        [WEBHOOK_EVENT_NAME]: buildWebhookEvent(options),
+      },
+      responses: { ...refusals, ...webhookResponses },
       parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
       headers: buildHeaders(options.rateLimits, options.baseUrl),
       pathItems: { [WEBHOOK_EVENT_NAME]: { post: buildAnyWebhook(schemas) } },
@@ -53,18 +60,18 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
 }
 
 /** Names every schema that a generator makes a type of: records, inputs, answers, events and the error. */
-function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
-  const inputs = routes.flatMap(inputOf)
+function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Schemas {
+  const inputs = operations.flatMap(inputOf)
   const schemas = createSchemas({
     ...Object.fromEntries(
-      routes.map(({ representationName, representation }) => [
+      operations.map(({ representationName, representation }) => [
         representationName,
         { schema: representation },
       ]),
     ),
     Business: { schema: BusinessSchema },
-    ...Object.fromEntries([...routes.map(answerOf), ...inputs]),
-    ...eventComponents,
+    ...Object.fromEntries([...operations.map(answerOf), ...inputs]),
+    ...buildEventComponents({ events }),
     [ERROR_NAME]: { schema: ErrorSchema },
   })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)

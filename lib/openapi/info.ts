@@ -1,5 +1,6 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
+import { API_PATH } from '../resources/own-routes.ts'
 import { type CreateRoute, capital, type ListRoute, type Route } from '../resources/route.ts'
 import type { Service } from '../service.ts'
 import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
@@ -22,7 +23,7 @@ export interface ApiInfo {
 
 /** Everything that the words of the document depend on. */
 export interface InfoOptions extends Service {
-  readonly routes: readonly Route[]
+  readonly operations: readonly Route[]
   readonly info: ApiInfo
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
@@ -33,7 +34,7 @@ export interface InfoOptions extends Service {
 /** `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
   const { version = '1.0.0', contact, license, termsOfService } = options.info
-  const listed = options.routes.filter(isList).map(({ tag }) => tag.toLowerCase())
+  const listed = options.operations.filter(isList).map(({ tag }) => tag.toLowerCase())
   const last = listed.pop()
   return {
     title: options.name ?? 'Business API',
@@ -59,13 +60,20 @@ export function buildTags(
   schemas: Schemas,
 ): readonly { readonly name: string; readonly description: string }[] {
   return [
-    ...options.routes.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
+    ...options.operations.filter(isList).map(({ tag, about }) => ({ name: tag, description: about })),
+    ...ownTags(options),
     { name: GUIDE_TAG, description: describeService(options, schemas) },
     {
       name: WEBHOOK_TAG,
       description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
     },
   ].sort((one, other) => (one.name < other.name ? -1 : 1))
+}
+
+function ownTags({ operations, routes }: InfoOptions) {
+  const names = new Set(routes.map(({ tag }) => tag))
+  for (const { tag } of operations) names.delete(tag)
+  return [...names].map((name) => ({ name, description: "The platform's own operations." }))
 }
 
 function isList(route: Route): route is ListRoute {
@@ -85,8 +93,8 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
 
 function describeService(options: InfoOptions, schemas: Schemas): string {
   return [
-    'All timestamps are ISO 8601 in UTC. The API creates clients and leads; no operation changes or deletes a record. A business has no ' +
-      'operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
+    `All timestamps are ISO 8601 in UTC. ${options.routes.length > 0 ? "Beside the platform's own operations, the API" : 'The API'} creates ` +
+      'clients and leads; no operation changes or deletes a record. A business has no operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
     ...describeAuthentication(options),
     ...LISTS,
     ...ERRORS,
@@ -106,8 +114,9 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
-  const scopes = routes.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
+function describeAuthentication({ keyPrefix, operations, routes }: InfoOptions): string[] {
+  const all = [...operations, ...routes.map((route) => ({ ...route, path: API_PATH + route.path }))]
+  const scopes = all.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
   return [
     '## Authentication and scopes',
     `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
@@ -203,7 +212,7 @@ function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   ]
 }
 
-function describeLimits({ routes, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
+function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
   return [
     '## Limits',
     'Lengths count Unicode characters.',
@@ -216,7 +225,7 @@ function describeLimits({ routes, rateLimits, maxBodyBytes }: InfoOptions, schem
           `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; replayed for ${REPLAY_DAYS} days`,
         ],
         ['body of a request', `${maxBodyBytes} bytes`],
-        ...routes.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
+        ...operations.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
         ...(rateLimits
           ? [
               ['requests of a key', describeLimit(rateLimits.key)],

@@ -1,5 +1,6 @@
 import { EXAMPLE_TIME } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
+import type { Route as OwnRoute } from '../resources/own-routes.ts'
 import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
@@ -49,13 +50,13 @@ export const operationParameters = {
   },
 } as const
 
-/** `paths`: every operation under /api/v1, in the order of the routes. */
+/** `paths`: every operation under /api/v1, in the order of the operations. */
 export function buildPaths(
-  { routes, rateLimits }: ResponseOptions,
+  { operations, rateLimits }: ResponseOptions,
   schemas: Schemas,
 ): Record<string, Record<string, object>> {
   const paths: Record<string, Record<string, object>> = {}
-  for (const route of routes) {
+  for (const route of operations) {
     const operation = buildOperation(route, schemas, successHeaders(route.method, rateLimits))
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation }
   }
@@ -64,11 +65,7 @@ export function buildPaths(
 
 function buildOperation(route: Route, schemas: Schemas, headers: object): object {
   return {
-    operationId: route.operationId,
-    tags: [route.tag],
-    summary: route.summary,
-    description: `${route.description}${route.method === 'GET' ? READING : ''}\n\nRequired scope: \`${route.scope}\`.`,
-    'x-required-scope': route.scope,
+    ...aboutOperation(route, route.method === 'GET' ? READING : ''),
     parameters:
       route.method === 'GET'
         ? [parameterRef('Limit'), beforeParameter(route), parameterRef('UpdatedSince')]
@@ -78,6 +75,26 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
       200: { ...buildSuccess(route, schemas), headers, ...linksOf(route) },
       ...refusalRefs(route.method),
     },
+  }
+}
+
+/** Describes what an operation is, and the scope that it needs. @param more follows the description */
+export function aboutOperation(
+  {
+    operationId,
+    tag,
+    summary,
+    description = `${summary}.`,
+    scope,
+  }: Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 'scope'>,
+  more = '',
+): object {
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    description: `${description}${more}\n\nRequired scope: \`${scope}\`.`,
+    'x-required-scope': scope,
   }
 }
 
@@ -105,7 +122,8 @@ function linksOf({ operationId }: Route): object {
   return Object.hasOwn(LINKS, operationId) ? { links: LINKS[operationId] } : {}
 }
 
-function parameterRef(name: keyof typeof operationParameters): object {
+/** Refers to a parameter of {@link operationParameters}. */
+export function parameterRef(name: keyof typeof operationParameters): object {
   return { $ref: `#/components/parameters/${name}` }
 }
 
@@ -124,8 +142,14 @@ function beforeParameter({ idKind }: ListRoute): object {
 }
 
 function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
-  const content = { schema: schemaRef(inputName), example: exampleOf(inputName) }
-  return { required: true, content: { 'application/json': content } }
+  return { required: true, content: jsonContent(inputName, exampleOf(inputName)) }
+}
+
+/** The content of a body by a named schema. */
+export function jsonContent(name: string, example: unknown): object {
+  return {
+    'application/json': { schema: schemaRef(name), ...(example === undefined ? {} : { example }) },
+  }
 }
 
 /** Names the schema of a success: `ClientList` and `ClientResponse`. */
@@ -140,6 +164,6 @@ function buildSuccess(route: Route, { exampleOf }: Schemas): object {
       route.method === 'GET'
         ? 'At most `limit` items, newest first, or with `updatedSince` oldest change first; none is an empty list.'
         : 'The record that was created, now or by the first request with this Idempotency-Key.',
-    content: { 'application/json': { schema: schemaRef(name), example: exampleOf(name) } },
+    content: jsonContent(name, exampleOf(name)),
   }
 }

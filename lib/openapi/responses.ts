@@ -27,7 +27,7 @@ export const ErrorSchema = v.object({
 
 /** Everything that the responses depend on. */
 export interface ResponseOptions {
-  readonly routes: readonly Route[]
+  readonly operations: readonly Route[]
   readonly maxBodyBytes: number
   readonly rateLimits: RateLimits | null
 }
@@ -72,7 +72,7 @@ export function buildRefusals(options: ResponseOptions): Record<string, object> 
 }
 
 /** The answers of every operation of any method. */
-function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string, object> {
+function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
     Unauthorized: answer(
@@ -80,7 +80,7 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
       'An API key that is invalid, revoked or expired, one text for all of them; or no API key.',
     ),
     Forbidden: answer(
-      refusals.forbidden(routes[0]?.scope ?? ''),
+      refusals.forbidden(operations[0]?.scope ?? ''),
       "The API key lacks the operation's scope (`x-required-scope`).",
     ),
     NotFound: answer(
@@ -114,7 +114,7 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
 }
 
 /** The answers of operations with a body alone. */
-function bodyRefusals({ routes, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
+function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
     Malformed: answer(refusals.notJson(), 'The body is empty, not JSON, or not UTF-8.'),
@@ -128,7 +128,7 @@ function bodyRefusals({ routes, maxBodyBytes, rateLimits }: ResponseOptions): Re
       'The body is not `application/json` in UTF-8, or it is compressed.',
     ),
     InvalidInput: answer(
-      invalidInputs(routes),
+      invalidInputs(operations),
       'Validation failed: a field or the Idempotency-Key breaks its rule (the text names each and what it must be), ' +
         'or the Idempotency-Key was used before with another content.',
     ),
@@ -136,8 +136,8 @@ function bodyRefusals({ routes, maxBodyBytes, rateLimits }: ResponseOptions): Re
 }
 
 /** Collects the refusal of an empty object for each input, and the refusals of idempotency keys. */
-function invalidInputs(routes: readonly Route[]): Record<string, Refusal> {
-  const creates = routes.filter((route): route is CreateRoute => route.method === 'POST')
+function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
+  const creates = operations.filter((route): route is CreateRoute => route.method === 'POST')
   return {
     ...Object.fromEntries(
       creates.map(({ input, inputName }) => [inputName, refusalOf(() => validate(input, {}))]),
@@ -164,7 +164,7 @@ function refusalOf(act: () => unknown): Refusal {
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
 /** Describes an answer by the refusal behind the status, or by several refusals of the same status. */
-function answerWith(rateLimits: RateLimits | null) {
+export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =
       quoted instanceof Refusal ? [quoted] : Object.values(quoted)

@@ -3,10 +3,12 @@ import {
   type JsonSchema,
   type OverrideActionContext,
   type OverrideSchemaContext,
+  toJsonSchema,
   toJsonSchemaDefs,
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { isEmail, isStorable } from '../base/fields.ts'
+import { hasThreeDecimals, isEmail, isMoment, isStorable } from '../base/fields.ts'
+import type { StandardSchema } from '../base/standard-schema.ts'
 import { exampleOf } from '../resources/example-data.ts'
 
 /** A value of JSON. */
@@ -25,6 +27,8 @@ export interface NamedSchema {
   readonly schema: v.GenericSchema
   /** A whole value. Default: made of the examples of the schema's parts. */
   readonly example?: unknown
+  /** The JSON Schema of a host's own schema, for which `schema` only stands. */
+  readonly json?: JsonSchema | undefined
 }
 
 /**
@@ -45,7 +49,10 @@ export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Sch
     // The values of schemas that say JSON are JSON.
     entries.map(([name, { schema, example }]) => [name, (example ?? exampleOf(schema)) as JsonValue]),
   )
-  for (const [name, schema] of Object.entries(components)) schema.examples = [found(examples, name)]
+  for (const [name, schema] of Object.entries(components)) {
+    const { json } = named[name] ?? {}
+    components[name] = { ...(json ? relocate(json, name) : schema), examples: [found(examples, name)] }
+  }
   return { components, exampleOf: (name) => found(examples, name) }
 }
 
@@ -73,6 +80,40 @@ export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   }
 }
 
+// --- Schemas of the host ---
+
+/**
+ * Describes what a schema of the host's own takes or gives in JSON Schema.
+ *
+ * @param subject for messages: `event 'booking.created'`
+ * @throws `TypeError` for a schema whose JSON Schema is not known
+ */
+export function describeSchema(
+  schema: StandardSchema,
+  side: 'input' | 'output',
+  subject: string,
+): JsonSchema {
+  const { vendor, jsonSchema } = schema['~standard']
+  try {
+    if (jsonSchema) return jsonSchema[side]({ target: 'draft-2020-12' })
+    if (vendor !== 'valibot') throw new TypeError(`'${vendor}' gives none`)
+    return toJsonSchema(schema as v.GenericSchema & StandardSchema, { ...OWN_CONVERSION, typeMode: side })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const message = `Cannot describe ${subject} in JSON Schema: give it one by withJsonSchema(…). ${reason}`
+    throw new TypeError(message, { cause: error })
+  }
+}
+
+/** Leads the references inside of a whole JSON Schema to its place in the document. */
+export function relocate({ $schema: _, ...schema }: JsonSchema, name: string): JsonSchema {
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
+    key === '$ref' && typeof value === 'string' && value.startsWith('#')
+      ? schemaRef(name).$ref + value.slice(1)
+      : value,
+  )
+}
+
 // --- Rules that the converter does not know ---
 
 const CONVERSION: ConversionConfig = {
@@ -81,6 +122,14 @@ const CONVERSION: ConversionConfig = {
   overrideAction: convertAction,
   overrideSchema: convertSchema,
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
+}
+
+/** Of a host's schema: its texts stay, and it has no name yet. */
+const OWN_CONVERSION: ConversionConfig = {
+  ...CONVERSION,
+  overrideRef: ({ referenceId }) => `#/$defs/${referenceId}`,
+  overrideAction: (context) =>
+    context.valibotAction.type === 'metadata' ? undefined : convertAction(context),
 }
 
 // Patterns of the document are read by ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET alike, with a Unicode mode and without: only ASCII,
@@ -105,6 +154,9 @@ function convertAction({ valibotAction: action, jsonSchema }: OverrideActionCont
       return withoutEventText(jsonSchema)
     case 'check':
       return convertCheck(jsonSchema, requirement)
+    case 'transform':
+      // What a building block makes of a checked value asks nothing of the value.
+      return jsonSchema
     default:
       return undefined
   }
@@ -118,6 +170,10 @@ function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonS
 
 /** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
+  // Not `multipleOf: 0.001`, because by it validators reject 84.1, whose quotient is no whole number in floating point.
+  if (requirement === hasThreeDecimals) return jsonSchema
+  // 35: with nine decimals of a second and an offset.
+  if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
   // Not `format: email`, because validators disagree on the format, and some refuse addresses that the API accepts.
   return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN } : undefined

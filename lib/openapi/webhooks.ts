@@ -1,11 +1,19 @@
 import type { JsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
-import { EVENT_TYPES, type EventType, eventSchemas } from '../resources/event-catalogue.ts'
-import { EXAMPLE_CONTEXT, exampleData } from '../resources/example-data.ts'
-import { eventText, toEventRecord } from '../writes/event-envelope.ts'
+import { type EventType, eventSchemas } from '../resources/event-catalogue.ts'
+import { EXAMPLE_CONTEXT, exampleOfType } from '../resources/example-data.ts'
+import {
+  type EventDefinition,
+  type EventOwner,
+  eventTypes,
+  findEvent,
+  schemaName,
+} from '../resources/own-events.ts'
+import type { Service } from '../service.ts'
+import { type EventText, eventText, toEventRecord } from '../writes/event-envelope.ts'
 import { responseRef } from './responses.ts'
-import { type NamedSchema, type Schemas, schemaRef } from './schemas.ts'
+import { describeSchema, type NamedSchema, type Schemas, schemaRef } from './schemas.ts'
 
 /** The tag of all webhooks. */
 export const WEBHOOK_TAG = 'Webhooks'
@@ -13,64 +21,78 @@ export const WEBHOOK_TAG = 'Webhooks'
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
 /**
- * The body of every webhook (specification, section 6), and its `data`, by the names in the document: `ClientCreatedEvent` and
+ * Builds the body of every webhook (specification, section 6), and its `data`, by the names in the document: `ClientCreatedEvent` and
  * `ClientCreatedEventData`. Without a name for the data, generators number the types.
+ *
+ * @throws `TypeError` for an event of the host's own whose JSON Schema is not known
  */
-export const eventComponents: Readonly<Record<string, NamedSchema>> = Object.fromEntries(
-  EVENT_TYPES.flatMap((type) => {
-    const { envelope, data } = schemasOf(type)
+export function buildEventComponents(owner: EventOwner): Readonly<Record<string, NamedSchema>> {
+  const named = eventTypes(owner).flatMap((type) => {
+    const { envelope, data } = schemasOf(owner, type)
     return [
       [envelopeName(type), envelope],
       [`${envelopeName(type)}Data`, data],
     ]
-  }),
-)
+  })
+  return Object.fromEntries(named)
+}
 
 /** The name of {@link webhookEvent} in the document. */
 export const WEBHOOK_EVENT_NAME = 'WebhookEvent'
 
-/** The body of any webhook. Not `oneOf`, for which openapi-zod-client makes code that throws, because it reads no `const`. */
-export const webhookEvent: JsonSchema = {
-  description: 'Any event: `type` tells which.',
-  anyOf: EVENT_TYPES.map((type) => schemaRef(envelopeName(type))),
-  discriminator: {
-    propertyName: 'type',
-    mapping: Object.fromEntries(EVENT_TYPES.map((type) => [type, schemaRef(envelopeName(type)).$ref])),
-  },
-} as JsonSchema
+/** Builds the body of any webhook. Not `oneOf`, for which openapi-zod-client makes code that throws, because it reads no `const`. */
+export function buildWebhookEvent(owner: EventOwner): JsonSchema {
+  const refs = eventTypes(owner).map((type) => [type, schemaRef(envelopeName(type))] as const)
+  return {
+    description: 'Any event: `type` tells which.',
+    anyOf: refs.map(([, ref]) => ref),
+    discriminator: {
+      propertyName: 'type',
+      mapping: Object.fromEntries(refs.map(([type, { $ref }]) => [type, $ref])),
+    },
+  } as JsonSchema
+}
 
-function schemasOf(type: EventType): { readonly envelope: NamedSchema; readonly data: NamedSchema } {
-  const data = eventSchemas[type]
+function schemasOf(
+  owner: EventOwner,
+  type: string,
+): { readonly envelope: NamedSchema; readonly data: NamedSchema } {
+  const own = findEvent(owner, type)
+  // A schema of its own for each event, because a schema is named by its identity.
+  const data = own ? v.object({}) : eventSchemas[type as EventType]
   const schema = v.object({
     id: envelopeId,
     type: v.literal(type),
     createdAt: field.timestamp('When it happened.'),
     data,
   })
-  const { body } = toEventRecord(EXAMPLE_CONTEXT.ids('evt'), type, exampleData(type), EXAMPLE_CONTEXT.now)
-  const example = JSON.parse(body)
-  return { envelope: { schema, example }, data: { schema: data, example: example.data } }
+  const example = exampleOfType(owner, type)
+  const { body } = toEventRecord(EXAMPLE_CONTEXT.ids('evt'), type, example, EXAMPLE_CONTEXT.now)
+  const envelope = JSON.parse(body)
+  const json = own && describeSchema(own.data, 'output', `event '${type}'`)
+  return { envelope: { schema, example: envelope }, data: { schema: data, example: envelope.data, json } }
 }
 
 /** Builds `webhooks`: an entry for each event type that the service sends (specification, section 6). */
-export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<string, object> {
+export function buildWebhooks(service: Service, schemas: Schemas): Record<string, object> {
   return Object.fromEntries(
-    EVENT_TYPES.map((type) => [type, { post: buildWebhook(type, headerPrefix, schemas) }]),
+    eventTypes(service).map((type) => [type, { post: buildWebhook(type, service, schemas) }]),
   )
 }
 
-function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): object {
+function buildWebhook(type: string, service: Service, schemas: Schemas): object {
   const name = envelopeName(type)
-  const [eventId, ...others] = Object.keys(webhookParameters(headerPrefix)).map((parameter) => ({
+  const own = findEvent(service, type)
+  const [eventId, ...others] = Object.keys(webhookParameters(service.headerPrefix)).map((parameter) => ({
     $ref: `#/components/parameters/${parameter}`,
   }))
   return {
-    operationId: handlerName(type),
+    operationId: `on${schemaName(type)}`,
     tags: [WEBHOOK_TAG],
-    ...eventText(eventSchemas[type]),
+    ...(own ? ownText(own) : eventText(eventSchemas[type as EventType])),
     // Subscribers authenticate the service by the signature, not by a bearer token.
     security: [],
-    parameters: [eventId, eventTypeParameter(type, headerPrefix), ...others],
+    parameters: [eventId, eventTypeParameter(type, service.headerPrefix), ...others],
     requestBody: {
       required: true,
       content: { 'application/json': { schema: schemaRef(name), example: schemas.exampleOf(name) } },
@@ -102,19 +124,14 @@ const RESPONSES = {
   default: responseRef('WebhookRetried'),
 }
 
-/** Names the handler of an event type: `onClientCreated` for `client.created`. */
-function handlerName(type: EventType): string {
-  return `on${capitalize(type)}`
+function envelopeName(type: string): string {
+  return `${schemaName(type)}Event`
 }
 
-function envelopeName(type: EventType): string {
-  return `${capitalize(type)}Event`
-}
-
-/** `ClientCreated` for `client.created`. */
-function capitalize(type: EventType): string {
-  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-  return words.join('')
+/** The first sentence of a description is the title. */
+function ownText({ description }: EventDefinition): EventText {
+  const [sentence = ''] = description.trim().split(/(?<=[.!?])\s/, 1)
+  return { summary: sentence.replace(/\.$/, ''), description }
 }
 
 // --- Headers ---
@@ -178,7 +195,7 @@ function standardHeader(name: string, description: string): object {
   }
 }
 
-function eventTypeParameter(type: EventType, headerPrefix: string): object {
+function eventTypeParameter(type: string, headerPrefix: string): object {
   return {
     ...requiredHeader(`${headerPrefix}-Event-Type`),
     description: 'The `type` of the event.',

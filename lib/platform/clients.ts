@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import * as field from '../base/fields.ts'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -11,7 +12,6 @@ import {
 } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
-import { SignedAmountSchema } from './inputs.ts'
 import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
@@ -53,8 +53,8 @@ const SET_STATUS_FIELDS = {
 }
 const SET_REVENUE_FIELDS = {
   clientId: IdSchema,
-  totalRevenue: v.exactOptional(SignedAmountSchema),
-  monthlyRevenue: v.exactOptional(SignedAmountSchema),
+  totalRevenue: v.exactOptional(field.decimal()),
+  monthlyRevenue: v.exactOptional(field.decimal()),
 }
 const FILTER = { statuses: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 

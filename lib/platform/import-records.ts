@@ -3,21 +3,17 @@ import * as field from '../base/fields.ts'
 import { MomentSchema, oneOf, whole } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { CreateBusinessInputSchema } from '../resources/businesses.ts'
-import type { RecordKind } from '../resources/records.ts'
+import { PLAIN_RESOURCES, type RecordKind } from '../resources/records.ts'
 import { STATUSES } from './clients.ts'
 import {
-  AmountSchema,
-  amount,
   CurrencySchema,
   MoneyOrZeroSchema,
   MoneySchema,
   NumberSchema,
-  SignedAmountSchema,
   SignedMoneySchema,
   TitleSchema,
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
-import { BILLING_TYPES } from './projects.ts'
 
 // The records that a host imports, each with the host's own id: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores.
 
@@ -74,8 +70,8 @@ export const IMPORT_FIELDS = {
   client: v.object({
     id: ownId('cli'),
     status: oneOf(STATUSES),
-    totalRevenue: v.optional(SignedAmountSchema, 0),
-    monthlyRevenue: v.optional(SignedAmountSchema, 0),
+    totalRevenue: v.optional(field.decimal(), 0),
+    monthlyRevenue: v.optional(field.decimal(), 0),
     convertedAt: MomentSchema,
     business: v.exactOptional(part<typeof BusinessFields>()),
     businessId: v.exactOptional(ownId('biz')),
@@ -83,8 +79,8 @@ export const IMPORT_FIELDS = {
   lead: v.object({
     id: ownId('lead'),
     stage: oneOf(STAGES),
-    leadScore: orNull(amount(0, 100)),
-    expectedValue: orNull(AmountSchema),
+    leadScore: orNull(field.decimal(0, 100)),
+    expectedValue: orNull(field.decimal(0)),
     createdAt: MomentSchema,
     businessId: ownId('biz'),
   }),
@@ -94,8 +90,8 @@ export const IMPORT_FIELDS = {
     title: TitleSchema,
     status: oneOf(['draft', 'sent', 'accepted', 'rejected']),
     version: v.optional(whole(1, 2_147_483_647), 1),
-    total: AmountSchema,
-    monthlyTotal: v.optional(AmountSchema, 0),
+    total: field.decimal(0),
+    monthlyTotal: v.optional(field.decimal(0), 0),
     currency: CurrencySchema,
     minorUnits: MinorUnitsSchema,
     signature: orNull(part<typeof SignatureFields>()),
@@ -123,14 +119,20 @@ export const IMPORT_FIELDS = {
     invoiceId: ownId('inv'),
     reversedBy: v.exactOptional(ownId('pay')),
   }),
-  project: v.object({
-    id: ownId('proj'),
-    name: TitleSchema,
-    status: oneOf(['active', 'on_hold', 'completed', 'cancelled']),
-    billingType: oneOf(BILLING_TYPES),
-    value: AmountSchema,
-  }),
+  // Of plain records: the fields of the resource, with the id.
+  ...(Object.fromEntries(
+    Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
+      kind,
+      v.object({ id: ownId(idKind), ...fields }),
+    ]),
+  ) as object as PlainFields),
 }
+
+type Plain = typeof PLAIN_RESOURCES
+type PlainFields = { readonly [Name in keyof Plain as Plain[Name]['kind']]: FieldsOf<Plain[Name]> }
+type FieldsOf<Resource> = Resource extends { readonly fields: infer Fields extends v.ObjectEntries }
+  ? v.ObjectSchema<Fields & { readonly id: v.GenericSchema<string> }, undefined>
+  : never
 
 // --- Types ---
 

@@ -3,22 +3,6 @@ import * as field from '../base/fields.ts'
 
 // Inputs that several calls take in the same form.
 
-/** A number with at most three decimals, like the number fields of the API. */
-export function amount(min: number, max: number = field.AMOUNT_MAX): v.GenericSchema<number, number> {
-  const requirement = `must be a number from ${min} to ${max} with at most three decimals`
-  return v.pipe(
-    v.number(requirement),
-    v.check((value) => value >= min && value <= max && Number(value.toFixed(3)) === value, requirement),
-    // No negative zero.
-    v.transform((value) => value + 0),
-  )
-}
-
-/** A number of any sign, see {@link amount}. */
-export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-field.AMOUNT_MAX)
-/** A price or a value. */
-export const AmountSchema: v.GenericSchema<number, number> = amount(0)
-
 /** Money as a decimal string; the currency bounds its decimals. */
 function money(which: string, pattern: RegExp): v.GenericSchema<string> {
   const requirement = `must be a decimal string ${which}, with at most 15 digits before the point`

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -24,7 +25,6 @@ import {
   created,
   type WriteCall,
 } from './calls.ts'
-import { AmountSchema, amount } from './inputs.ts'
 import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
@@ -85,12 +85,12 @@ export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
 
 // --- Inputs ---
 
-const ScoreSchema = v.nullable(amount(0, 100))
+const ScoreSchema = v.nullable(field.decimal(0, 100))
 
 const CREATE_FIELDS = {
   ...CreateLeadInputSchema.entries,
   leadScore: v.exactOptional(ScoreSchema),
-  expectedValue: v.exactOptional(v.nullable(AmountSchema)),
+  expectedValue: v.exactOptional(v.nullable(field.decimal(0))),
 }
 const SET_STAGE_FIELDS = {
   leadId: IdSchema,

@@ -4,13 +4,15 @@ import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
-import type { RecordStore } from '../business-store.ts'
+import type { RecordStore, TransactionStore } from '../business-store.ts'
 import { minorUnits } from '../resources/currencies.ts'
-import type { EventData, EventType } from '../resources/event-catalogue.ts'
+import type { EventOwner, EventTypeOf, PublishedData } from '../resources/own-events.ts'
 import { checkEvent } from '../resources/publishing.ts'
+import type { Service } from '../service.ts'
 import { createBusinessCalls } from './businesses.ts'
 import type { CallTools } from './calls.ts'
 import { createClientCalls } from './clients.ts'
+import { createIdempotent, type Idempotent } from './idempotent.ts'
 import type { ImportCall } from './import-records.ts'
 import { createImportCall } from './imports.ts'
 import { createInvoiceCalls } from './invoices.ts'
@@ -64,7 +66,7 @@ export type RecordCalls = {
  * Every call throws `BusinessApiError` with code `invalid_input` for an unusable input,
  * `idempotency_key_reused` and `idempotency_key_in_use` for an idempotency key, and every error of the store.
  */
-export interface Platform extends RecordCalls {
+export interface Platform<Owner extends EventOwner = Service> extends RecordCalls {
   /**
    * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
    * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so that an
@@ -78,23 +80,29 @@ export interface Platform extends RecordCalls {
   readonly import: ImportCall
 
   /**
-   * Publishes an event of the host, mostly about support tickets and marketing campaigns, to every endpoint of the
-   * organization that wants the type (specification, section 6).
+   * Publishes an event of the host, of a type of its own (`defineEvent`) or of the catalogue, mostly about support tickets and marketing
+   * campaigns, to every endpoint of the organization that wants the type (specification, section 6).
    *
    * @param data by the schema of the type; unknown fields are left out
    * @returns the event's id
-   * @throws `BusinessApiError` with code `invalid_event` when `data` breaks the schema
+   * @throws `BusinessApiError` with code `invalid_event` for an unknown type, and when `data` breaks the schema
    */
-  publish<Type extends EventType>(
+  publish<Type extends EventTypeOf<Owner>>(
     organizationId: string,
     type: Type,
-    data: EventData<Type>,
+    data: PublishedData<Owner>[Type],
     options?: PublishOptions,
   ): Promise<string>
 }
 
+/** The calls in a transaction of the host's. */
+export interface PlatformInTransaction<Owner extends EventOwner = Service> extends Platform<Owner> {
+  readonly idempotent: Idempotent
+}
+
 /** A platform with calls in the host's own transaction. */
-export interface TransactionalPlatform<Transaction> extends Platform {
+export interface TransactionalPlatform<Transaction, Owner extends EventOwner = Service>
+  extends Platform<Owner> {
   /**
    * Makes the same calls in the host's own transaction: the host's commit or rollback decides about the writes. A call that
    * is refused with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
@@ -102,12 +110,12 @@ export interface TransactionalPlatform<Transaction> extends Platform {
    *
    * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
    */
-  using(transaction: Transaction): Platform
+  using(transaction: Transaction): PlatformInTransaction<Owner>
 }
 
 /** A store that can write in the host's own transaction. */
 export interface TransactionalStore<Transaction> extends RecordStore {
-  using(transaction: Transaction): RecordStore
+  using(transaction: Transaction): TransactionStore
 }
 
 const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals: true, traceparent: true }
@@ -115,20 +123,28 @@ const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals
 /** Milliseconds for which a call waits for an unfinished call with the same idempotency key. */
 const WAIT_MS = 4000
 
+/** A store's service, which has the host's own event types. */
+interface Serving<Owner extends EventOwner> {
+  readonly service?: Owner
+}
+
 /**
  * Opens nothing and writes nothing until a call is made.
  *
  * @throws `RangeError` for decimals of a currency that cannot be used
  */
-export function createPlatform<Transaction>(
-  store: TransactionalStore<Transaction>,
+export function createPlatform<Transaction, Owner extends EventOwner = Service>(
+  store: TransactionalStore<Transaction> & Serving<Owner>,
   options?: PlatformOptions,
-): TransactionalPlatform<Transaction>
+): TransactionalPlatform<Transaction, Owner>
 /** Creates the calls for a store that cannot write in the host's own transaction. */
-export function createPlatform(store: RecordStore, options?: PlatformOptions): Platform
+export function createPlatform<Owner extends EventOwner = Service>(
+  store: RecordStore & Serving<Owner>,
+  options?: PlatformOptions,
+): Platform<Owner>
 /** @internal */
 export function createPlatform<Transaction>(
-  store: RecordStore & Partial<TransactionalStore<Transaction>>,
+  store: RecordStore & Partial<TransactionalStore<Transaction>> & Serving<EventOwner>,
   options: PlatformOptions = {},
 ): Platform | TransactionalPlatform<Transaction> {
   rejectUnknown(options, NAMES)
@@ -138,13 +154,20 @@ export function createPlatform<Transaction>(
     ids: readIds(ids, clock),
     minorUnits: readDecimals(currencyDecimals),
     traceparent: createTraceparentReader(traceparent),
+    owner: { events: store.service?.events ?? [] },
   }
   const platform = createCalls(traceStore(store), { ...tools, waitMs: WAIT_MS })
   if (store.using === undefined) return platform
   const using = store.using.bind(store)
   return {
     ...platform,
-    using: (transaction) => createCalls(traceStore(using(transaction)), { ...tools, waitMs: null }),
+    using(transaction) {
+      const own = traceStore(using(transaction))
+      return {
+        ...createCalls(own, { ...tools, waitMs: null }),
+        idempotent: createIdempotent(own.replies, tools.ids),
+      }
+    },
   }
 }
 
@@ -165,8 +188,8 @@ const readPublish = defineCall('Cannot publish the event', {
   id: v.exactOptional(v.custom<string>(() => true)),
 })
 
-function createCalls(store: RecordStore, tools: CallTools): Platform {
-  const { ids, clock, traceparent } = tools
+function createCalls(store: RecordStore, tools: CallTools & { readonly owner: EventOwner }): Platform {
+  const { ids, clock, traceparent, owner: events } = tools
   const calls = Object.entries(CALLS).map(([resource, create]) => [resource, create(store, tools)])
   return {
     ...(Object.fromEntries(calls) as RecordCalls),
@@ -174,7 +197,11 @@ function createCalls(store: RecordStore, tools: CallTools): Platform {
 
     async publish(organizationId, type, data, options) {
       const { organizationId: owner, input } = readPublish(organizationId, options)
-      const event = checkEvent(type, data, input.id, { ids, now: clock(), traceparent: traceparent() })
+      const event = checkEvent(events, type, data, input.id, {
+        ids,
+        now: clock(),
+        traceparent: traceparent(),
+      })
       await store.events.publish(owner, event)
       return event.id
     },

@@ -1,21 +1,20 @@
 import * as v from 'valibot'
-import { IdSchema, oneOf } from '../base/host-input.ts'
+import { IdSchema } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Project, projectEvents, type StoredProject } from '../resources/projects.ts'
+import {
+  type BillingType,
+  type Project,
+  projectEvents,
+  projects,
+  type StoredProject,
+} from '../resources/projects.ts'
 import type { StatusFilter } from '../resources/record-reads.ts'
 import { buildEventTemplate } from '../writes/event-envelope.ts'
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
-import { AmountSchema, TitleSchema } from './inputs.ts'
 import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
-
-/** The ways of billing a project. */
-export const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
-
-/** The billing of a project. */
-export type BillingType = (typeof BILLING_TYPES)[number]
 
 /** A project to be created. */
 export interface NewProject extends CallOptions {
@@ -62,11 +61,7 @@ const TRANSITIONS = {
 
 // --- Inputs ---
 
-const CREATE_FIELDS = {
-  name: TitleSchema,
-  billingType: oneOf(BILLING_TYPES),
-  value: AmountSchema,
-}
+const { status: _, ...CREATE_FIELDS } = projects.fields
 const REF_FIELDS = { projectId: IdSchema }
 const FILTER = { statuses: v.exactOptional(StatesSchema) }
 

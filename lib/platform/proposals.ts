@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { INVALID_INPUT } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
 import { IdSchema, MomentSchema } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -27,7 +28,7 @@ import {
   refused,
   type WriteCall,
 } from './calls.ts'
-import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
+import { CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
 import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
@@ -105,8 +106,8 @@ const TRANSITIONS = {
 const CREATE_FIELDS = {
   title: TitleSchema,
   currency: CurrencySchema,
-  total: AmountSchema,
-  monthlyTotal: v.optional(AmountSchema, 0),
+  total: field.decimal(0),
+  monthlyTotal: v.optional(field.decimal(0), 0),
   number: v.exactOptional(NumberSchema),
 }
 const REF_FIELDS = { proposalId: IdSchema }
@@ -114,8 +115,8 @@ const REVISE_FIELDS = {
   proposalId: IdSchema,
   title: v.exactOptional(TitleSchema),
   currency: v.exactOptional(CurrencySchema),
-  total: v.exactOptional(AmountSchema),
-  monthlyTotal: v.exactOptional(AmountSchema),
+  total: v.exactOptional(field.decimal(0)),
+  monthlyTotal: v.exactOptional(field.decimal(0)),
 }
 const ACCEPT_FIELDS = {
   proposalId: IdSchema,

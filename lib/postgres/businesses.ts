@@ -13,7 +13,7 @@ const RECORD: RecordRows = {
   representation: represent(businessTable, 'record'),
 }
 
-const CREATE = defineCreation('businesses', COLUMNS, { answer: {} })
+const CREATE = defineCreation('businesses', COLUMNS)
 
 // A business has no state; the answer needs a column that is never null.
 const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })

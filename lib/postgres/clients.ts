@@ -22,7 +22,7 @@ export const CLIENT_ROWS = `(
 
 const READS = defineReads(clientTable, { rows: CLIENT_ROWS })
 
-const CREATE = defineCreation('businesses', [...BUSINESS_COLUMNS, ...COLUMNS], { answer: {} })
+const CREATE = defineCreation('businesses', [...BUSINESS_COLUMNS, ...COLUMNS])
 
 const CHANGE = defineChange<{ readonly set: string }>({
   of: clientTable,
@@ -40,6 +40,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     })),
     create: createVerb(database, {
       statements: CREATE,
+      rejectBeyond: admissions.rejectBeyond,
       // Spreads are slow for so many fields.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),

@@ -27,16 +27,12 @@ const READS = defineReads(leadTable, {
     || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
 })
 
-const CREATE = defineCreation<'hasBusiness'>('leads', COLUMNS, {
-  steps: [
-    `business as (
-      select id from business_api.businesses
-      where organization_id = @organizationId::text and id = @business_id::text
-    )`,
-  ],
-  condition: 'exists (select 1 from business)',
-  answer: { hasBusiness: '(select exists (select 1 from business))::text' },
-})
+const HAS_BUSINESS = `((
+  select true from business_api.businesses business
+  where business.organization_id = @organizationId::text and business.id = @business_id::text
+) is not null)`
+
+const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: `${HAS_BUSINESS}::text` })
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
@@ -93,6 +89,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     })),
     create: createVerb(database, {
       statements: CREATE,
+      rejectBeyond: admissions.rejectBeyond,
       refused: ({ hasBusiness }) =>
         hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),

@@ -3,7 +3,7 @@ import type { OrganizationStore, PartResult } from '../access/organizations.ts'
 import { BusinessApiError, MISSING_PRIVILEGE } from '../base/errors.ts'
 import { businessTable } from '../resources/businesses.ts'
 import { columnsOf, forgotten, type RecordTable } from '../resources/columns.ts'
-import { TYPES_WITH_BUSINESS } from '../resources/event-catalogue.ts'
+import { TYPES_WITHOUT_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
 import { RECORD_KINDS, RECORD_TABLES } from '../resources/records.ts'
 import type { BuildStatement, Database, TextRow } from './connection/database.ts'
@@ -59,7 +59,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
               select
                 business_api.forget_business_part(
                   ${organizationId}::text, ${businessId}::text, ${FORGOTTEN_BUSINESS}::text::jsonb,
-                  ${limit}::int, ${after}::text::jsonb, ${textArray(sql, TYPES_WITH_BUSINESS)}
+                  ${limit}::int, ${after}::text::jsonb, ${textArray(sql, TYPES_WITHOUT_BUSINESS)}
                 )::text,
                 ${answerTag}`,
       )

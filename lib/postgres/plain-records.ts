@@ -9,7 +9,7 @@ import { defineReads, readSlice } from './statements/read.ts'
 
 /** The texts of the statements, built once. */
 const STATEMENTS = Object.entries(PLAIN_RESOURCES).map(([resource, table]) => {
-  const statements = defineCreation(table.table, columnsOf(table), { answer: {} })
+  const statements = defineCreation(table.table, columnsOf(table))
   const change = defineChange<{ readonly set: string }>({ of: table, state: 'status' })
   return { resource, reads: defineReads(table), statements, change }
 })
@@ -21,7 +21,7 @@ export function createPlainStores(database: RecordDatabase, admissions: Admissio
       ...readSlice(database, admissions, reads, ({ statuses }) => ({
         states: { column: 'status', values: statuses },
       })),
-      create: createVerb(database, { statements }),
+      create: createVerb(database, { statements, rejectBeyond: admissions.rejectBeyond }),
       change: changeVerb(database, change),
     }
     return [resource, store]

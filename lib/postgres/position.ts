@@ -1,5 +1,5 @@
 import type { Since } from '../access/admission.ts'
-import { isIsoMoment } from '../base/host-input.ts'
+import { isIsoMoment } from '../base/fields.ts'
 import type { ChangesValues, TimesValues } from './statements/changes.ts'
 
 /** The beginning of a page of changes, in one of two orders. */

@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres'
 import { type Names, rejectUnknown } from '../base/options.ts'
-import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import type { BusinessApiStore, RecordStore, TransactionStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import { type Admissions, createAdmissions } from './admission/admission.ts'
 import { askEachAlone, createBatches } from './admission/batches.ts'
@@ -31,6 +31,7 @@ import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
+import { createReplyStore } from './replies.ts'
 import {
   type OrganizationPlace,
   readShardPlace,
@@ -39,25 +40,26 @@ import {
 } from './shards/shard-place.ts'
 
 /** Options of `createPostgresStore`. */
-export interface PostgresStoreOptions extends DatabaseOptions {
-  /** The names of the service, the same in every process: `defineService(…)`. Default the default names. */
-  service?: Service | undefined
+export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
+  /** The service, the same in every process: `defineService(…)`. Default the default names. */
+  service?: Own | undefined
 }
 
 const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
-/** The reference store. */
-export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
+/** The reference store. @typeParam Own the service of the store: `typeof service` */
+export interface PostgresStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
+  readonly service: Own
   readonly installation: PostgresInstallation
   /**
-   * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
+   * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
    *
    * @param transaction the argument of the callback of postgres.js' `sql.begin`, or the transaction of another driver by
    *   `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
    * @throws `TypeError` for a pool, which would commit each statement by itself
    */
-  using(transaction: PostgresTransaction | SqlTransaction): RecordStore
+  using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
    * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
    * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own
@@ -92,10 +94,13 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
-export function createPostgresStore(source: Sql | string, given: PostgresStoreOptions = {}): PostgresStore {
+export function createPostgresStore<Own extends Service = Service>(
+  source: Sql | string,
+  given: PostgresStoreOptions<Own> = {},
+): PostgresStore<Own> {
   rejectUnknown(given, NAMES)
   const { service, ...options } = given
-  return createStoreOn(createDatabase(source, options), defineService(service))
+  return createStoreOn(createDatabase(source, options), defineService(service)) as PostgresStore<Own>
 }
 
 /**
@@ -124,7 +129,10 @@ export function createStoreOn(database: Database, service: Service = defineServi
     installation: createInstallationStore(database),
     using(transaction) {
       const own = inTransaction(transaction)
-      return createRecordStores(own, createAdmissions(askEachAlone(own)))
+      return {
+        ...createRecordStores(own, createAdmissions(askEachAlone(own))),
+        replies: createReplyStore(own),
+      }
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,

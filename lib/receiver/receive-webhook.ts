@@ -17,16 +17,17 @@ import { verifyWebhook } from '../webhooks/signature.ts'
  * Receives a webhook on the subscriber's side (specification, section 6): reads the raw body, verifies the signature and
  * gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has the webhook sent again.
  *
+ * @typeParam Own the service's own types with their data: `EventsOf<typeof service>`, or `{ 'booking.created': Booking }`
  * @param request of node:http or Express, or a fetch `Request`. A body parser must not have read the body, unless it has
  *   kept the bytes (`express.raw({ type: '*\/*' })`, or `req.rawBody`): a body that was parsed and written again has
  *   another signature
  * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError`
  *   for options or a body that could not verify any webhook
  */
-export async function receiveWebhook(
+export async function receiveWebhook<Own extends object = object>(
   request: IncomingMessage | Request,
   options: ReceiveWebhookOptions,
-): Promise<ReceivedWebhook> {
+): Promise<ReceivedWebhook<Own>> {
   const message = isFetchRequest(request) ? fromFetch(request) : fromNode(request, '')
   const { signatureHeader, maxBodyBytes, verifying } = readReception(message.method, options)
   const body = await readRawBody(message, maxBodyBytes)

@@ -6,6 +6,7 @@ import { buildEvent, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
+import { inputOf } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -15,29 +16,17 @@ export const BusinessSchema = v.object({
   name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
   category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
   city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
-  email: v.nullable(
-    field.described(
-      v.pipe(v.string(), v.maxLength(254)),
-      'The email address of the business.',
-      'hello@atlas.example',
-    ),
-  ),
+  email: v.nullable(field.prose(254, 'The email address of the business.', 'hello@atlas.example')),
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
 })
 
 /** The schema of the input that creates a business, alone or with a client (specification, section 2, CreateClientInput). */
-export const CreateBusinessInputSchema = v.object({
-  name: field.described(field.text(2, 150), 'The name of the business.', 'Atlas Ceramics'),
-  category: v.exactOptional(
-    field.described(field.text(0, 80), 'The trade of the business.', 'Manufacturing'),
-  ),
-  city: v.exactOptional(field.described(field.text(0, 80), 'The city of the business.', 'Tunis')),
-  email: v.exactOptional(
-    field.described(field.email(), 'The email address of the business.', 'hello@atlas.example'),
-  ),
-  phone: v.exactOptional(
-    field.described(field.text(0, 30), 'The phone number of the business, as given.', '+216 71 000 000'),
-  ),
+export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
+  name: field.text(2, 150),
+  category: v.exactOptional(field.text(0, 80)),
+  city: v.exactOptional(field.text(0, 80)),
+  email: v.exactOptional(field.email()),
+  phone: v.exactOptional(field.text(0, 30)),
 })
 
 /** The schema of a change of a business: absent fields stay, null removes a value. */

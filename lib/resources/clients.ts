@@ -7,7 +7,7 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
 import type { RecordTable } from './columns.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
-import { createRoute, listRoute, type Route } from './route.ts'
+import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -83,30 +83,20 @@ export interface ClientStore extends ListedReads<Client, StoredClient, ClientFil
   change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
-// --- Routes (specification, section 4) ---
+// --- Operations (specification, section 4) ---
 
-/** Declares the operations on clients. */
-export function clientRoutes(store: ClientStore): readonly Route[] {
-  return [
-    listRoute({
-      table: clientTable,
-      many: 'clients',
-      about: 'Businesses that the organization works for.',
-      representation: ClientSchema,
-      store,
-    }),
-    createRoute({
-      table: clientTable,
-      many: 'clients',
-      summary: 'Create a client',
-      description:
-        'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
-      input: CreateClientInputSchema,
-      representation: ClientSchema,
-      build: newClient,
-      create: (creation) => store.create(creation),
-    }),
-  ]
+/** The operations on clients. */
+export const clientOperations: Operations = {
+  ...clientTable,
+  about: 'Businesses that the organization works for.',
+  representation: ClientSchema,
+  create: {
+    input: CreateClientInputSchema,
+    prepare: (input, context) => newClient(input as CreateClientInput, context),
+    summary: 'Create a client',
+    description:
+      'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
+  },
 }
 
 /** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */

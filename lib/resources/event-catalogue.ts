@@ -29,10 +29,16 @@ export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchem
 /** Every event type, in the order of the catalogue. */
 export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
 
-/** A received event: in `switch (event.type)` the compiler knows the data of each type. */
-export type Event = { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
+/**
+ * A received event: in `switch (event.type)` the compiler knows the data of each type.
+ *
+ * @typeParam Own the host's own types with their data: `{ 'booking.created': Booking }`. Default: none
+ */
+export type Event<Own extends object = object> =
+  | { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
+  | { [Type in keyof Own & string]: EventEnvelope<Type, Own[Type]> }[keyof Own & string]
 
-/** The types whose data name a business: erasure reads their events. */
-export const TYPES_WITH_BUSINESS: readonly string[] = EVENT_TYPES.filter(
-  (type) => 'businessId' in eventSchemas[type].entries,
+/** The types whose data name no business: erasure reads the events of all other types, also of a host's own. */
+export const TYPES_WITHOUT_BUSINESS: readonly string[] = EVENT_TYPES.filter(
+  (type) => !('businessId' in eventSchemas[type].entries),
 )

@@ -1,9 +1,11 @@
 import * as v from 'valibot'
+import type { KeyScope } from '../access/scopes.ts'
 import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
+import { checkValue } from '../base/standard-schema.ts'
 import type { WriteContext } from '../writes/write-context.ts'
-import { CreateClientInputSchema, newClient } from './clients.ts'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
-import { CreateLeadInputSchema, newLead } from './leads.ts'
+import { type EventOwner, findEvent } from './own-events.ts'
+import { createRoutes, type RecordSlices } from './records.ts'
 
 /** The ids and the moment of all examples, so that ids and times agree between one example and another. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
@@ -16,14 +18,30 @@ export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
 }
 
+/** Builds the example `data`, as subscribers receive it, of any type that a service has. */
+export function exampleOfType(owner: EventOwner, type: string): unknown {
+  const own = findEvent(owner, type)
+  const checked = own && checkValue(own.data, own.example)
+  return checked && 'value' in checked ? checked.value : exampleData(type as EventType)
+}
+
+/** The create operations, which prepare without a store. */
+const CREATIONS = createRoutes({} as RecordSlices).filter((route) => route.method === 'POST')
+
 /** Builds the events of the creations in the API, and returns the data by event type. */
 function created(): ReadonlyMap<string, unknown> {
-  const events = [
-    ...newClient(v.parse(CreateClientInputSchema, exampleOf(CreateClientInputSchema)), EXAMPLE_CONTEXT)
-      .events,
-    ...newLead(v.parse(CreateLeadInputSchema, exampleOf(CreateLeadInputSchema)), EXAMPLE_CONTEXT).events,
-  ]
+  const events = CREATIONS.flatMap(
+    ({ input, prepare }) => prepare(v.parse(input, exampleOf(input)), EXAMPLE_CONTEXT).events,
+  )
   return new Map(events.map(({ type, body }) => [type, JSON.parse(body).data]))
+}
+
+/** Builds a body that creates a record, with the required fields alone; undefined for a scope that creates nothing. */
+export function exampleBody(scope: KeyScope): unknown {
+  const input = CREATIONS.find((route) => route.scope === scope)?.input
+  if (input === undefined || !isObject(input)) return undefined
+  const required = Object.entries(input.entries).filter(([, entry]) => entry.type !== 'exact_optional')
+  return Object.fromEntries(required.map(([name, entry]) => [name, exampleOf(entry)]))
 }
 
 /** Gives a record inside of an event's data the values of the data's own fields: the status after the change, for example. */

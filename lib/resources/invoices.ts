@@ -7,7 +7,7 @@ import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
-import { listRoute, type Route } from './route.ts'
+import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -288,18 +288,12 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }
 
-// --- Routes (specification, section 4) ---
+// --- Operations (specification, section 4) ---
 
-/** Declares the operations on invoices. */
-export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
-  return [
-    listRoute({
-      table: invoiceTable,
-      many: 'invoices',
-      about: 'What clients owe; money in decimal strings.',
-      note: 'Money is in decimal strings.',
-      representation: InvoiceSchema,
-      store,
-    }),
-  ]
+/** The operations on invoices. */
+export const invoiceOperations: Operations = {
+  ...invoiceTable,
+  about: 'What clients owe; money in decimal strings.',
+  note: 'Money is in decimal strings.',
+  representation: InvoiceSchema,
 }

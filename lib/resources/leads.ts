@@ -7,7 +7,7 @@ import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
 import type { RecordTable } from './columns.ts'
 import type { ListedReads, Updated } from './record-reads.ts'
-import { createRoute, listRoute, type Route } from './route.ts'
+import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -15,15 +15,7 @@ import { createRoute, listRoute, type Route } from './route.ts'
 export const LeadSchema = v.object({
   id: field.id('lead', 'The lead.'),
   stage: field.word('The stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
-  leadScore: v.nullable(
-    v.pipe(
-      v.number(),
-      v.minValue(0),
-      v.maxValue(100),
-      v.description('The score of the lead, from 0 to 100.'),
-      v.examples([62]),
-    ),
-  ),
+  leadScore: v.nullable(field.amount('The score of the lead, from 0 to 100.', 62, 0, 100)),
   scoreBand: v.nullable(
     field.word('`cold` for a leadScore below 40, `warm` below 70, else `hot`.', 'warm', 'cold', 'hot'),
   ),
@@ -159,30 +151,20 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
-// --- Routes (specification, section 4) ---
+// --- Operations (specification, section 4) ---
 
-/** Declares the operations on leads. */
-export function leadRoutes(store: LeadStore): readonly Route[] {
-  return [
-    listRoute({
-      table: leadTable,
-      many: 'leads',
-      about: 'Businesses that may become clients.',
-      representation: LeadSchema,
-      store,
-    }),
-    createRoute({
-      table: leadTable,
-      many: 'leads',
-      summary: 'Create a lead from an existing business',
-      description:
-        'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
-      input: CreateLeadInputSchema,
-      representation: LeadSchema,
-      build: newLead,
-      create: (creation) => store.create(creation),
-    }),
-  ]
+/** The operations on leads. */
+export const leadOperations: Operations = {
+  ...leadTable,
+  about: 'Businesses that may become clients.',
+  representation: LeadSchema,
+  create: {
+    input: CreateLeadInputSchema,
+    prepare: (input, context) => newLead(input as CreateLeadInput, context),
+    summary: 'Create a lead from an existing business',
+    description:
+      'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
+  },
 }
 
 /** Builds a lead from validated input, with the event `lead.created`. */

@@ -1,24 +1,38 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
+import { oneOf } from '../base/host-input.ts'
 import { eventType } from '../writes/event-envelope.ts'
-import type { PlainStore, PlainTable, Updated } from './record-reads.ts'
-import { listRoute, type Route } from './route.ts'
+import type { PlainTable, Updated } from './record-reads.ts'
 
 // --- Schemas (specification, section 2) ---
+
+const STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
+/** The ways of billing a project. */
+const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
 /** The schema of a project in the API. */
 export const ProjectSchema = v.object({
   id: field.id('proj', 'The project.'),
   name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
-  status: field.word('The state of the project.', 'active', 'on_hold', 'completed', 'cancelled'),
-  billingType: field.word('The way of billing.', 'fixed', 'hourly', 'retainer'),
+  status: field.word('The state of the project.', ...STATUSES),
+  billingType: field.word('The way of billing.', ...BILLING_TYPES),
   value: field.amount('The value of the project.', 12000),
 })
+
+/** What the host gives: an import gives all fields, `create` all but the status. */
+const projectFields = {
+  name: field.text(1, 200),
+  status: oneOf(STATUSES),
+  billingType: oneOf(BILLING_TYPES),
+  value: field.decimal(0),
+}
 
 // --- Types ---
 
 /** A project. `value` is a number with at most three decimals. */
 export type Project = v.InferOutput<typeof ProjectSchema>
+/** The billing of a project. */
+export type BillingType = (typeof BILLING_TYPES)[number]
 /** A project as the host reads it. */
 export interface StoredProject extends Project, Updated {}
 
@@ -48,20 +62,13 @@ export const projectEvents = {
   }),
 }
 
-// --- Routes (specification, section 4) ---
+// --- The resource ---
 
-/** Declares the operations on projects. */
-function projectRoutes(store: PlainStore<Project>): readonly Route[] {
-  return [
-    listRoute({
-      table: projectTable,
-      many: 'projects',
-      about: 'What the organization does.',
-      representation: ProjectSchema,
-      store,
-    }),
-  ]
+/** The resource, with its operations. `create` declares a create operation: its input is made by `inputOf()` of the fields. */
+export const projects = {
+  ...projectTable,
+  fields: projectFields,
+  events: projectEvents,
+  about: 'What the organization does.',
+  representation: ProjectSchema,
 }
-
-/** The resource. With a create operation it also has `input`, the schema of its input. */
-export const projects = { ...projectTable, events: projectEvents, routes: projectRoutes }

@@ -6,7 +6,7 @@ import { eventType } from '../writes/event-envelope.ts'
 import { FORGOTTEN_NAME, type RecordTable } from './columns.ts'
 import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
-import { listRoute, type Route } from './route.ts'
+import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -145,17 +145,11 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 
-// --- Routes (specification, section 4) ---
+// --- Operations (specification, section 4) ---
 
-/** Declares the operations on proposals. */
-export function proposalRoutes(store: ProposalStore): readonly Route[] {
-  return [
-    listRoute({
-      table: proposalTable,
-      many: 'proposals',
-      about: 'What the organization offers to do.',
-      representation: ProposalSchema,
-      store,
-    }),
-  ]
+/** The operations on proposals. */
+export const proposalOperations: Operations = {
+  ...proposalTable,
+  about: 'What the organization offers to do.',
+  representation: ProposalSchema,
 }

@@ -1,8 +1,10 @@
-import * as v from 'valibot'
 import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
+import { checkValue, type Fault, type StandardSchema } from '../base/standard-schema.ts'
+import { suggest } from '../base/suggest.ts'
 import { type EventRecord, toEventRecord } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
-import { type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
+import { type EventType, eventSchemas } from './event-catalogue.ts'
+import { checkData, type EventOwner, eventTypes, findEvent } from './own-events.ts'
 
 // --- Store ---
 
@@ -23,35 +25,39 @@ const EVENT_ID = /^[!-~]{1,64}$/
 /**
  * Builds an event from a host's data. Fields that the event type does not have are left out.
  *
+ * @param owner of the types beside the catalogue
  * @param id the host's id of the event: a second publication with the same id changes nothing
  * @throws `BusinessApiError` with code `invalid_event` naming each wrong field, and repeating no value
  */
-export function checkEvent<Type extends EventType>(
-  type: Type,
-  data: EventData<Type>,
+export function checkEvent(
+  owner: EventOwner,
+  type: string,
+  data: unknown,
   id: string | undefined,
   context: WriteContext,
 ): EventRecord {
-  if (!Object.hasOwn(eventSchemas, type))
-    throw invalidEvent(`its type must be one of the catalogue's`, ['type'])
+  const schema = Object.hasOwn(eventSchemas, type) ? eventSchemas[type as EventType] : undefined
+  const own = schema ? undefined : findEvent(owner, type)
+  if (!schema && !own) {
+    const whose = owner.events.length === 0 ? "the catalogue's" : "the catalogue's or the service's"
+    throw invalidEvent(`its type must be one of ${whose}${suggest(String(type), eventTypes(owner))}`, [
+      'type',
+    ])
+  }
   if (id !== undefined && !EVENT_ID.test(id))
     throw invalidEvent('its id must be 1 to 64 visible ASCII characters', ['id'])
-  const checked = v.safeParse(eventSchemas[type], data)
-  if (!checked.success) {
-    const fields = [...new Set(checked.issues.map(pathOf))]
-    throw invalidEvent(checked.issues.map(describeIssue).join('; '), fields)
+  const checked = own ? checkData(own.data, data) : checkValue(schema as StandardSchema, data)
+  if ('faults' in checked) {
+    const { faults } = checked
+    const reasons = faults.map((fault) => `${pathOf(fault)} ${fault.requirement}`)
+    throw invalidEvent(reasons.join('; '), [...new Set(faults.map(pathOf))])
   }
   const { ids, now, traceparent } = context
-  return toEventRecord(id ?? ids('evt'), type, checked.output, now, traceparent, eventSchemas[type].subject)
+  return toEventRecord(id ?? ids('evt'), type, checked.value, now, traceparent, (own ?? schema)?.subject)
 }
 
-function pathOf(issue: v.BaseIssue<unknown>): string {
-  return ['data', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
-}
-
-function describeIssue(issue: v.BaseIssue<unknown>): string {
-  // The messages of valibot repeat the value that was received.
-  return `${pathOf(issue)} must be ${issue.expected ?? 'as its schema says'}`
+function pathOf({ path }: Fault): string {
+  return ['data', ...path].join('.')
 }
 
 function invalidEvent(reason: string, fields: readonly string[]): BusinessApiError {

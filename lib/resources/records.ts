@@ -1,12 +1,14 @@
+import type * as v from 'valibot'
+import type { Resource, WritableResource } from '../access/scopes.ts'
 import { type BusinessStore, businessTable } from './businesses.ts'
-import { type ClientStore, type CreateClientInput, clientRoutes, clientTable } from './clients.ts'
+import { type ClientStore, type CreateClientInput, clientOperations, clientTable } from './clients.ts'
 import type { RecordTable } from './columns.ts'
-import { type InvoiceStore, invoiceRoutes, invoiceTable, paymentTable } from './invoices.ts'
-import { type CreateLeadInput, type LeadStore, leadRoutes, leadTable } from './leads.ts'
+import { type InvoiceStore, invoiceOperations, invoiceTable, paymentTable } from './invoices.ts'
+import { type CreateLeadInput, type LeadStore, leadOperations, leadTable } from './leads.ts'
 import { projects } from './projects.ts'
-import { type ProposalStore, proposalRoutes, proposalTable } from './proposals.ts'
+import { type ProposalStore, proposalOperations, proposalTable } from './proposals.ts'
 import type { PlainRecord, PlainStore } from './record-reads.ts'
-import type { Route } from './route.ts'
+import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
 // The resources joined. From these lists follow imports, exports, privileges, deletions, the types of a client and the collections of
 // the store in memory.
@@ -14,10 +16,17 @@ import type { Route } from './route.ts'
 /** The resources of plain records: both stores make their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
 
-/** The events of plain records. */
-export const plainEvents = { ...projects.events }
-
 type Plain = typeof PLAIN_RESOURCES
+type Joined<One> = (One extends unknown ? (one: One) => void : never) extends (all: infer All) => void
+  ? All
+  : never
+
+/** The events of plain records. */
+export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
+  {},
+  ...Object.values(PLAIN_RESOURCES).map(({ events }) => events),
+)
+
 type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
 /**
@@ -71,20 +80,37 @@ export interface RecordSlices extends PlainSlices {
 }
 
 /** The input of each create operation. */
-export interface CreateInputs {
+export interface CreateInputs extends PlainInputs {
   readonly clients: CreateClientInput
   readonly leads: CreateLeadInput
 }
 
-/** Declares every operation under /api/v1 (specification, section 4), each resource with its slice of the store. */
+type PlainInputs = {
+  readonly [Name in keyof Plain & WritableResource]: Plain[Name] extends {
+    readonly create: { readonly input: infer Input extends v.GenericSchema }
+  }
+    ? v.InferInput<Input>
+    : never
+}
+
+/** The operations of each resource (specification, section 4). */
+const OPERATIONS = Object.entries<Operations>({
+  clients: clientOperations,
+  leads: leadOperations,
+  invoices: invoiceOperations,
+  proposals: proposalOperations,
+  ...PLAIN_RESOURCES,
+}) as readonly (readonly [Resource, Operations])[]
+
+/** The kinds of records that the API creates. A new client has a new business. */
+export const CREATED_KINDS: readonly RecordKind[] = [
+  'business',
+  ...OPERATIONS.flatMap(([, { kind, create }]) => (create ? [kind as RecordKind] : [])),
+]
+
+/** Declares every operation under /api/v1, each resource with its slice of the store. */
 export function createRoutes(store: RecordSlices): readonly Route[] {
-  return [
-    ...clientRoutes(store.clients),
-    ...leadRoutes(store.leads),
-    ...invoiceRoutes(store.invoices),
-    ...proposalRoutes(store.proposals),
-    ...Object.entries(PLAIN_RESOURCES).flatMap(([name, { routes }]): readonly Route[] =>
-      Reflect.apply(routes, undefined, [Reflect.get(store, name)]),
-    ),
-  ]
+  return OPERATIONS.flatMap(([name, operations]) =>
+    routesOf(name, operations, store[name] as object as Slice),
+  )
 }

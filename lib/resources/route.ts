@@ -1,6 +1,8 @@
-import type * as v from 'valibot'
+import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { Resource, Scope, WritableResource } from '../access/scopes.ts'
+import * as field from '../base/fields.ts'
+import { MomentSchema } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/creation.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -46,20 +48,18 @@ export interface CreateRoute extends Declaration {
 /** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
-interface Own extends Pick<Declaration, 'representation'> {
-  readonly table: Pick<RecordTable, 'kind' | 'idKind'>
-  /** Several records: `clients`. */
-  readonly many: Resource
-}
+/** The verbs of a store's slice that operations call. */
+export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'>
 
-/** What follows from the names of a resource. */
-function named({ table, many, representation }: Own) {
-  return {
-    path: `/api/v1/${many}`,
-    tag: capital(many),
-    representation,
-    representationName: capital(table.kind),
-  }
+/** The operations on a resource, as its file declares them; all names follow from the names of the resource. */
+export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
+  /** What the records are: the description of the tag. */
+  readonly about: string
+  /** A further sentence of the list's description. */
+  readonly note?: string
+  readonly representation: v.GenericSchema
+  /** Absent: the API creates no such records. */
+  readonly create?: Pick<CreateRoute, 'summary' | 'description' | 'input' | 'prepare'>
 }
 
 /** Returns a name with a capital: `Clients`. */
@@ -67,62 +67,58 @@ export function capital(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1)
 }
 
-/** Declares the list of a resource: `GET /api/v1/clients`, with the scope `clients:read`. */
-export function listRoute({
-  note,
-  about,
-  store,
-  ...own
-}: Own &
-  Pick<ListRoute, 'about'> & {
-    /** A further sentence of the description. */
-    readonly note?: string
-    readonly store: Pick<ListRoute, 'admitAndList'>
-  }): ListRoute {
-  const description = `The newest ${own.many} of the organization, newest first.`
-  return {
-    method: 'GET',
-    ...named(own),
-    operationId: `list${capital(own.many)}`,
-    scope: `${own.many}:read`,
-    summary: `List ${own.many}`,
-    description: note === undefined ? description : `${description} ${note}`,
-    about,
-    idKind: own.table.idKind,
-    admitAndList: (request, asked) => store.admitAndList(request, asked),
-  }
+/**
+ * Makes the schema of the input that creates a record: fields of the host's own calls, with the description and the examples that the
+ * field has in the record.
+ *
+ * @example inputOf(ProjectSchema, { name: field.text(1, 200) })
+ */
+export function inputOf<Entries extends v.ObjectEntries>(
+  record: v.ObjectSchema<v.ObjectEntries, undefined>,
+  fields: Entries,
+): v.ObjectSchema<Entries, undefined> {
+  const entries = Object.entries<v.GenericSchema>(fields).map(([name, rule]) => {
+    const shown: v.GenericSchema | undefined = record.entries[name]
+    if (shown === undefined) throw new TypeError(`Cannot describe '${name}', which is no field of the record`)
+    const { wrapped: words = shown } = shown as { readonly wrapped?: v.GenericSchema }
+    const { wrapped: own } = rule as { readonly wrapped?: v.GenericSchema }
+    const read = rule === MomentSchema ? field.moment() : (own ?? rule)
+    const described = v.pipe(
+      read,
+      v.description(v.getDescription(words) ?? ''),
+      v.examples([...v.getExamples(words)]),
+    )
+    return [name, own ? v.exactOptional(described) : described]
+  })
+  return v.object(Object.fromEntries(entries) as Entries)
 }
 
 /**
- * Declares the creation of a resource: `POST /api/v1/clients`, with the scope `clients:write`; `create` is the verb of the store's slice.
- * The input of `create` is the result of `build`.
+ * Declares the operations of a resource: `GET /api/v1/clients` with the scope `clients:read`, and with `create` also `POST` with the scope
+ * `clients:write`.
+ *
+ * @param many several records: `clients`
  */
-export function createRoute<Input extends v.GenericSchema, NewRecord>({
-  build,
-  create,
-  input,
-  summary,
-  description,
-  ...own
-}: Own & {
-  readonly many: WritableResource
-  readonly input: Input
-  readonly summary: string
-  readonly description: string
-  build(input: v.InferOutput<Input>, context: WriteContext): PreparedCreation<NewRecord>
-  create(creation: Creation<NewRecord>): Promise<ApiCreationOutcome>
-}): CreateRoute {
-  return {
-    method: 'POST',
-    ...named(own),
-    operationId: `create${capital(own.table.kind)}`,
-    scope: `${own.many}:write`,
-    summary,
-    description,
-    input,
-    inputName: `Create${capital(own.table.kind)}Input`,
-    prepare: (given, context) => build(given as v.InferOutput<Input>, context),
-    // The records that come here are those of `build`.
-    create: (creation) => create(creation as Creation<NewRecord>),
+export function routesOf(
+  many: Resource,
+  { kind, idKind, about, note, representation, create }: Operations,
+  store: Slice,
+): readonly Route[] {
+  const one = capital(kind)
+  const named = { path: `/api/v1/${many}`, tag: capital(many), representation, representationName: one }
+  const list: ListRoute = {
+    method: 'GET',
+    ...named,
+    operationId: `list${capital(many)}`,
+    scope: `${many}:read`,
+    summary: `List ${many}`,
+    description: ['The newest', many, 'of the organization, newest first.', note ?? ''].join(' ').trim(),
+    about,
+    idKind,
+    admitAndList: (request, asked) => store.admitAndList(request, asked),
   }
+  if (create === undefined) return [list]
+  const scope = `${many as WritableResource}:write` as const
+  const names = { operationId: `create${one}`, scope, inputName: `Create${one}Input` }
+  return [list, { method: 'POST', ...named, ...names, ...create, create: (given) => store.create(given) }]
 }

@@ -1,4 +1,4 @@
-import { SCOPES, type Scope } from '../access/scopes.ts'
+import { type KeyScope, SCOPES } from '../access/scopes.ts'
 import { isStorable } from '../base/fields.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 
@@ -27,7 +27,7 @@ export interface Access {
   /** `everything`, `read`, or a list of abilities. Required: no person may write by default. */
   readonly can: 'everything' | 'read' | readonly Ability[]
   /** The scopes that this person may give to a key. Default all. */
-  readonly grantableScopes?: readonly Scope[] | undefined
+  readonly grantableScopes?: readonly KeyScope[] | undefined
   /** A BCP 47 tag: `fr-CA`. Default `en`. */
   readonly locale?: string | undefined
   /** An IANA name: `Africa/Tunis`. Default `UTC`. */
@@ -41,13 +41,13 @@ export interface ResolvedAccess {
   readonly organizationId: string
   readonly organizationName: string
   readonly actor: string
-  readonly grantableScopes: readonly Scope[]
+  readonly grantableScopes: readonly KeyScope[]
   readonly locale: string
   readonly timeZone: string
   readonly nonce: string | undefined
   can(ability: Ability): boolean
   /** Returns whether the person may make a key with these scopes, and so change or replace such a key. */
-  mayGrant(scopes: readonly Scope[]): boolean
+  mayGrant(scopes: readonly KeyScope[]): boolean
 }
 
 const NAMES: Names<Access> = {
@@ -61,19 +61,22 @@ const NAMES: Names<Access> = {
   nonce: true,
 }
 
-/** @throws `TypeError` for an access that cannot be used; the message repeats no value */
-export function readAccess(access: Access): ResolvedAccess {
+/**
+ * @param scopes of the service
+ * @throws `TypeError` for an access that cannot be used; the message repeats no value
+ */
+export function readAccess(access: Access, scopes: readonly KeyScope[] = SCOPES): ResolvedAccess {
   rejectUnknown(access, NAMES, 'authorize().')
-  const { organizationId, organizationName = '', actor, grantableScopes = SCOPES } = access
+  const { organizationId, organizationName = '', actor, grantableScopes = scopes } = access
   const { locale = 'en', timeZone = 'UTC', nonce } = access
   check(isText(organizationId, 64), 'organizationId must be a string of 1 to 64 characters')
   check(isText(actor, 200), 'actor must be a string of 1 to 200 characters')
   check(typeof organizationName === 'string', 'organizationName must be a string')
   check(nonce === undefined || /^[\w+/=-]+$/.test(nonce), 'nonce must be base64')
-  const areScopes = Array.isArray(grantableScopes) && grantableScopes.every((scope) => SCOPES.includes(scope))
+  const areScopes = Array.isArray(grantableScopes) && grantableScopes.every((scope) => scopes.includes(scope))
   check(areScopes, 'grantableScopes must be a list of scopes')
   const abilities = readAbilities(access.can)
-  const grantable = SCOPES.filter((scope) => grantableScopes.includes(scope))
+  const grantable = scopes.filter((scope) => grantableScopes.includes(scope))
   return {
     organizationId,
     organizationName,
@@ -83,7 +86,7 @@ export function readAccess(access: Access): ResolvedAccess {
     timeZone: isTimeZone(timeZone) ? timeZone : 'UTC',
     nonce,
     can: (ability) => abilities.has(ability),
-    mayGrant: (scopes) => scopes.every((scope) => grantable.includes(scope)),
+    mayGrant: (given) => given.every((scope) => grantable.includes(scope)),
   }
 }
 

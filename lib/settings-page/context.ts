@@ -11,7 +11,7 @@ import type { Texts } from './texts.ts'
 
 /** All that a screen needs to answer one request. */
 export interface Context {
-  readonly settings: DeveloperSettings
+  readonly settings: DeveloperSettings<string, string>
   readonly access: ResolvedAccess
   readonly t: Texts
   readonly format: Format

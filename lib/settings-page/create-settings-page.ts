@@ -1,3 +1,4 @@
+import { scopesOf } from '../access/scopes.ts'
 import { BusinessApiError, INVALID_STATE, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import { withDeadline } from '../base/time.ts'
@@ -38,7 +39,10 @@ export interface SettingsPage extends Mounted {}
  * @param settings the calls behind the page: `createDeveloperSettings`
  * @throws `TypeError` naming the option that cannot be used
  */
-export function createSettingsPage(settings: DeveloperSettings, options: SettingsPageOptions): SettingsPage {
+export function createSettingsPage(
+  settings: DeveloperSettings<string, string>,
+  options: SettingsPageOptions,
+): SettingsPage {
   const resolved = readOptions(options)
   return mount(createHandler(settings, resolved), resolved.basePath)
 }
@@ -63,7 +67,7 @@ interface PageExchange {
 }
 
 /** Creates the handler of all requests: assets, then `authorize`, then one route, then the reply. */
-function createHandler(settings: DeveloperSettings, options: ResolvedOptions): Handler {
+function createHandler(settings: DeveloperSettings<string, string>, options: ResolvedOptions): Handler {
   const assets = createAssets(options.themeCss)
   const report = createReport(options.logger, options.onError)
   const reference = createReference(options.api)
@@ -97,7 +101,7 @@ function createHandler(settings: DeveloperSettings, options: ResolvedOptions): H
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
-    exchange.access = readAccess(given as Access)
+    exchange.access = readAccess(given as Access, scopesOf(settings.service))
     if (!isWarned) {
       isWarned = true
       options.logger.warn(
@@ -228,7 +232,7 @@ function readingOnce({
   deliveries,
   audit,
   ...others
-}: DeveloperSettings): DeveloperSettings {
+}: DeveloperSettings<string, string>): DeveloperSettings<string, string> {
   function once<Given extends readonly unknown[], Found>(read: (...given: Given) => Promise<Found>) {
     const found = new Map<string, Promise<Found>>()
     return (...given: Given): Promise<Found> => {

@@ -7,7 +7,7 @@ import {
   generateApiKey,
 } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
-import { SCOPES, type Scope } from '../access/scopes.ts'
+import { type KeyScope, type Scope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { type Call, defineCall, found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
@@ -23,7 +23,7 @@ import { RateLimitSchema } from './rate-limits.ts'
 // --- Types ---
 
 /** An administrator's decisions about a new API key. */
-export interface NewApiKey extends Acting {
+export interface NewApiKey<Scopes extends string = Scope> extends Acting {
   /**
    * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no second key. Default a new
    * id.
@@ -32,7 +32,7 @@ export interface NewApiKey extends Acting {
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** One scope at least, each scope once. */
-  readonly scopes: readonly Scope[]
+  readonly scopes: readonly Scopes[]
   /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
   readonly expiresAt?: Date | string | null
   /** The rate limit of this key. Default null: the API's limit for keys. */
@@ -40,7 +40,9 @@ export interface NewApiKey extends Acting {
 }
 
 /** A key of the host's earlier API: `digest` is SHA-256 of the whole key in hex, `prefix` at most 24 characters, may be empty. */
-export interface ImportedApiKey extends NewApiKey, Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
+export interface ImportedApiKey<Scopes extends string = Scope>
+  extends NewApiKey<Scopes>,
+    Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
 
 /** A new key, with the facts that later calls show. */
 export interface CreatedApiKey extends ApiKey {
@@ -75,8 +77,8 @@ export interface RotatedApiKey extends CreatedApiKey {
   readonly previous: ApiKey
 }
 
-/** The API keys of organizations. */
-export interface ApiKeySettings {
+/** The API keys of organizations. @typeParam Scopes the names of the service's scopes */
+export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Makes a key. Two calls make two keys, unless they have the same `id`.
    *
@@ -84,7 +86,7 @@ export interface ApiKeySettings {
    *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
    *   as many keys in force as `maxApiKeys` allows
    */
-  create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
+  create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
   /**
    * Takes over a key of the host's earlier API, which works as it is and cannot be shown.
@@ -92,7 +94,7 @@ export interface ApiKeySettings {
    * @throws `BusinessApiError` with code `already_exists` when the id was used before, or a key of any organization has the digest: one
    *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without `importedKeys` of the service
    */
-  import(organizationId: string, key: ImportedApiKey): Promise<ApiKey>
+  import(organizationId: string, key: ImportedApiKey<Scopes>): Promise<ApiKey>
 
   /**
    * Gives a key, also a revoked or expired one.
@@ -133,23 +135,18 @@ export interface ApiKeySettings {
 
 // --- Inputs ---
 
-/** From here on a year has five digits and timestamps another form. */
-const YEAR_10000 = Date.UTC(10_000)
-
-const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each once`
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
 
-function defineCalls(clock: Clock) {
+function defineCalls(clock: Clock, scopes: readonly KeyScope[]) {
   const ExpirySchema = v.pipe(
     moment(momentRequirement),
-    v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
-    v.transform((expiry) => expiry.toISOString()),
+    v.check((expiry) => Date.parse(expiry) > clock(), momentRequirement),
   )
   const entries = {
     id: v.exactOptional(newIdOf('key')),
     name: field.text(1, 100),
-    scopes: ScopesSchema,
+    scopes: scopesSchema(scopes),
     expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
     rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
   }
@@ -192,16 +189,19 @@ const IMPORTED = {
   lastFour: matching(/^[!-~]{4}$/, 'must be four visible ASCII characters'),
 }
 
-const ScopesSchema = v.pipe(
-  v.array(v.picklist(SCOPES, scopesRequirement), scopesRequirement),
-  v.minLength(1, scopesRequirement),
-  v.check((scopes) => new Set(scopes).size === scopes.length, scopesRequirement),
-)
+function scopesSchema(all: readonly KeyScope[]) {
+  const requirement = `must be one or more of ${all.join(', ')}, each once`
+  return v.pipe(
+    v.array(v.picklist(all, requirement), requirement),
+    v.minLength(1, requirement),
+    v.check((scopes) => new Set(scopes).size === scopes.length, requirement),
+  )
+}
 
 // --- Calls ---
 
 /** The parts with which API keys are managed. */
-export interface ApiKeyTools {
+export interface ApiKeyTools extends ScopeOwner {
   readonly keyPrefix: string
   readonly importedKeys?: object | undefined
   readonly maxApiKeys: number
@@ -213,9 +213,12 @@ export interface ApiKeyTools {
 /** Creates the calls about API keys. */
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
-  { keyPrefix, importedKeys, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
-): ApiKeySettings {
-  const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
+  { keyPrefix, importedKeys, scopes, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
+): ApiKeySettings<string> {
+  const { readCreate, readImport, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(
+    clock,
+    scopesOf({ scopes }),
+  )
 
   /** A new key, and the part of its record that does not depend on the call. */
   function generate(id = ids('key')): { key: string; generated: GeneratedKey } {

@@ -3,7 +3,8 @@ import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -22,7 +23,9 @@ import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } fro
 // --- Types ---
 
 /** Selects the deliveries to show; an absent field selects all. */
-export interface DeliveryQuery extends DeliveryFilter<Date | string, EventType>, PageQuery {
+export interface DeliveryQuery<Type extends string = EventType>
+  extends DeliveryFilter<Date | string, Type>,
+    PageQuery {
   /**
    * Only deliveries whose last attempt had such a response. A page inspects 5000 deliveries at most, so it may have fewer than `limit`
    * although `next` is not null.
@@ -31,7 +34,8 @@ export interface DeliveryQuery extends DeliveryFilter<Date | string, EventType>,
 }
 
 /** Selects the deliveries to recover; an absent field selects all. */
-export interface RecoveryFilter extends Omit<DeliveryFilter<Date | string, EventType>, 'states'> {}
+export interface RecoveryFilter<Type extends string = EventType>
+  extends Omit<DeliveryFilter<Date | string, Type>, 'states'> {}
 
 /** The deliveries that a recovery would send again. */
 export interface RecoverableCounts {
@@ -40,7 +44,7 @@ export interface RecoverableCounts {
 }
 
 /** Selects the deliveries to recover, and names the actor. */
-export interface RecoveryOptions extends RecoveryFilter, Acting {
+export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
   /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must answer soon: 5000 take some seconds. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the newest. */
@@ -59,10 +63,10 @@ export interface Recovery {
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
 
-/** The delivery log of organizations, with the calls that send deliveries again. */
-export interface DeliverySettings {
+/** The delivery log of organizations, with the calls that send deliveries again. @typeParam Type the service's event types */
+export interface DeliverySettings<Type extends string = EventType> {
   /** The newest deliveries that the query lets through. */
-  list(organizationId: string, query?: DeliveryQuery): Promise<DeliveryPage>
+  list(organizationId: string, query?: DeliveryQuery<Type>): Promise<DeliveryPage>
 
   /**
    * Gives a delivery with the posted body and all attempts.
@@ -84,21 +88,24 @@ export interface DeliverySettings {
    * passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first. After a failure halfway
    * the recovered deliveries stay recovered, and another call recovers the rest. Each call leaves a single audit entry.
    */
-  recover(organizationId: string, options?: RecoveryOptions): Promise<Recovery>
+  recover(organizationId: string, options?: RecoveryOptions<Type>): Promise<Recovery>
 
   /**
    * Counts the deliveries that the query lets through.
    *
    * @returns 10,000 for 10,000 or more
    */
-  count(organizationId: string, query?: Omit<DeliveryQuery, keyof PageQuery | 'response'>): Promise<number>
+  count(
+    organizationId: string,
+    query?: Omit<DeliveryQuery<Type>, keyof PageQuery | 'response'>,
+  ): Promise<number>
   /**
    * Counts the deliveries that {@link DeliverySettings.recover} would send again, by state; each count is exact to 10,000, and 10,000
    * stands for more.
    *
    * @throws `BusinessApiError` with code `invalid_input` for an unusable filter
    */
-  countRecoverable(organizationId: string, filter?: RecoveryFilter): Promise<RecoverableCounts>
+  countRecoverable(organizationId: string, filter?: RecoveryFilter<Type>): Promise<RecoverableCounts>
 
   /**
    * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
@@ -126,37 +133,43 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
 /** Every state of a delivery. */
 export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
-const FILTER = {
-  endpointId: v.exactOptional(IdSchema),
-  eventId: v.exactOptional(IdSchema),
-  subjectId: v.exactOptional(IdSchema),
-  type: v.exactOptional(oneOf(EVENT_TYPES)),
-  since: v.exactOptional(MomentSchema),
-  until: v.exactOptional(MomentSchema),
+/** Defines the calls that take a filter. @param types the event types of the service */
+function defineFilterCalls(types: readonly string[]) {
+  const filter = {
+    endpointId: v.exactOptional(IdSchema),
+    eventId: v.exactOptional(IdSchema),
+    subjectId: v.exactOptional(IdSchema),
+    type: v.exactOptional(oneOf(types)),
+    since: v.exactOptional(MomentSchema),
+    until: v.exactOptional(MomentSchema),
+  }
+  const count = { ...filter, states: v.exactOptional(someOf(STATES)) }
+  const many = { judgesUndefined: true }
+  return {
+    readList: defineCall('Cannot list deliveries', {
+      ...count,
+      response: v.exactOptional(oneOf(RESPONSES)),
+      ...pageEntries('dlv'),
+    }),
+    readCount: defineCall('Cannot count deliveries', count),
+    readCountRecoverable: defineCall('Cannot count deliveries', filter, many),
+    readRecover: defineAuditedCall(
+      'Cannot recover deliveries',
+      {
+        ...filter,
+        ...pageEntries('dlv'),
+        limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
+        onProgress: callback<(recovered: number) => void>(),
+      },
+      many,
+    ),
+  }
 }
-const COUNT = { ...FILTER, states: v.exactOptional(someOf(STATES)) }
+
 const REF = { deliveryId: IdSchema }
-const readList = defineCall('Cannot list deliveries', {
-  ...COUNT,
-  response: v.exactOptional(oneOf(RESPONSES)),
-  ...pageEntries('dlv'),
-})
-const readCount = defineCall('Cannot count deliveries', COUNT)
-const MANY = { judgesUndefined: true }
-const readCountRecoverable = defineCall('Cannot count deliveries', FILTER, MANY)
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
 const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
-const readRecover = defineAuditedCall(
-  'Cannot recover deliveries',
-  {
-    ...FILTER,
-    ...pageEntries('dlv'),
-    limit: v.exactOptional(whole(1, LIMIT_MAX), LIMIT_MAX),
-    onProgress: callback<(recovered: number) => void>(),
-  },
-  MANY,
-)
 
 // --- Calls ---
 
@@ -166,8 +179,10 @@ const RECOVERY_BATCH = 1000
 /** Creates the calls on the delivery log for administrators. */
 export function createDeliverySettings(
   store: Pick<BusinessApiStore, 'deliveries'>,
+  service: EventOwner,
   makeEntry: MakeEntry,
-): DeliverySettings {
+): DeliverySettings<string> {
+  const { readList, readCount, readCountRecoverable, readRecover } = defineFilterCalls(eventTypes(service))
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)

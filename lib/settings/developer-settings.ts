@@ -1,6 +1,9 @@
+import type { Scope, ScopeOf } from '../access/scopes.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import type { EventTypeOf } from '../resources/own-events.ts'
 import { type Service, serviceOf } from '../service.ts'
 import {
   DESTINATION_NAMES,
@@ -58,13 +61,16 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
  *
  * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
  * the store.
+ *
+ * @typeParam Type the service's event types
+ * @typeParam Scopes the service's scopes
  */
-export interface DeveloperSettings {
-  readonly apiKeys: ApiKeySettings
+export interface DeveloperSettings<Type extends string = EventType, Scopes extends string = Scope> {
+  readonly apiKeys: ApiKeySettings<Scopes>
   readonly rateLimits: RateLimitSettings
-  readonly endpoints: EndpointSettings
-  readonly deliveries: DeliverySettings
-  readonly events: EventSettings
+  readonly endpoints: EndpointSettings<Type>
+  readonly deliveries: DeliverySettings<Type>
+  readonly events: EventSettings<Type>
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
@@ -102,13 +108,13 @@ const LIMIT_MAX = 1_000_000
  *
  * @throws `TypeError` naming the option that cannot be used
  */
-export function createDeveloperSettings(
+export function createDeveloperSettings<Own extends Service = Service>(
   store: Pick<
     BusinessApiStore,
-    'service' | 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
-  >,
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
+  > & { readonly service: Own },
   options: DeveloperSettingsOptions = {},
-): DeveloperSettings {
+): DeveloperSettings<EventTypeOf<Own>, ScopeOf<Own>> {
   rejectUnknown(options, NAMES)
   const { clock = Date.now } = options
   const service = serviceOf(store)
@@ -131,8 +137,8 @@ export function createDeveloperSettings(
       maxEndpoints: readWhole('maxEndpoints', options.maxEndpoints, 50, { max: LIMIT_MAX }),
       sender,
     }),
-    deliveries: createDeliverySettings(store, context.makeEntry),
-    events: createEventSettings(store),
+    deliveries: createDeliverySettings(store, service, context.makeEntry),
+    events: createEventSettings(store, service),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store, clock),

@@ -1,32 +1,31 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
-import * as field from '../base/fields.ts'
 import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
-import { EVENT_TYPES } from '../resources/event-catalogue.ts'
-import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
-import { MAX_PER_SECOND_BOUNDS } from '../webhooks/endpoint-rate.ts'
-import type { EndpointChoices } from '../webhooks/endpoints.ts'
+import type { DestinationVerdict } from '../webhooks/destination.ts'
+import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
-const typesRequirement = `must be null, or one or more of ${EVENT_TYPES.join(', ')}, each once`
+/** The words of a refusal. @param types that the service has */
+export function typesRequirement(types: readonly string[]): string {
+  return `must be null, or one or more of ${types.join(', ')}, each once`
+}
 
-const TypesSchema = v.nullable(
-  v.pipe(
-    v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
-    v.minLength(1, typesRequirement),
-    v.check((types) => new Set(types).size === types.length, typesRequirement),
-  ),
-)
-const UrlSchema = v.pipe(
-  field.text(1, URL_MAX_LENGTH),
-  // A URL parser removes such characters silently: the log would show another URL than the given text.
-  v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
-  // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
-  v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
-  field.text(1, URL_MAX_LENGTH),
-)
+/** @param isKnown judges the name of a type */
+function createTypesSchema(
+  requirement: string,
+  isKnown: (type: string) => boolean,
+): v.GenericSchema<EndpointChoices['types']> {
+  return v.nullable(
+    v.pipe(
+      v.array(v.pipe(v.string(requirement), v.check(isKnown, requirement)), requirement),
+      v.minLength(1, requirement),
+      v.check((types) => new Set(types).size === types.length, requirement),
+    ),
+  )
+}
+
 const secretRequirement =
   'must be at least 24 bytes, in base64 after whsec_ or as visible ASCII characters, at most 256 without white space and quotes around them'
 const SecretSchema = v.pipe(
@@ -37,12 +36,6 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-const { min, max } = MAX_PER_SECOND_BOUNDS
-const rateRequirement = `must be null, or a number from ${min} to ${max}`
-const MaxPerSecondSchema = v.nullable(
-  v.pipe(v.number(rateRequirement), v.minValue(min, rateRequirement), v.maxValue(max, rateRequirement)),
-)
-
 /** Judges whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
 
@@ -60,13 +53,11 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
 const REF = { endpointId: IdSchema }
 
 /** The input of calls that set what an organization decides. */
-const CHOICES = {
-  url: v.exactOptional(UrlSchema),
-  types: v.exactOptional(TypesSchema),
-  description: v.exactOptional(field.text(0, 200)),
-  standardWebhooks: v.exactOptional(v.boolean('must be true or false')),
-  maxPerSecond: v.exactOptional(MaxPerSecondSchema),
-} satisfies Record<keyof EndpointChoices, v.GenericSchema>
+const CHOICE_INPUTS = Object.fromEntries(
+  Object.entries(CHOICES).map(([name, { input }]) => [name, v.exactOptional<v.GenericSchema>(input)]),
+) as object as {
+  readonly [Field in keyof typeof CHOICES]: v.ExactOptionalSchema<(typeof CHOICES)[Field]['input'], undefined>
+}
 
 /** A whole endpoint is accepted. */
 const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
@@ -94,19 +85,22 @@ export const readRotateSecret = defineAuditedCall(
 )
 
 /**
- * Defines the calls that take headers.
+ * Defines the calls that take types and headers.
  *
+ * @param types of the service. An update takes other names too: see `createEndpointUpdate`
  * @param headerPrefix of the service's own headers: `X-SERVICE`
  */
-export function defineEndpointCalls(headerPrefix: string) {
+export function defineEndpointCalls(types: readonly string[], headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
+  const requirement = typesRequirement(types)
   return {
     readRegister: defineAuditedCall(
       'Cannot register a webhook endpoint',
       {
         id: v.exactOptional(newIdOf('we')),
-        ...CHOICES,
-        url: UrlSchema,
+        ...CHOICE_INPUTS,
+        types: v.exactOptional(createTypesSchema(requirement, (type) => types.includes(type))),
+        url: CHOICES.url.input,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
       },
@@ -115,7 +109,8 @@ export function defineEndpointCalls(headerPrefix: string) {
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
-      ...CHOICES,
+      ...CHOICE_INPUTS,
+      types: v.exactOptional(createTypesSchema(requirement, () => true)),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),

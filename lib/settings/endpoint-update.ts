@@ -1,16 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
-import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
 import { type Call, found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { EndpointChoices, EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
+import type { EndpointChoices } from '../webhooks/endpoint-choices.ts'
+import type { EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { type Acting, audited, type MakeEntry } from './calls.ts'
 import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
-import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
+import { checkUrl, type JudgeUrl, type ReadUpdate, typesRequirement } from './endpoint-inputs.ts'
 
 /** Changes of a webhook endpoint; absent fields stay. */
-export interface EndpointUpdate extends Acting, Optional<EndpointChoices> {
+export interface EndpointUpdate<Type extends string = EventType>
+  extends Acting,
+    Optional<EndpointChoices<Type>> {
   /**
    * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
    * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
@@ -24,7 +29,7 @@ export interface EndpointUpdate extends Acting, Optional<EndpointChoices> {
 type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** The parts with which endpoints are changed. */
-export interface EndpointUpdateTools {
+export interface EndpointUpdateTools extends EventOwner {
   readonly sealer: SecretSealer
   readonly judge: JudgeUrl
   readonly makeEntry: MakeEntry
@@ -36,12 +41,26 @@ const ATTEMPTS_MAX = 20
 /** Creates the call `update`. */
 export function createEndpointUpdate(
   { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
-  { sealer, judge, makeEntry }: EndpointUpdateTools,
+  { sealer, judge, makeEntry, events }: EndpointUpdateTools,
   readUpdate: ReadUpdate,
-): (organizationId: string, endpointId: string, update: EndpointUpdate) => Promise<WebhookEndpoint> {
+): (organizationId: string, endpointId: string, update: EndpointUpdate<string>) => Promise<WebhookEndpoint> {
+  const known = eventTypes({ events })
+
+  /** Rejects types that neither the service nor the endpoint has: an older version of the host may leave newer types as they are. */
+  async function checkTypes({ organizationId, action }: Call<unknown>, id: string, types: readonly string[]) {
+    const others = types.filter((type) => !known.includes(type))
+    if (others.length === 0) return
+    const present = found(await endpoints.get(organizationId, id), action).types ?? []
+    if (others.every((type) => present.includes(type))) return
+    throw new BusinessApiError(INVALID_INPUT, `${action} because types ${typesRequirement(known)}`, {
+      fields: ['types'],
+    })
+  }
+
   return async (organizationId, endpointId, update) => {
     const call = readUpdate(organizationId, update, { endpointId })
     const { endpointId: id, headers: patch, replaces, ...fields } = call.input
+    if (fields.types) await checkTypes(call, id, fields.types)
     if (fields.url !== undefined) await checkUrl(judge, fields.url, call.action)
     if (fields.standardWebhooks) await checkSecret({ endpoints, sealer }, call, id)
     const request = { ...audited(makeEntry, call, 'endpoint.updated', id), endpointId: id }

@@ -2,12 +2,10 @@ import type { AuditAction } from '../access/audit.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import {
-  ENDPOINT_DEFAULTS,
-  type EndpointChoices,
-  type EndpointState,
-  type WebhookEndpoint,
-} from '../webhooks/endpoints.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import { eventTypes } from '../resources/own-events.ts'
+import { ENDPOINT_DEFAULTS, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
+import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -27,7 +25,7 @@ import {
 // --- Types ---
 
 /** An administrator's decisions about a new webhook endpoint. Default: every type, no description, no headers. */
-export interface NewEndpoint extends Acting, Partial<EndpointChoices> {
+export interface NewEndpoint<Type extends string = EventType> extends Acting, Partial<EndpointChoices<Type>> {
   /**
    * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no second endpoint. Default
    * a new id.
@@ -43,8 +41,10 @@ export interface NewEndpoint extends Acting, Partial<EndpointChoices> {
 /**
  * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
  * when the organization has no endpoint of that id.
+ *
+ * @typeParam Type the service's event types
  */
-export interface EndpointSettings extends BackfillCalls {
+export interface EndpointSettings<Type extends string = EventType> extends BackfillCalls {
   /**
    * Registers an endpoint, enabled. Two calls make two endpoints, each with its own secret, unless the calls have the
    * same `id`.
@@ -54,7 +54,7 @@ export interface EndpointSettings extends BackfillCalls {
    *   the secret, and null when the endpoint was removed; `limit_reached` when the organization has as many endpoints
    *   as `maxEndpoints` allows
    */
-  register(organizationId: string, endpoint: NewEndpoint): Promise<EndpointWithSecret>
+  register(organizationId: string, endpoint: NewEndpoint<Type>): Promise<EndpointWithSecret>
 
   /** Gives an endpoint. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
@@ -69,7 +69,7 @@ export interface EndpointSettings extends BackfillCalls {
    *   changes; `limit_reached` when the endpoint would have too many or too long headers; `invalid_state` when
    *   `standardWebhooks` is set for a signing secret that Standard Webhooks cannot decode
    */
-  update(organizationId: string, endpointId: string, changes: EndpointUpdate): Promise<WebhookEndpoint>
+  update(organizationId: string, endpointId: string, changes: EndpointUpdate<Type>): Promise<WebhookEndpoint>
 
   /**
    * Pauses the endpoint: deliveries wait until it is resumed.
@@ -124,7 +124,7 @@ export interface EndpointSettings extends BackfillCalls {
    *   `TypeError` when the host has given no `sender`; `Error` when the sender could not send at all, for instance
    *   after its close
    */
-  sendTest(organizationId: string, endpointId: string, options?: SendTestOptions): Promise<TestResult>
+  sendTest(organizationId: string, endpointId: string, options?: SendTestOptions<Type>): Promise<TestResult>
 }
 
 // --- Calls ---
@@ -146,10 +146,10 @@ interface Move {
 export function createEndpointSettings(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit' | 'backfills'>,
   tools: EndpointTools,
-): EndpointSettings {
+): EndpointSettings<string> {
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
-  const { readRegister, readUpdate } = defineEndpointCalls(headerPrefix)
+  const { readRegister, readUpdate } = defineEndpointCalls(eventTypes(tools), headerPrefix)
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {

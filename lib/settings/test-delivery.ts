@@ -4,8 +4,9 @@ import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import { found, IdSchema, oneOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
-import { exampleData } from '../resources/example-data.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import { exampleOfType } from '../resources/example-data.ts'
+import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import {
   attempt,
   createInterruption,
@@ -22,12 +23,12 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 // --- Types ---
 
 /** Options of `sendTest`. */
-export interface SendTestOptions extends Acting {
+export interface SendTestOptions<Type extends string = EventType> extends Acting {
   /**
    * Any event type, also a type that the endpoint is not sent. Default: the first of the endpoint's types,
-   * `client.created` if the endpoint is sent every type.
+   * that the service has, `client.created` if the endpoint is sent every type.
    */
-  readonly type?: EventType | undefined
+  readonly type?: Type | undefined
 }
 
 /** The result of a test, as the delivery log shows an attempt. */
@@ -36,22 +37,17 @@ export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'
   readonly delivered: boolean
   /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */
   readonly eventId: string
-  readonly type: EventType
+  readonly type: string
 }
 
 // --- Inputs ---
 
 const ACTION = 'Cannot send a test webhook'
 
-const readSend = defineAuditedCall(ACTION, {
-  endpointId: IdSchema,
-  type: v.optional(oneOf(EVENT_TYPES)),
-})
-
 // --- Call ---
 
 /** The parts with which tests are sent. */
-export interface TestDeliveryTools extends ServiceHeaders {
+export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
   /** Absent: the host has given no sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
@@ -67,8 +63,11 @@ const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   tools: TestDeliveryTools,
-): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
+): (organizationId: string, endpointId: string, options?: SendTestOptions<string>) => Promise<TestResult> {
   const { sender, sealer, ids, clock, makeEntry } = tools
+  const types = eventTypes(tools)
+  const readSend = defineAuditedCall(ACTION, { endpointId: IdSchema, type: v.optional(oneOf(types)) })
+
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
@@ -78,8 +77,8 @@ export function createTestDelivery(
     const call = readSend(organizationId, options, { endpointId })
     const ref = { organizationId: call.organizationId, endpointId: call.input.endpointId }
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
-    const type = call.input.type ?? target.types?.[0] ?? 'client.created'
-    const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleData(type), clock())
+    const type = call.input.type ?? target.types?.find((one) => types.includes(one)) ?? 'client.created'
+    const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleOfType(tools, type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, tools, timestamp)

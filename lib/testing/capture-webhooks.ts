@@ -9,8 +9,8 @@ import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
 
-/** Options of `captureWebhooks`. */
-export interface CaptureWebhooksOptions {
+/** Options of `captureWebhooks`. @typeParam Own the host's own types with their data: `EventsOf<typeof service>` */
+export interface CaptureWebhooksOptions<Own extends object = object> {
   /**
    * The developer settings, with `localDevelopment`: the capture registers itself as an endpoint of
    * `organizationId`. Default: the test registers `url`, and passes the endpoint's `secret` to `verifyWith`.
@@ -19,9 +19,9 @@ export interface CaptureWebhooksOptions {
   /** The organization whose events are captured; with `settings`. */
   readonly organizationId?: string | undefined
   /** The event types; with `settings`. Default every type. */
-  readonly types?: readonly EventType[] | undefined
+  readonly types?: readonly TypeIn<Own>[] | undefined
   /** The status to answer an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
-  readonly answer?: ((event: Event) => number | Promise<number>) | undefined
+  readonly answer?: ((event: Event<Own>) => number | Promise<number>) | undefined
   /** The service whose headers come. Default: the service of `settings`, else the default names. */
   readonly service?: Service | undefined
   /** The clock that the time of signatures is compared with. Default `Date.now`. */
@@ -34,32 +34,37 @@ export interface CapturingSettings {
   readonly endpoints: {
     register(
       organizationId: string,
-      endpoint: { url: string; types?: EventType[] },
+      endpoint: { readonly url: string; readonly types?: readonly string[] | null },
     ): Promise<{ readonly id: string; readonly secret: string }>
   }
 }
 
+type TypeIn<Own extends object> = EventType | (keyof Own & string)
+
 /** An event of one type, or of any of several types. */
-export type EventOf<Type extends EventType> = Extract<Event, { readonly type: Type }>
+export type EventOf<Type extends string, Own extends object = object> = Extract<
+  Event<Own>,
+  { readonly type: Type }
+>
 
 /** A webhook that came, and was answered with another status than 2xx. */
-export interface FailedWebhook {
-  readonly event: Event
+export interface FailedWebhook<Own extends object = object> {
+  readonly event: Event<Own>
   readonly status: number
   /** What option `answer` has thrown; undefined for a status that it returned. */
   readonly error?: unknown
 }
 
 /** Webhooks that have arrived, verified, in the order of arrival. */
-export interface CapturedWebhooks extends AsyncDisposable {
+export interface CapturedWebhooks<Own extends object = object> extends AsyncDisposable {
   /** The address of the receiver, on 127.0.0.1. */
   readonly url: string
   /** The id of the registered endpoint; null without `settings`. */
   readonly endpointId: string | null
   /** The events that have arrived and were answered with 2xx, each once. */
-  readonly events: readonly Event[]
+  readonly events: readonly Event<Own>[]
   /** The verified webhooks that came and were answered with an error, each time, by option `answer`. */
-  readonly failures: readonly FailedWebhook[]
+  readonly failures: readonly FailedWebhook<Own>[]
   /** The requests that were refused, because of the signature for example: what was wrong with each. */
   readonly refusals: readonly string[]
   /** Sets the secret, or the secrets of a rotation, to verify with. */
@@ -70,7 +75,7 @@ export interface CapturedWebhooks extends AsyncDisposable {
    * @param options.timeoutMs milliseconds to wait. Default 5000
    * @throws Error at the deadline, naming the events and refusals that have come instead
    */
-  next<Type extends EventType>(type: Type, options?: { timeoutMs?: number }): Promise<EventOf<Type>>
+  next<Type extends TypeIn<Own>>(type: Type, options?: { timeoutMs?: number }): Promise<EventOf<Type, Own>>
   /** Ends the receiver and its connections; a waiting `next` rejects. */
   close(): Promise<void>
 }
@@ -88,9 +93,12 @@ const NAMES: Names<CaptureWebhooksOptions> = {
  * Receives webhooks on a port of 127.0.0.1, for tests of code that publishes events. Every webhook takes the way of production:
  * signed, sent over a socket, verified. A delivery loop must run.
  *
+ * @typeParam Own the host's own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
  * @throws the error of the settings for an endpoint that cannot be registered
  */
-export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Promise<CapturedWebhooks> {
+export async function captureWebhooks<Own extends object = object>(
+  options: CaptureWebhooksOptions<Own> = {},
+): Promise<CapturedWebhooks<Own>> {
   rejectUnknown(options, NAMES)
   const { settings, organizationId, types, clock = Date.now } = options
   const answer = readFunction('answer', options.answer) ?? (() => 204)
@@ -100,7 +108,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
       "Cannot register the capture because 'settings' and 'organizationId' must be given together",
     )
   }
-  const inbox = createInbox()
+  const inbox = createInbox<Own>()
   let secrets: string | readonly string[] = []
 
   async function receive(request: IncomingMessage): Promise<number> {
@@ -108,7 +116,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
     const reception = { secret: secrets, headerPrefix, clock }
     const { signatureHeader } = readReception(request.method ?? '', reception)
     const { timestamp } = verifyWebhook(body, request.headers[signatureHeader], secrets, { clock })
-    const { event } = await toReceived(body, timestamp, reception)
+    const { event } = await toReceived<Own>(body, timestamp, reception)
     try {
       const status = await answer(event)
       if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -184,21 +192,18 @@ async function end(server: Server): Promise<void> {
 // --- Events ---
 
 /** The events that have come, and those who wait for one. */
-interface Inbox {
-  readonly events: readonly Event[]
-  readonly failures: readonly FailedWebhook[]
-  readonly refusals: readonly string[]
-  fail(failure: FailedWebhook): void
+interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
+  fail(failure: FailedWebhook<Own>): void
   /** Keeps an event, if it is new. */
-  take(event: Event): void
+  take(event: Event<Own>): void
   refuse(reason: string): void
-  next<Type extends EventType>(type: Type, timeoutMs: number): Promise<EventOf<Type>>
+  next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>>
   close(): void
 }
 
-function createInbox(): Inbox {
-  const events: Event[] = []
-  const failures: FailedWebhook[] = []
+function createInbox<Own extends object>(): Inbox<Own> {
+  const events: Event<Own>[] = []
+  const failures: FailedWebhook<Own>[] = []
   const refusals: string[] = []
   const returned = new Set<string>()
   const waiting = new Set<() => void>()
@@ -208,7 +213,7 @@ function createInbox(): Inbox {
     for (const check of waiting) check()
   }
 
-  function next<Type extends EventType>(type: Type, timeoutMs: number): Promise<EventOf<Type>> {
+  function next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>> {
     return new Promise((resolve, reject) => {
       const settle = (outcome: () => void): void => {
         clearTimeout(timer)
@@ -219,7 +224,7 @@ function createInbox(): Inbox {
         const found = events.find((event) => event.type === type && !returned.has(event.id))
         if (found !== undefined) {
           returned.add(found.id)
-          settle(() => resolve(found as EventOf<Type>))
+          settle(() => resolve(found as EventOf<Type, Own>))
         } else if (isClosed) {
           settle(() => reject(new Error(`Cannot wait for ${type} because the capture is closed`)))
         }
@@ -255,9 +260,9 @@ function createInbox(): Inbox {
   }
 }
 
-function describe(
-  events: readonly Event[],
-  failures: readonly FailedWebhook[],
+function describe<Own extends object>(
+  events: readonly Event<Own>[],
+  failures: readonly FailedWebhook<Own>[],
   refusals: readonly string[],
 ): string {
   if (events.length + failures.length + refusals.length === 0)

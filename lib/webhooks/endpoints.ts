@@ -1,7 +1,6 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
-import { type Column, columnsOf, type NamedColumn } from '../resources/columns.ts'
-import type { EventType } from '../resources/event-catalogue.ts'
+import { ENDPOINT_CHOICES, type EndpointChoices, type SentChoice } from './endpoint-choices.ts'
 
 // --- Types ---
 
@@ -11,57 +10,6 @@ import type { EventType } from '../resources/event-catalogue.ts'
  * - `disabled`: deliveries are recorded as skipped, and can be recovered later.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
-
-/** What an organization decides about an endpoint. */
-export interface EndpointChoices {
-  /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
-  readonly url: string
-  /** The event types to be sent, one at least, each once; null: every type, also types added later. */
-  readonly types: readonly EventType[] | null
-  /** At most 200 characters, for people; may be empty. */
-  readonly description: string
-  /**
-   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
-   * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
-   */
-  readonly standardWebhooks: boolean
-  /**
-   * Deliveries per second that the endpoint gets at most, of all processes together, from 0.01 to 1,000; null: no limit. For a
-   * receiver whose limit is known: the rate of any other receiver is learned from its rejections. Default of a new endpoint: null.
-   */
-  readonly maxPerSecond: number | null
-}
-
-/** The column of a choice. */
-interface Choice<Value> extends Column {
-  /** The choice for a new endpoint, unless the organization chooses otherwise. */
-  readonly initial: Value
-  /** An attempt needs the choice: `endpoint_target` in SQL gives it. */
-  readonly isSent?: true
-}
-
-const CHOICES = {
-  url: { isSent: true },
-  types: { type: 'text[]', initial: null },
-  description: { initial: '' },
-  standardWebhooks: { type: 'boolean', initial: false, isSent: true },
-  maxPerSecond: { type: 'float8', initial: null },
-} as const satisfies { [Field in keyof EndpointChoices]: Partial<Choice<EndpointChoices[Field]>> } & {
-  [Field in Exclude<keyof EndpointChoices, 'url'>]: Choice<EndpointChoices[Field]>
-}
-
-/**
- * The columns of {@link EndpointChoices}, in the order of an audit entry's `details.fields`: what is stored, changed, compared and shown
- * follows, with the privileges.
- */
-export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({ columns: CHOICES })
-
-/** The choices of a new endpoint, unless the organization chooses otherwise. */
-export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = Object.fromEntries(
-  Object.entries(CHOICES).flatMap(([field, choice]) =>
-    'initial' in choice ? [[field, choice.initial]] : [],
-  ),
-) as object as Omit<EndpointChoices, 'url'>
 
 /**
  * A webhook endpoint as an administrator sees the endpoint: without the signing secret and the values of the headers.
@@ -100,9 +48,6 @@ export interface EndpointRecord
 
 /** The fields of an endpoint that an attempt needs as they are. */
 type SentField = 'headerNames' | 'sealedHeaders' | SentChoice
-type SentChoice = {
-  [Field in keyof typeof CHOICES]: (typeof CHOICES)[Field] extends { readonly isSent: true } ? Field : never
-}[keyof typeof CHOICES]
 
 /** {@link SentField} as a list. */
 export const SENT_FIELDS: readonly SentField[] = [

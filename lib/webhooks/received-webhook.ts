@@ -20,10 +20,10 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   headerPrefix?: string | undefined
 }
 
-/** A webhook with a right signature. */
-export interface ReceivedWebhook {
+/** A webhook with a right signature. @typeParam Own the types beside the catalogue with their data: see {@link Event} */
+export interface ReceivedWebhook<Own extends object = object> {
   /** `switch (event.type)` knows the data of each type. */
-  readonly event: Event
+  readonly event: Event<Own>
   /** True if `isSeen` knew the event: answer 2xx and do nothing. */
   readonly isRepeat: boolean
   /** The time of the attempt, in Unix seconds. */
@@ -72,19 +72,19 @@ export function endedEarly(): WebhookError {
 }
 
 /** Reads the event of a verified body, and asks the subscriber for a repeat. @throws `WebhookError` for no event */
-export async function toReceived(
+export async function toReceived<Own extends object>(
   body: Uint8Array,
   timestamp: number,
   { isSeen }: ReceiveWebhookOptions,
-): Promise<ReceivedWebhook> {
-  const event = parseEvent(body)
+): Promise<ReceivedWebhook<Own>> {
+  const event = parseEvent<Own>(body)
   return { event, timestamp, isRepeat: (await isSeen?.(event.id)) ?? false }
 }
 
 /** A signed text that is no event comes from another service with the same secret. */
-function parseEvent(body: Uint8Array): Event {
+function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
   try {
-    const event: Event | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
+    const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
     // Refused below, like any text that is not an event.

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { canonicalJson } from '../base/json-text.ts'
+import type { KeyReservation } from './creation.ts'
 
 /** Milliseconds for which a key is replayed, from the first success on (specification, section 4, rule 4). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
@@ -18,4 +20,46 @@ export function isIdempotencyKey(text: string): boolean {
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
+}
+
+/**
+ * Computes SHA-256 over the canonical JSON of a value as it was sent. Not of a validated value: a schema of a host may add the present
+ * moment, or make a `Map`, which JSON does not show.
+ *
+ * @returns null for a value that {@link canonicalJson} cannot write
+ */
+export function fingerprintOfJson(value: unknown): string | null {
+  const text = canonicalJson(value)
+  return text === null ? null : createHash('sha256').update(text).digest('hex')
+}
+
+// --- Store ---
+
+/** A reply of a host's own work. */
+export interface ReplyRequest {
+  readonly organizationId: string
+  /** The API key that asks, judged a moment ago: no work is done if the key is no longer in force. */
+  readonly apiKeyId: string
+  /** Names this call. */
+  readonly writeId: string
+  /** Null: the work is done at every call. */
+  readonly idempotency: Omit<KeyReservation, 'reply'> | null
+}
+
+/** The slice of a store, in a transaction of the host, for replies of the host's own work. */
+export interface ReplyStore {
+  /**
+   * Reserves the key, does the work and stores the reply, all in the host's transaction. A second call with the key waits for the end of the
+   * first transaction, for at most `waitMs`. If the work throws, the key is as it was. The outcomes are those of a creation.
+   *
+   * @param work writes in the same transaction, and returns the reply
+   */
+  once(
+    request: ReplyRequest,
+    work: () => Promise<string>,
+  ): Promise<
+    | { readonly outcome: 'created'; readonly reply: string }
+    | { readonly outcome: 'replayed'; readonly reply: string }
+    | { readonly outcome: 'mismatch' | 'in_progress' | 'unauthenticated' }
+  >
 }

@@ -35,6 +35,7 @@ export async function recordAnswers(platform: Platform): Promise<Record<string, 
     await askForLists(platform, ask)
     await askForClients(platform, ask)
     await askForLeads(platform, ask)
+    for (const { path, body } of OTHER_CREATES) await askForOthers(platform, path, body, ask)
     await askInVain(platform, ask)
   } finally {
     await server.close()
@@ -160,6 +161,30 @@ async function askForLeads(platform: Platform, ask: Ask): Promise<void> {
   await ask('no fields', post({}))
   await ask('a businessId that is no string', post({ businessId: 7 }))
   await askWithWrongBodies('/api/v1/leads', key, ask)
+}
+
+/** Creations that the recording has had from a later time on. */
+const OTHER_CREATES = OPERATIONS.filter(
+  ({ method, path }) => method === 'POST' && OTHERS.some((resource) => path.endsWith(`/${resource}`)),
+)
+
+async function askForOthers(
+  platform: Platform,
+  target: string,
+  body: object | undefined,
+  ask: Ask,
+): Promise<void> {
+  const { key } = await platform.organization()
+  const post = (given: unknown, idempotencyKey?: string) => postOf(target, key, given, idempotencyKey)
+  const broken = Object.fromEntries(Object.keys(body ?? {}).map((field) => [field, null]))
+  await ask('all fields', post(body))
+  await ask('unknown fields', post({ ...body, id: 'x', colour: 'blue' }))
+  await ask('with an Idempotency-Key', post(body, 'form-1'))
+  await ask('the same Idempotency-Key again', post(body, 'form-1'))
+  await ask('the same Idempotency-Key, other content', post({}, 'form-1'))
+  await ask('no fields', post({}))
+  await ask('fields that break their rules', post(broken))
+  await askWithWrongBodies(target, key, ask)
 }
 
 async function askWithWrongBodies(target: string, key: string, ask: Ask): Promise<void> {

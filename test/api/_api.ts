@@ -23,6 +23,8 @@ import {
   type ShardedStore,
 } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
+import { exampleBody } from '../../lib/resources/example-data.ts'
+import { createRoutes } from '../../lib/resources/records.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 import { shardNameOf } from '../store/_shards.ts'
@@ -157,7 +159,7 @@ interface Operation {
 }
 
 /** Every operation of section 4. */
-export const OPERATIONS: readonly Operation[] = [
+const SPECIFIED: readonly Operation[] = [
   { method: 'GET', path: '/api/v1/clients', scope: 'clients:read', item: 'Client' },
   {
     method: 'POST',
@@ -171,6 +173,16 @@ export const OPERATIONS: readonly Operation[] = [
   { method: 'GET', path: '/api/v1/invoices', scope: 'invoices:read', item: 'Invoice' },
   { method: 'GET', path: '/api/v1/proposals', scope: 'proposals:read', item: 'Proposal' },
   { method: 'GET', path: '/api/v1/projects', scope: 'projects:read', item: 'Project' },
+]
+
+/** Every operation: those of section 4, then those of further resources, each with the example of its input. */
+export const OPERATIONS: readonly Operation[] = [
+  ...SPECIFIED,
+  ...createRoutes({} as BusinessApiStore)
+    .filter(({ scope }) => !SPECIFIED.some((known) => known.scope === scope))
+    .map(({ method, path, scope, representationName: item }) => {
+      return { method, path, scope, item, body: Object(exampleBody(scope)) }
+    }),
 ]
 
 // --- Records that the API itself cannot make ---

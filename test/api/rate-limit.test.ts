@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { BusinessApi, RateLimit } from '../../lib/index.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
 import { storeUnavailable } from '../../lib/store.ts'
 import { newEntry } from '../_audit.ts'
 import {
@@ -65,6 +66,19 @@ describe('The headers', () => {
       answers.map(({ headers }) => headers.get('ratelimit')),
       ['"key";r=4;t=10, "org";r=3;t=20', '"key";r=3;t=20, "org";r=2;t=40', '"key";r=2;t=30, "org";r=1;t=60'],
     )
+  })
+
+  test('A 503 carries them too if the request was admitted and the records cannot be read', async (t) => {
+    const { key } = await platform.organization()
+    const store = createPostgresStore(platform.databaseUrl, { statementTimeoutMs: 300 })
+    t.after(() => store.close())
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 5 } } }, store)
+    await platform.sql.begin(async (tx) => {
+      await tx`lock table business_api.invoices in access exclusive mode`
+      const answer = await request(api, '/api/v1/invoices', { key })
+      assertError(answer, 503)
+      assert.equal(remaining(answer)[0], 4)
+    })
   })
 
   test('Every authenticated answer carries them and counts', async () => {

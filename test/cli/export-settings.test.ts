@@ -254,6 +254,7 @@ describe('on the command line', () => {
       // Rows for all organizations.
       'event_days',
       'event_limits',
+      'event_types',
       'installation',
       'purge_progress',
       'shard_places',

@@ -105,8 +105,8 @@ test('an application serves and delivers with a role for each part', async () =>
     const onError = (error: unknown): number => errors.push(error)
     const api = createBusinessApi(storeOf('api'), { logger: false, onError })
     const client = await createPlatform(storeOf('platform')).clients.create('org_1', { name: 'Atlas' })
-    for (const { method, path } of OPERATIONS) {
-      const json = path.endsWith('leads') ? { businessId: client.business.id } : { name: 'Atlas' }
+    for (const { method, path, body } of OPERATIONS) {
+      const json = { businessId: client.business.id, ...body }
       const headers = { 'Idempotency-Key': 'once' }
       const options = method === 'POST' ? { key, json, headers } : { key }
       const answer = await request(api.fetch, path, options)
@@ -124,7 +124,11 @@ test('an application serves and delivers with a role for each part', async () =>
       markOverdue: true,
     })
     assert.equal((await loop.runOnce()).delivered, sender.requests.length)
-    assert.equal(sender.requests.length, 5)
+    const sent = new Set(sender.requests.map(({ body }) => JSON.parse(body).type))
+    const created = OPERATIONS.filter(({ method }) => method === 'POST').map(
+      ({ item }) => `${item.toLowerCase()}.created`,
+    )
+    assert.deepEqual(sent, new Set(['business.created', ...created]))
     assert.equal((await loop.stats()).due, 0)
     assert.deepEqual(errors, [])
   } finally {

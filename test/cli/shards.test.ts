@@ -271,6 +271,19 @@ test('a shard is added, gets new organizations, and organizations move to it and
     { name: 'c', slots: 341, ...slots },
     { name: 'd', slots: 0, moved: 2, moving: 0 },
   ])
+  const sql = shards.sqlOf(organizationOn('a'))
+  const checkOf = async () => {
+    const { shards: states } = JSON.parse((await run('doctor', '--json')).stdout)
+    return states.a.checks.find(({ name }: { name: string }) => name === 'shard')
+  }
+  assert.deepEqual((await checkOf()).level, 'ok')
+  await sql`insert into business_api.api_keys select ${known}, 'key_1', 'd', 'n', '{}', 'p', 'f', null, null, now()`
+  await sql`insert into business_api.api_keys select ${organizationOn('b', 9)}, 'key_2', 'e', 'n', '{}', 'p', 'f', null, null, now()`
+  await sql`insert into business_api.shard_places values ('org_going', 'b', 1, null, '{}', false)`
+  const { level, message } = await checkOf()
+  assert.equal(level, 'fail')
+  assert.match(message, /: 1 between two shards, 1 with rows left behind, 1 of other shards$/)
+  await sql`delete from business_api.api_keys where id in ('key_1', 'key_2')`
   assert.match(textOf(await run('shards', 'list')), /^d {2}0 slots, 2 organizations moved here$/m)
   assertFailed(
     await onShards()('keys', 'list', '-o', known),

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
+import type { ColumnType } from '../../lib/resources/columns.ts'
+import { ENDPOINT_CHOICES, type EndpointChoices } from '../../lib/webhooks/endpoint-choices.ts'
 import {
-  ENDPOINT_CHOICES,
   type EndpointChanges,
-  type EndpointChoices,
   type EndpointRecord,
   SENT_FIELDS,
   type WebhookEndpoint,
@@ -32,14 +32,23 @@ export function testEndpoints(harness: StoreHarness): void {
   testRemove(harness)
 }
 
-/** Other choices than those of a plain endpoint, with values that are easily lost. */
-const ODD: EndpointChoices = {
-  url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
-  types: ['support.ticket_created', 'client.created'],
-  description: 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028',
-  standardWebhooks: true,
-  maxPerSecond: 0.1,
+/** A value of each type that is easily lost. */
+const ODD_VALUES: Record<ColumnType, unknown> = {
+  text: 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028',
+  'text[]': ['support.ticket_created', 'client.created'],
+  boolean: true,
+  integer: 2 ** 31 - 1,
+  float8: 0.1,
+  numeric: '0.1',
+  'numeric(15, 3)': 0.001,
+  timestamptz: '9999-12-31T23:59:59.999Z',
 }
+
+/** Other choices than those of a plain endpoint, with values that are easily lost. */
+const ODD = {
+  ...Object.fromEntries(ENDPOINT_CHOICES.map(({ field, type }) => [field, ODD_VALUES[type]])),
+  url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
+} as EndpointChoices
 
 /** {@link ODD}, choice by choice. */
 const ODD_CHOICES: readonly Partial<EndpointChoices>[] = ENDPOINT_CHOICES.map(({ field }) => ({

@@ -4,7 +4,7 @@ import type { IdKind } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { BusinessSchema } from '../../lib/resources/businesses.ts'
 import type { Client } from '../../lib/resources/clients.ts'
-import type { RecordTable } from '../../lib/resources/columns.ts'
+import { type ColumnType, columnsOf } from '../../lib/resources/columns.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import type { Lead, LeadRow } from '../../lib/resources/leads.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
@@ -195,19 +195,29 @@ const proposalExamples = examplesOf<Proposal>((text, number, _time, index) => ({
 
 // --- The kinds ---
 
-type PlainRow<Name extends keyof typeof PLAIN_RESOURCES> =
-  (typeof PLAIN_RESOURCES)[Name] extends RecordTable<infer Row> ? Row : never
+type PlainName = keyof typeof PLAIN_RESOURCES
 
-/** The creations of a resource of plain records. */
-function plainKind<Name extends keyof typeof PLAIN_RESOURCES>(
-  name: Name,
-  make: (text: string, number: number, time: string) => Omit<PlainRow<Name>, 'id'>,
-): Kind {
-  const { idKind } = PLAIN_RESOURCES[name]
+/** The creations of a resource of plain records, with a value of its type in each column. */
+function plainKind(name: PlainName): Kind {
+  const { idKind, ...table } = PLAIN_RESOURCES[name]
+  const columns = columnsOf(table).filter(({ field }) => field !== 'id')
   return kind<{ id: string }, object>(name, {
     idKind,
     toRecord: (record) => record,
-    examples: examplesOf((text, number, time) => ({ id: ids(idKind), ...make(text, number, time) })),
+    examples: examplesOf((text, number, time, index) => {
+      const values: Record<ColumnType, unknown> = {
+        text,
+        'text[]': [text],
+        boolean: index % 2 === 0,
+        integer: index,
+        float8: number,
+        numeric: String(number),
+        'numeric(15, 3)': number,
+        timestamptz: time,
+      }
+      const fields = columns.map(({ field, type }) => [field, values[type]])
+      return { id: ids(idKind), ...Object.fromEntries(fields) }
+    }),
     plain: (record, id) => ({ ...record, id }),
   })
 }
@@ -238,12 +248,9 @@ export const kinds = {
     examples: proposalExamples,
     plain: (proposal, id) => ({ ...proposal, id, number: id }),
   }),
-  projects: plainKind('projects', (text, number) => ({
-    name: text,
-    status: 'active',
-    billingType: 'fixed',
-    value: number,
-  })),
+  ...(Object.fromEntries(
+    Object.keys(PLAIN_RESOURCES).map((name) => [name, plainKind(name as PlainName)]),
+  ) as Record<PlainName, Kind>),
 } as const
 
 /** Reads a kind's newest items without taking a token. */

@@ -194,6 +194,9 @@ function testForgetting(harness: StoreHarness): void {
         const neighbour = newClient({ name: 'Neighbour' }, { ids, now: Date.now() })
         const { record, events } = neighbour
         await ours.store.clients.create({ organizationId: ours.id, record, events, idempotency: null })
+        // A type that the store does not know: of a host's own.
+        const body = JSON.stringify({ data: { bookingId: 'b', business: person.client.business } })
+        await ours.publish({ type: 'booking.created', body })
         const others = await shown(theirs, stranger)
         const before = await ours.events()
 

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import type { RateLimits } from '../../lib/access/rate-limit.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { newEntry } from './audit-entry.ts'
 import type { StoreHarness } from './harness.ts'
-import { type Attempted, idsOf, kinds } from './kinds.ts'
+import { type Attempt, type Attempted, idsOf, type Kind, kinds } from './kinds.ts'
 import { claim, createTenant, events, requestOf, type Tenant, WEEK_MS } from './tenant.ts'
 
 /** The rules that hold when everything happens at once, in two processes. */
 export function testRaces(harness: StoreHarness): void {
   testDuplicates(harness)
+  for (const kind of [kinds.clients, kinds.leads]) testManyCreations(harness, kind)
   testTakeover(harness)
   testBursts(harness)
   testFirstRequests(harness)
@@ -23,6 +26,58 @@ async function atOnce<T>(
   return Promise.all(
     Array.from({ length: count }, (_, index) => work(index % 2 === 0 ? store : secondStore, index)),
   )
+}
+
+/** A store may write the creations of an organization that come at the same time together. Each has its own outcome all the same. */
+function testManyCreations(harness: StoreHarness, kind: Kind): void {
+  harness.test(`${kind.name}.create() for API keys, many at once, have each their own outcome`, async () => {
+    const tenant = await createTenant(harness)
+    const inForce = { apiKeyId: tenant.key.id }
+    const revoked = await tenant.insertKey()
+    await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
+    const known = claim()
+    const first = await kind.create(tenant, { ...inForce, idempotency: known })
+    const same = claim()
+    const attempts: readonly Attempt[] = [
+      ...Array.from({ length: 20 }, () => ({ ...inForce, events: events(2) })),
+      ...Array.from({ length: 20 }, () => ({ ...inForce, events: events(1), idempotency: claim() })),
+      { ...inForce, idempotency: known },
+      { ...inForce, idempotency: { ...known, fingerprint: 'e'.repeat(64) } },
+      { apiKeyId: revoked.id, events: events(1) },
+      { apiKeyId: revoked.id, events: events(1), idempotency: claim() },
+      ...Array.from({ length: 3 }, () => ({ ...inForce, events: events(1), idempotency: same })),
+    ]
+    const tried = await Promise.all(attempts.map((attempt) => kind.create(tenant, attempt)))
+    const outcomes = tried.map(({ outcome }) => outcome)
+    assert.deepEqual(outcomes.slice(0, 44), [
+      ...Array.from({ length: 40 }, () => ({ outcome: 'created' })),
+      { outcome: 'replayed', reply: known.reply },
+      { outcome: 'mismatch' },
+      { outcome: 'unauthenticated' },
+      { outcome: 'unauthenticated' },
+    ])
+    assert.deepEqual(
+      outcomes
+        .slice(44)
+        .map(({ outcome }) => outcome)
+        .sort(),
+      ['created', 'replayed', 'replayed'],
+    )
+    const written = [first, ...tried].filter(({ outcome }) => outcome.outcome === 'created')
+    assert.deepEqual(
+      await idsOf(kind, tenant),
+      written
+        .map(({ id }) => id)
+        .sort()
+        .reverse(),
+    )
+    const published = tried.flatMap(({ outcome }, index) =>
+      outcome.outcome === 'created' ? (attempts[index]?.events ?? []) : [],
+    )
+    const byId = (a: EventRecord, b: EventRecord) => a.id.localeCompare(b.id)
+    const facts = ({ id, type, body }: EventRecord) => ({ id, type, body })
+    assert.deepEqual((await tenant.events()).toSorted(byId).map(facts), published.toSorted(byId).map(facts))
+  })
 }
 
 /** Asserts that one attempt created the record and all other attempts replay the reply; returns the id. */

@@ -3,7 +3,7 @@
 
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
-import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoint-choices.ts'
 import { newEntry } from '../_audit.ts'
 
 const before = new Set(process.eventNames())

@@ -3,7 +3,8 @@ import type { ClaimPlan } from '../../lib/delivery/claim-plan.ts'
 import type { Claimed } from '../../lib/delivery/queue.ts'
 import type { EndpointQueues } from '../../lib/delivery/queues.ts'
 import type { Verdict } from '../../lib/delivery/verdict.ts'
-import { ENDPOINT_DEFAULTS, type EndpointTarget } from '../../lib/webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../lib/webhooks/endpoint-choices.ts'
+import type { EndpointTarget } from '../../lib/webhooks/endpoints.ts'
 
 export const SLOW_MS = 2000
 export const QUICK_MS = 5

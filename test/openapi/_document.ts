@@ -92,8 +92,8 @@ export interface Document {
 }
 
 export function build(options: BusinessApiOptions = {}, names: ServiceOptions = {}): Document {
-  const routes = createRoutes({} as BusinessApiStore)
-  return buildOpenApiDocument({ routes, ...readOptions(options, defineService(names)) }) as Document
+  const operations = createRoutes({} as BusinessApiStore)
+  return buildOpenApiDocument({ operations, ...readOptions(options, defineService(names)) }) as Document
 }
 
 export const openapi = build()

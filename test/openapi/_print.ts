@@ -6,5 +6,5 @@ import { defineService } from '../../lib/service.ts'
 
 // For `npm run lint:openapi`: the document of a host with default options.
 const settings = readOptions({}, defineService({ baseUrl: 'https://app.business.test' }))
-const routes = createRoutes(createMemoryStore())
-process.stdout.write(JSON.stringify(buildOpenApiDocument({ routes, ...settings })))
+const operations = createRoutes(createMemoryStore())
+process.stdout.write(JSON.stringify(buildOpenApiDocument({ operations, ...settings })))

@@ -4,6 +4,8 @@ import * as v from 'valibot'
 import { EVENT_TYPES } from '../../lib/index.ts'
 import { createSchemas } from '../../lib/openapi/schemas.ts'
 import { CreateClientInputSchema } from '../../lib/resources/clients.ts'
+import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
+import { capital } from '../../lib/resources/route.ts'
 import {
   build,
   compile,
@@ -17,7 +19,10 @@ import {
 } from './_document.ts'
 
 describe('openapi schemas (specification, sections 2 and 8)', () => {
-  const fields = {
+  const fields: Readonly<Record<string, readonly string[]>> = {
+    ...Object.fromEntries(
+      Object.values(PLAIN_RESOURCES).map(({ kind, columns }) => [capital(kind), Object.keys(columns)]),
+    ),
     Client: ['id', 'status', 'totalRevenue', 'monthlyRevenue', 'convertedAt', 'business'],
     Business: ['id', 'name', 'category', 'city', 'email', 'phone'],
     Lead: ['id', 'stage', 'leadScore', 'scoreBand', 'expectedValue', 'createdAt'],

@@ -27,6 +27,9 @@ export interface Host<Calls extends Platform = Platform> {
   everything(): Promise<object>
 }
 
+/** What a call needs of a host. */
+export type Caller = Pick<Host, 'organizationId' | 'platform'>
+
 /** An event in the form for subscribers. */
 export interface PublishedEvent {
   readonly id: string

@@ -4,7 +4,7 @@ import type { Invoice } from '../../lib/resources/invoices.ts'
 import type { Lead } from '../../lib/resources/leads.ts'
 import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
-import type { Host } from './_platform.ts'
+import type { Caller } from './_platform.ts'
 
 // Records in each state that the platform knows, made by the platform's own calls.
 
@@ -13,7 +13,7 @@ export const OVERDUE_AT = '2020-02-01T00:00:00.000Z'
 
 /** An invoice over 1250 TND that was due in 2020. */
 export function createInvoice(
-  { organizationId, platform }: Host,
+  { organizationId, platform }: Caller,
   changes: Partial<NewInvoice> = {},
 ): Promise<Invoice> {
   return platform.invoices.create(organizationId, {
@@ -36,7 +36,7 @@ export type InvoiceState =
 
 /** An invoice in a state; a partially paid invoice has 250 paid. */
 export async function invoiceIn(
-  host: Host,
+  host: Caller,
   state: InvoiceState,
   changes?: Partial<NewInvoice>,
 ): Promise<Invoice> {
@@ -68,7 +68,7 @@ export type ProposalState = 'draft' | 'sent' | 'accepted' | 'rejected'
 
 /** A proposal over 4800 TND, and 150 a month, in a state. */
 export async function proposalIn(
-  { organizationId, platform }: Host,
+  { organizationId, platform }: Caller,
   state: ProposalState,
 ): Promise<Proposal> {
   const { proposals } = platform
@@ -86,7 +86,7 @@ export async function proposalIn(
 export type ProjectState = 'active' | 'on_hold' | 'completed' | 'cancelled'
 
 /** A project in a state. */
-export async function projectIn({ organizationId, platform }: Host, state: ProjectState): Promise<Project> {
+export async function projectIn({ organizationId, platform }: Caller, state: ProjectState): Promise<Project> {
   const { projects } = platform
   const project = await projects.create(organizationId, {
     name: 'Relaunch',
@@ -107,7 +107,10 @@ export interface LeadOfBusiness {
 }
 
 /** A lead in a stage, of a business that is no client. */
-export async function leadIn({ organizationId, platform }: Host, stage: LeadStage): Promise<LeadOfBusiness> {
+export async function leadIn(
+  { organizationId, platform }: Caller,
+  stage: LeadStage,
+): Promise<LeadOfBusiness> {
   const { id: businessId } = await platform.businesses.create(organizationId, { name: 'Atlas Ceramics' })
   const lead = await platform.leads.create(organizationId, {
     businessId,
@@ -120,7 +123,7 @@ export async function leadIn({ organizationId, platform }: Host, stage: LeadStag
 
 /** A client in a state. */
 export async function clientIn(
-  { organizationId, platform }: Host,
+  { organizationId, platform }: Caller,
   status: 'active' | 'inactive',
 ): Promise<Client> {
   const client = await platform.clients.create(organizationId, { name: 'Atlas Ceramics' })

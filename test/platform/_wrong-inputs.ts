@@ -101,7 +101,7 @@ export const MOMENTS = [
 const WORDS = [...NOT_TEXT, SECRET, '', 'ACTIVE', 'constructor', '__proto__']
 const NO_IDS = NOT_TEXT
 
-/** The rule of each field in messages, and values that break the rule; of a field of one call alone by `expenses.create.amount`. */
+/** The rule of each field in messages, and values that break the rule; of a field of one call alone by `clients.setStatus.status`. */
 const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, values: readonly unknown[]]>> = {
   name: [
     /^must (be a string of [12] to (150|200) characters|not contain NUL or a lone surrogate)$/,
@@ -130,7 +130,7 @@ const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, value
     [...AMOUNTS.filter((value) => value !== null), -0.001, 100.001],
   ],
   expectedValue: [/^must be a number from 0 to/, [...AMOUNTS.filter((value) => value !== null), -1]],
-  amount: [
+  'invoices.recordPayment.amount': [
     /^must be a decimal string above zero such as "1250.000", with at most 15 digits before the point$/,
     MONEY,
   ],
@@ -139,7 +139,7 @@ const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, value
   issueDate: [/^must be a Date, or ISO 8601 with a time zone, from 1970 to 9999$/, MOMENTS],
   receivedAt: [/^must be a Date, or ISO 8601 with a time zone, from 1970 to 9999$/, MOMENTS],
   signedAt: [/^must be a Date, or ISO 8601 with a time zone, from 1970 to 9999$/, MOMENTS],
-  status: [/^must be one of active, inactive$/, WORDS],
+  'clients.setStatus.status': [/^must be one of active, inactive$/, WORDS],
   stage: [/^must be one of new, contacted, qualified, proposal, won, lost$/, WORDS],
   billingType: [/^must be one of fixed, hourly, retainer$/, WORDS],
   businessId: [/^must be a string, the id of a business of the organization$/, NO_IDS],
@@ -158,9 +158,19 @@ export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
 
 const OF_ID = [/^must be a string$/, NO_IDS] as const
 
-/** The rule of a field of a call; undefined: the test does not know the field. */
-export function requirementOf({ name }: CallUnderTest, field: string) {
-  return REQUIREMENTS[`${name}.${field}`] ?? REQUIREMENTS[field] ?? (field.endsWith('Id') ? OF_ID : undefined)
+/** The rule of a field of a call; without one in {@link REQUIREMENTS} by the example's value. Undefined: the test does not know the field. */
+export function requirementOf({ name, fields }: CallUnderTest, field: string) {
+  const listed = REQUIREMENTS[`${name}.${field}`] ?? REQUIREMENTS[field]
+  return listed ?? (field.endsWith('Id') ? OF_ID : requirementBy(fields[field]))
+}
+
+function requirementBy(example: unknown) {
+  if (typeof example === 'number')
+    return [/^must be a number from \S+ to \S+ with at most three decimals$/, AMOUNTS] as const
+  if (typeof example !== 'string') return undefined
+  if (/^\d{4}-\d\d-\d\dT/.test(example)) return REQUIREMENTS.dueDate
+  const requirement = /^must (be a string of \d to \d+ characters|be one of [a-z_, ]+|not contain NUL)/
+  return [requirement, [...textOf(10_000)]] as const
 }
 
 export function valuesOf(call: CallUnderTest, field: string): readonly unknown[] {

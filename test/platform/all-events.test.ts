@@ -15,9 +15,22 @@ import {
 import type { EventEnvelope } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase } from '../_database.ts'
 import { type Received, startReceiver } from '../sender/_receiver.ts'
+import { CALLS, invoke } from './_calls.ts'
+import { invoiceIn } from './_records.ts'
 
 // Each type of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
 // with the data that its schema says and no field more.
+
+/** The types that the specification names (section 6). */
+const SPECIFIED = [
+  ...['client.created', 'lead.created', 'lead.stage_changed', 'business.created', 'project.completed'],
+  ...['proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected'],
+  ...['invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received'],
+  ...['support.ticket_created', 'support.ticket_status_changed'],
+  ...['marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused'],
+  ...['marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed'],
+  ...['marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'],
+]
 
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 const ORGANIZATION = 'org_a'
@@ -45,8 +58,8 @@ test('every type of event is produced by a call, and arrives verified with the d
 
   const events = receiver.requests.map((request) => verify(request, secret))
   assert.deepEqual(new Set(events.map(({ type }) => type)), new Set(EVENT_TYPES))
-  // As many as the specification names.
-  assert.equal(EVENT_TYPES.length, 24)
+  const missing = SPECIFIED.filter((type) => !EVENT_TYPES.some((known) => known === type))
+  assert.deepEqual(missing, [])
   for (const { type, data } of events) assertData(type, data)
   for (const type of EVENT_TYPES) {
     const { id, data } = events.find((event) => event.type === type) ?? assert.fail()
@@ -88,28 +101,14 @@ async function createThroughApi(
   return { clientId, leadId }
 }
 
+/** Every call of the host's own code that publishes an event, on a record of its own. */
 async function changeRecords(platform: Platform): Promise<void> {
-  const { proposals, invoices, projects } = platform
-  const price = { title: 'Website', currency: 'TND', total: 4800.125 }
-  for (const answer of ['accept', 'reject'] as const) {
-    const { id: proposalId } = await proposals.create(ORGANIZATION, price)
-    await proposals.send(ORGANIZATION, { proposalId })
-    if (answer === 'accept') await proposals.accept(ORGANIZATION, { proposalId, signedBy: 'Amina Ben Salah' })
-    else await proposals.reject(ORGANIZATION, { proposalId })
+  const host = { organizationId: ORGANIZATION, platform }
+  for (const call of CALLS.filter(({ events }) => events.length > 0)) {
+    const id = await call.make(host)
+    await invoke(host, call, call.idField === undefined ? {} : { [call.idField]: id })
   }
-  const { id: invoiceId } = await invoices.create(ORGANIZATION, {
-    currency: 'TND',
-    total: '1250',
-    issueDate: '2020-01-01T00:00:00Z',
-    dueDate: '2020-01-31T00:00:00Z',
-  })
-  await invoices.issue(ORGANIZATION, { invoiceId })
-  await invoices.markOverdue(ORGANIZATION)
-  for (const amount of ['0.001', '1249.999'])
-    await invoices.recordPayment(ORGANIZATION, { invoiceId, amount })
-  const project = { name: 'Relaunch', billingType: 'fixed', value: 12000 } as const
-  const { id: projectId } = await projects.create(ORGANIZATION, project)
-  await projects.complete(ORGANIZATION, { projectId })
+  await invoiceIn(host, 'overdue')
 }
 
 /** Support tickets and marketing campaigns live in the host. */

@@ -156,10 +156,10 @@ test('createPlatform() has using() only with a store that has transactions', () 
   assert.equal('using' in createPlatform(createMemoryStore()), false)
 })
 
-test('createPlatform() touches nothing until a call is made', () => {
+test('createPlatform() touches nothing but the names of the service until a call is made', () => {
   const store = new Proxy(createMemoryStore(), {
     get(target, name) {
-      const isAsked = name === 'using' || typeof name === 'symbol'
+      const isAsked = name === 'using' || name === 'service' || typeof name === 'symbol'
       return isAsked ? Reflect.get(target, name) : assert.fail(`${String(name)} was used`)
     },
   })

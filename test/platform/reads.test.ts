@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from '../../lib/platform.ts'
 import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
-import { CALLS, call as callByName, invoke } from './_calls.ts'
+import { call as callByName, make as makeOf } from './_calls.ts'
 import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_platform.ts'
 import { clientIn, createInvoice, invoiceIn, leadIn, OVERDUE_AT, projectIn, proposalIn } from './_records.ts'
 
@@ -55,16 +55,9 @@ const READS: readonly ReadUnderTest[] = [
     resource,
     one: kind,
     fields: ['statuses'],
-    make: (host: Host) => created(host, `${resource}.create`),
+    make: async (host: Host) => ({ id: await makeOf(host, resource) }),
   })),
 ]
-
-/** Makes a record by the example of a call. */
-async function created(host: Host, name: string): Promise<Item> {
-  const create = CALLS.find((each) => each.name === name)
-  assert.ok(create, `there is no example of ${name}`)
-  return (await invoke(host, create, {})) as Item
-}
 
 describeOnEveryStore((newHost) => {
   for (const read of READS) {

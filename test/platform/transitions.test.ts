@@ -15,7 +15,7 @@ import {
   proposalIn,
 } from './_records.ts'
 
-// Every state of invoices, proposals and projects times every call: the transitions that the decisions on section 3 of the
+// Every state of a record times every call of its resource: the transitions that the decisions on section 3 of the
 // specification allow, and all others. Leads and clients are in customers.test.ts.
 
 const REFUSED = 'invalid_state'

@@ -14,7 +14,7 @@ describeOnEveryStore((newHost) => {
       const [ours, theirs] = [await newHost(), await newHost()]
       // On the memory store each host has a separate store.
       const theirPlatform = createPlatform(ours.store)
-      const foreign = await call.make({ ...theirs, store: ours.store, platform: theirPlatform })
+      const foreign = await call.make({ ...theirs, platform: theirPlatform })
       await call.make(ours)
       const before = await ours.everything()
       for (const id of [

@@ -6,7 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
 import { CreateBusinessInputSchema } from '../../lib/resources/businesses.ts'
-import { TYPES_WITH_BUSINESS } from '../../lib/resources/event-catalogue.ts'
+import { TYPES_WITHOUT_BUSINESS } from '../../lib/resources/event-catalogue.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { businessOf } from '../_business.ts'
 import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
@@ -81,7 +81,7 @@ test('organizations.delete() leaves no row of the organization in any table of t
   // Rows of the whole database, under the empty organization.
   assert.deepEqual(
     empty.map(([name]) => name),
-    ['event_days', 'event_limits', 'installation', 'purge_progress', 'shard_places'],
+    ['event_days', 'event_limits', 'event_types', 'installation', 'purge_progress', 'shard_places'],
   )
   const stays = await rowsOf('org_stays')
 
@@ -210,7 +210,7 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
     const read = await rowsReadBy(async (tx) => {
       await tx`
         select business_api.forget_business_part(
-          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb, ${TYPES_WITH_BUSINESS}
+          ${org}, ${business.id}, '{}', 100, ${JSON.stringify(after)}::text::jsonb, ${TYPES_WITHOUT_BUSINESS}
         )`
     })
     assert.deepEqual(read, { [after[0]]: 100 })

@@ -130,6 +130,17 @@ for (const [language, program] of Object.entries(SAMPLES)) {
   })
 }
 
+/** Choices that an endpoint may be without: a text of the form with its value, the fact that shows it, and texts that cannot be used. */
+const TEXTS = [
+  {
+    choice: 'maxPerSecond',
+    text: '0.5',
+    value: 0.5,
+    fact: 'Deliveries a second at most',
+    wrong: ['0', 'fast'],
+  },
+]
+
 test('POST /endpoints/new sent twice registers once', async () => {
   const under = setUp()
   const form = hiddenOf(await under.get('/endpoints/new'))
@@ -147,8 +158,9 @@ test('POST /endpoints/new with a wrong value keeps the fields but secrets, and n
     ['url', { url: 'http://hooks.example.com/' }],
     ['url', { url: 'https://127.0.0.1/' }],
     ['description', { description: 'x'.repeat(201) }],
-    ['max-per-second', { 'max-per-second': '0' }],
-    ['max-per-second', { 'max-per-second': 'fast' }],
+    ...TEXTS.flatMap(({ choice, wrong: texts }) =>
+      texts.map((text): [string, Record<string, string>] => [choice, { [choice]: text }]),
+    ),
     ['wants', { wants: '' }],
     ['wants', { wants: 'some' }],
     ['headers', { 'header-name': 'X-Team', 'header-value': '' }],
@@ -196,18 +208,22 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
   assert.match(words, /ada@example\.com changed the endpoint \(description, headers\)/)
 })
 
-test('POST /endpoints/:id/edit sets and removes the limit of deliveries a second', async () => {
-  const under = setUp()
-  const id = await register(under)
-  const edit = (limit: string) =>
-    under.submit(`/endpoints/${id}/edit`, { ...BILLING, 'max-per-second': limit })
-  await edit(' 0.5 ')
-  assert.equal((await under.settings.endpoints.get(ORGANIZATION, id)).maxPerSecond, 0.5)
-  assert.match((await under.get(`/endpoints/${id}`)).words, /Deliveries a second at most 0\.5/)
-  assert.match((await under.get(`/endpoints/${id}/edit`)).text, /name="max-per-second"[^>]* value="0\.5"/)
-  await edit('')
-  assert.equal((await under.settings.endpoints.get(ORGANIZATION, id)).maxPerSecond, null)
-})
+for (const { choice, text, value, fact } of TEXTS) {
+  test(`POST /endpoints/:id/edit sets and removes ${choice}`, async () => {
+    const under = setUp()
+    const id = await register(under)
+    const edit = (given: string) => under.submit(`/endpoints/${id}/edit`, { ...BILLING, [choice]: given })
+    const chosen = async () => Reflect.get(await under.settings.endpoints.get(ORGANIZATION, id), choice)
+    await edit(` ${text} `)
+    assert.equal(await chosen(), value)
+    assert.ok((await under.get(`/endpoints/${id}`)).words.includes(`${fact} ${text}`))
+    const form = (await under.get(`/endpoints/${id}/edit`)).text
+    assert.match(form, new RegExp(`name="${choice}"[^>]* value="${text.replace('.', '[.]')}"`))
+    await edit('')
+    assert.equal(await chosen(), null)
+    assert.ok(!(await under.get(`/endpoints/${id}`)).words.includes(fact))
+  })
+}
 
 test('POST /endpoints/:id/test shows the result in words, and an eleventh within a minute is refused', async () => {
   const { sender, requests } = createSender({ status: null, error: 'connection_refused' })

@@ -36,7 +36,7 @@ export const cancel: Command = defineCommand({
       return cancelAll(who, asking, session)
     }
     if (session.argument === '') throw new UsageError('Missing ID; or pass --pending')
-    const id = organization.read(owner === undefined ? [] : [owner], '--organization')
+    const id = organization.read(owner === undefined ? [] : [owner], '--organization', session.service)
     const delivery = await withSettings(session, ({ deliveries }) =>
       deliveries.cancel(id, session.argument, { actor: who }),
     )

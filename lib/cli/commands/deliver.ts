@@ -78,8 +78,8 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const isSharded = shards.size > 0
     const urls = isSharded ? [...shards.values()] : [session.databaseUrl()]
     const secretKeys = readSecretKeys(session)
-    const service = await session.service()
-    const { stdout, stderr } = session.terminal
+    const { service, terminal } = session
+    const { stdout, stderr } = terminal
     const logger = createJsonLog(stderr)
     const check = async (url: string): Promise<void> => {
       await requireSchema(url)

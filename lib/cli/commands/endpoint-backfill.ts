@@ -71,10 +71,10 @@ function ofBackfilling({ endpoint, records }: BackfillPreview): Consequence {
 }
 
 async function backfillAll(
-  { endpoints }: DeveloperSettings,
+  { endpoints }: DeveloperSettings<string, string>,
   owner: string,
   options: Pick<
-    Parameters<DeveloperSettings['endpoints']['backfill']>[2] & object,
+    Parameters<DeveloperSettings<string, string>['endpoints']['backfill']>[2] & object,
     'types' | 'limit' | 'actor'
   >,
   session: Session,

@@ -1,5 +1,5 @@
 import { withoutUndefined } from '../../base/host-input.ts'
-import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import { type Command, defineCommand } from '../command.ts'
 import {
   actor,
@@ -34,7 +34,7 @@ export const add: Command = defineCommand({
     types: choices(
       't,…',
       'the types of event that it wants; default: every type, also future ones',
-      EVENT_TYPES,
+      eventTypes,
     ),
     header: repeated(
       "'NAME: VALUE'",

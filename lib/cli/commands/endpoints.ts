@@ -1,6 +1,7 @@
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import { ENDPOINT_CHOICES, type WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import { CHOICES } from '../../webhooks/endpoint-choices.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import {
   actor,
@@ -43,6 +44,10 @@ const listEndpoints: Command = defineCommand({
   },
 })
 
+/** Choices with a column of their own below. */
+const OWN = ['url', 'types', 'standardWebhooks', 'maxPerSecond', 'description']
+const FURTHER = Object.keys(CHOICES).filter((name) => !OWN.includes(name))
+
 const COLUMNS: readonly Column<WebhookEndpoint>[] = [
   { title: 'ID', value: ({ id }) => id },
   { title: 'STATE', value: describeState },
@@ -51,6 +56,10 @@ const COLUMNS: readonly Column<WebhookEndpoint>[] = [
   { title: 'TYPES', value: ({ types }) => types?.join(', ') ?? 'all' },
   { title: 'STANDARD', value: ({ standardWebhooks }) => (standardWebhooks ? 'yes' : '') },
   { title: 'MAX/S', value: ({ maxPerSecond: most }) => String(most ?? '') },
+  ...FURTHER.map((name) => ({
+    title: name.toUpperCase(),
+    value: (one: object) => String(Reflect.get(one, name) ?? ''),
+  })),
   { title: 'HEADERS', value: ({ headerNames }) => headerNames.join(', ') },
   { title: 'DESCRIPTION', value: ({ description }) => description },
 ]
@@ -102,7 +111,8 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
     flags: { organization, actor },
     examples: [exampleOf(name)],
     async run({ organization: owner, ...acting }, session) {
-      const move = ({ endpoints }: DeveloperSettings) => endpoints[name](owner, session.argument, acting)
+      const move = ({ endpoints }: DeveloperSettings<string, string>) =>
+        endpoints[name](owner, session.argument, acting)
       const endpoint = await withSettings(session, move)
       await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
     },
@@ -156,16 +166,16 @@ const remove: Command = defineCommand({
 const ALL = 'all'
 
 /** Null for every type, also future ones. */
-const types: Flag<readonly EventType[] | null | undefined> = (() => {
+const types: Flag<readonly string[] | null | undefined> = (() => {
   const help = "the types of event that it wants, or 'all', also future ones"
-  const some = choices('t,…', help, EVENT_TYPES, `, or ${ALL}`)
-  return { ...some, read: (texts, source) => (texts[0] === ALL ? null : some.read(texts, source)) }
+  const some = choices('t,…', help, eventTypes, `, or ${ALL}`)
+  return { ...some, read: (texts, ...about) => (texts[0] === ALL ? null : some.read(texts, ...about)) }
 })()
 
 /** Changes an endpoint. */
 const update: Command = defineCommand({
   name: 'update',
-  summary: 'changes the URL, the types, the description, the signing or the rate of an endpoint',
+  summary: 'changes what an organization decides about an endpoint: URL, types, signing and more',
   about:
     'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of deliveries that already wait.',
   argument: 'ID',
@@ -193,7 +203,7 @@ const update: Command = defineCommand({
     const { choices: given, others } = splitChoices(rest)
     const changes = { ...given, standardWebhooks: isOn }
     if (Object.values(changes).every((change) => change === undefined)) {
-      const names = ENDPOINT_CHOICES.map(({ field }) => dashed(field))
+      const names = Object.keys(CHOICES).map(dashed)
       throw new UsageError(`Give a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
     }
     // The secret is only read, and never stored: one that is stored unsealed may be read too.

@@ -1,5 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { SCOPES, type Scope } from '../../access/scopes.ts'
+import { type KeyScope, SCOPES, scopesOf } from '../../access/scopes.ts'
 import { withoutUndefined } from '../../base/host-input.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { actor, EXAMPLE_ULID, maxFlag, organization, overlapFlag, TABLE_FLAGS } from '../common-flags.ts'
@@ -19,19 +19,20 @@ const maxApiKeys: Flag<number | undefined> = maxFlag(
 const someScopes = choices(
   'a,b',
   'what the key may do, at least one scope; all: every scope',
-  SCOPES,
+  scopesOf,
   ', or all',
 )
-const scopesFlag: Flag<readonly Scope[] | undefined> = {
+const scopesFlag: Flag<readonly KeyScope[] | undefined> = {
   ...someScopes,
-  read: (texts, source) => (texts[0]?.trim() === 'all' ? SCOPES : someScopes.read(texts, source)),
+  read: (texts, source, service) =>
+    texts[0]?.trim() === 'all' ? scopesOf(service) : someScopes.read(texts, source, service),
 }
 
 const create: Command = defineCommand({
   name: 'create',
   summary: 'makes an API key',
   about: `Prints the key, only once: only a digest is stored, and nothing can bring the key back.
-Scopes: ${SCOPES.join(', ')}; all stands for every one.`,
+Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`,
   flags: {
     organization,
     scopes: required(scopesFlag),

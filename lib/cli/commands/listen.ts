@@ -1,5 +1,5 @@
 import { visible } from '../../base/visible-text.ts'
-import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import type { Service } from '../../service.ts'
 import {
@@ -9,7 +9,7 @@ import {
   isSuccess,
   makeRequest,
 } from '../../webhooks/attempt.ts'
-import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoints.ts'
+import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoint-choices.ts'
 import {
   createSecretSealer,
   generateSigningSecret,
@@ -35,7 +35,7 @@ export const listen: Command = defineCommand({
   flags: {
     organization,
     forwardTo: required(text('URL', 'where to send the events: http://localhost:4000/hooks')),
-    types: choices('t,…', 'of these types only; default: every type', EVENT_TYPES),
+    types: choices('t,…', 'of these types only; default: every type', eventTypes),
     standardWebhooks: toggle('send the headers of Standard Webhooks too'),
   },
   examples: [
@@ -46,7 +46,7 @@ export const listen: Command = defineCommand({
   ],
   async run({ organization: owner, forwardTo, types, standardWebhooks }, session) {
     const url = readUrl(forwardTo)
-    const service = await session.service()
+    const { service } = session
     const secret = generateSigningSecret()
     const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
     const forwarder = createForwarder(sender, { owner, url, secret, service, standardWebhooks })

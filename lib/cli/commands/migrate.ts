@@ -1,5 +1,6 @@
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { visible } from '../../base/visible-text.ts'
+import { writeRegistration } from '../../postgres/schema/event-types.ts'
 import { migrate } from '../../postgres/schema/migrate.ts'
 import {
   readMigrations,
@@ -18,7 +19,7 @@ import type { Session } from '../session.ts'
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'makes the schema business_api, or brings it up to date',
-  about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way.`,
+  about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way. With --service, the service's own types of events are registered: business_api.publish_event takes them from then on.`,
   onShards: 'parallel',
   flags: {
     maxEventBytes: parsed(
@@ -53,11 +54,15 @@ export const migrateCommand: Command = defineCommand({
     // Reading the state has a short deadline, for a missing database; the work itself may wait for other sessions.
     await readSchema(session)
     const report = await migrate(session.databaseUrl(), {
+      service: session.service,
       maxEventBytes,
       timeoutMs: timeout,
       logger: notesOf(session),
     })
-    await session.print(report, () => describeNames('Applied', report.applied, report.current))
+    await session.print(report, () => {
+      const registered = (report.events ?? []).map((type) => `Registered ${type}\n`).join('')
+      return describeNames('Applied', report.applied, report.current) + registered
+    })
   },
 })
 
@@ -89,5 +94,8 @@ async function printScript(session: Session): Promise<void> {
     ? await readSchema(session)
     : { current: 0, pending: await readMigrations() }
   const data = pending.map(({ id, name, breaking, text }) => ({ id, name, breaking, sql: text }))
-  await session.print({ data }, () => (data.length === 0 ? '' : writeMigrationScript(pending, current === 0)))
+  await session.print({ data }, () => {
+    const script = data.length === 0 ? '' : writeMigrationScript(pending, current === 0)
+    return script + writeRegistration(session.service)
+  })
 }

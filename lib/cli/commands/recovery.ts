@@ -81,9 +81,9 @@ export const recover: Command = defineCommand({
 })
 
 async function recoverAll(
-  { deliveries: log }: DeveloperSettings,
+  { deliveries: log }: DeveloperSettings<string, string>,
   owner: string,
-  filter: RecoveryFilter,
+  filter: RecoveryFilter<string>,
   who: string,
   session: Session,
 ): Promise<{ readonly recovered: number }> {
@@ -102,9 +102,9 @@ async function recoverAll(
  * @throws {@link Failure} when the organization has no such endpoint as the filter names
  */
 async function findDisabled(
-  { deliveries: log, endpoints }: DeveloperSettings,
+  { deliveries: log, endpoints }: DeveloperSettings<string, string>,
   owner: string,
-  filter: RecoveryFilter,
+  filter: RecoveryFilter<string>,
 ): Promise<readonly string[]> {
   const { endpointId } = filter
   const all = await endpoints.list(owner)

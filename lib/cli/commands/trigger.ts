@@ -1,8 +1,10 @@
 import { createIds } from '../../base/ids.ts'
 import { suggest } from '../../base/suggest.ts'
 import { createPlatform } from '../../platform/platform.ts'
-import { EVENT_TYPES, type EventData, type EventType } from '../../resources/event-catalogue.ts'
+import type { EventType } from '../../resources/event-catalogue.ts'
 import { exampleData } from '../../resources/example-data.ts'
+import { eventTypes, findEvent } from '../../resources/own-events.ts'
+import type { Service } from '../../service.ts'
 import { createDeveloperSettings } from '../../settings/developer-settings.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import { type Command, defineCommand } from '../command.ts'
@@ -29,9 +31,11 @@ export const trigger: Command = defineCommand({
     },
   ],
   async run({ organization: owner, yes, dryRun }, session) {
-    const type = readType(session.argument)
+    const { service } = session
+    const type = readType(session.argument, service)
     const published = await withStore(session, async (store) => {
       const { endpoints } = createDeveloperSettings(store)
+      const example = findEvent(service, type)?.example ?? exampleData(type)
       // Disabled ones too: their deliveries are recorded as skipped, and can be sent later.
       const wanting = (await endpoints.list(owner)).filter(
         ({ types }) => types === null || types.includes(type),
@@ -40,7 +44,7 @@ export const trigger: Command = defineCommand({
       if (!(await confirm(session, asking, async () => ofTriggering(type, wanting)))) return null
       const id = createIds()('evt_test')
       // The example of a type is checked against the type's schema by publish.
-      await createPlatform(store).publish(owner, type, exampleData(type) as EventData<EventType>, { id })
+      await createPlatform(store).publish(owner, type, example as never, { id })
       return { id, type, endpoints: wanting.length }
     })
     if (published === null) return
@@ -50,13 +54,14 @@ export const trigger: Command = defineCommand({
 })
 
 /** @throws `UsageError` */
-function readType(given: string): EventType {
-  const type = EVENT_TYPES.find((name) => name === given)
-  if (type !== undefined) return type
-  const suggestion = suggest(given, EVENT_TYPES)
+function readType(given: string, service: Service): EventType {
+  const types = eventTypes(service)
+  // A type of the host's own is one of the platform of the host's own service, which the compiler does not see here.
+  if (types.includes(given)) return given as EventType
+  const suggestion = suggest(given, types)
   throw new UsageError(
     suggestion === ''
-      ? `Cannot use TYPE because it must be one of ${EVENT_TYPES.join(', ')}`
+      ? `Cannot use TYPE because it must be one of ${types.join(', ')}`
       : `Cannot use TYPE because '${given}' is unknown${suggestion}`,
   )
 }

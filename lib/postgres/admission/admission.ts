@@ -17,6 +17,8 @@ export interface Admissions {
     list: ListStatements,
     asked: PageRequest,
   ): Promise<AdmittedPage<Representation>>
+  /** Rejects a request beyond those that may wait; null in a transaction of the host, where none waits. */
+  readonly rejectBeyond: Asking['rejectBeyond']
 }
 
 /** The requests of a key that wait for the same judgement. */
@@ -84,7 +86,7 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
   async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
     // A key with less than an equal share of the places is kept out by no other key. The queue of the batches bounds the first requests.
-    if (joined.count * judgements >= pending) rejectBeyond(pending)
+    if (joined.count * judgements >= pending) rejectBeyond?.(pending)
     const place = joined.count++
     pending++
     try {
@@ -137,6 +139,7 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
 
   return {
     admit: (request) => admit(request, performance.now()),
+    rejectBeyond,
     async admitToPage(request, list, asked) {
       const hint = organizationAhead(request)
       const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
@@ -146,8 +149,12 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
       noteOutcome(request.keyDigest, admission)
       if (admission.outcome !== 'admitted') return { admission, page: null }
       const { organizationId } = admission.caller
-      const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
-      return { admission, ...(await page) }
+      try {
+        const page = hint === organizationId && ahead ? ahead : readPage(organizationId, list, asked)
+        return { admission, ...(await page) }
+      } catch (error) {
+        return { admission, page: null, error }
+      }
     },
   }
 }

@@ -31,8 +31,13 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
 /** Asks statements for requests. */
 export interface Asking {
   readonly ask: AskForRequest
-  /** Rejects a request beyond `maxPending`. @param pending the requests that wait. @throws with code `store_unavailable` */
-  rejectBeyond(pending: number): void
+  /**
+   * Rejects a request beyond `maxPending`; null in a transaction of the host, where none waits.
+   *
+   * @param pending the requests that wait
+   * @throws with code `store_unavailable`
+   */
+  readonly rejectBeyond: ((pending: number) => void) | null
   /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
   hasRoom(): boolean
   /** Milliseconds that a request may wait for its answer. */
@@ -80,7 +85,7 @@ export function askEachAlone(database: RecordDatabase): Asking {
       const bound = boundValues(statement, values())
       return askAlone(database, organizationId, statement, () => bound)
     },
-    rejectBeyond() {},
+    rejectBeyond: null,
     hasRoom: () => false,
     timeoutMs: Number.POSITIVE_INFINITY,
   }

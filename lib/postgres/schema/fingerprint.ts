@@ -95,6 +95,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column event_ids.organization_id': '0415511659f8',
     'column event_limits.max_body_bytes': '3f9165f799b9',
     'column event_limits.organization_id': '338b0c07aa42',
+    'column event_types.organization_id': '338b0c07aa42',
+    'column event_types.subject': 'd06b30f1f1ef',
+    'column event_types.type': '0415511659f8',
     'column events.body': 'cafe39a033bf',
     'column events.delivery_prefix': '0415511659f8',
     'column events.id': '0415511659f8',
@@ -273,6 +276,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint event_limits.event_limits_max_body_bytes_check': 'fc5bcd0a5161',
     'constraint event_limits.event_limits_organization_id_check': '6f34b39d604d',
     'constraint event_limits.event_limits_pkey': 'b56cabea1aae',
+    'constraint event_types.event_types_organization_id_check': '6f34b39d604d',
+    'constraint event_types.event_types_pkey': 'addca8259412',
+    'constraint event_types.event_types_type_check': 'd278985c2b08',
     'constraint events.events_pkey': '2dbd9714db4e',
     'constraint finished_deliveries.finished_deliveries_pkey': '1a29056265b9',
     'constraint finished_deliveries.finished_deliveries_state_check': 'c8d54f2ee8e0',
@@ -355,8 +361,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '2fcefd888776',
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
-    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_with_business text[])':
-      '42b486bf90d4',
+    'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[])':
+      'a260eaf5e452',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
@@ -413,7 +419,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data json, id text, traceparent text)':
       '7588ad63b1ab',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '8b0f85f4342b',
+      'b998238d2d14',
     'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
       'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
@@ -507,6 +513,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table event_days': 'e7dde70d4645',
     'table event_ids': 'e7dde70d4645',
     'table event_limits': 'e7dde70d4645',
+    'table event_types': 'e7dde70d4645',
     'table events': 'c1054ae16d28',
     'table finished_deliveries': '5a86c5368d7a',
     'table idempotency_keys': 'e7dde70d4645',

@@ -2,11 +2,13 @@ import type postgres from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { type Names, readLogger, readWhole, rejectUnknown } from '../../base/options.ts'
+import type { Service } from '../../service.ts'
 import { connectionFault } from '../connection/connection-fault.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
 import { readSource } from '../connection/source.ts'
 import { describeTarget, readTarget } from '../connection/target.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
+import { registerEvents } from './event-types.ts'
 import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
 import type { MigrationTexts } from './migration-texts.ts'
@@ -14,6 +16,11 @@ import { readMigrations } from './migrations.ts'
 
 /** Options of {@link migrate}. */
 export interface MigrateOptions {
+  /**
+   * The service, whose own event types are registered for publishers in SQL: `business_api.publish_event` takes them from then on. Types
+   * that another version of the host has registered stay. Default: none are registered, which `createPlatform` does not need.
+   */
+  service?: Service | undefined
   /**
    * The greatest size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
    * for publishers in SQL. Default: unchanged; a new database has 262,144.
@@ -34,9 +41,11 @@ export interface MigrationReport {
   applied: string[]
   /** Number of the newest migration that the database holds; 0 for none. */
   current: number
+  /** The own event types of the service that this call has registered; absent if the service has none. */
+  events?: string[]
 }
 
-const NAMES: Names<MigrateOptions> = { maxEventBytes: true, timeoutMs: true, logger: true }
+const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeoutMs: true, logger: true }
 
 /**
  * Brings the schema `business_api` up to date, and creates a missing schema. Each migration is one transaction, and a failed
@@ -67,7 +76,7 @@ export async function migrate(
 ): Promise<MigrationReport> {
   readSource(source)
   rejectUnknown(options, NAMES)
-  const { maxEventBytes } = options
+  const { service, maxEventBytes } = options
   if (maxEventBytes !== undefined) {
     readWhole('maxEventBytes', maxEventBytes, 0, { min: EVENT_BYTES_MIN, max: EVENT_BYTES_MAX })
   }
@@ -77,7 +86,7 @@ export async function migrate(
   async function work(sql: postgres.Sql): Promise<MigrationReport> {
     const report = await migrateFrom(sql, undefined, { timeoutMs, logger })
     if (maxEventBytes !== undefined) await writeEventLimit(sql, maxEventBytes)
-    return report
+    return service?.events.length ? { ...report, events: await registerEvents(sql, service) } : report
   }
 
   try {

@@ -5,8 +5,8 @@
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
 import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
-import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
-import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
+import { CREATED_KINDS, RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
@@ -46,6 +46,7 @@ const PUBLISHING: Lists = {
     finished_deliveries: { insert: true },
     webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
     event_limits: { select: true },
+    event_types: { select: true },
     event_days: { select: true },
     event_ids: { select: true, insert: true },
     shard_places: { select: true },
@@ -103,7 +104,7 @@ const API = merge(
   PROCESS,
   PUBLISHING,
   IDEMPOTENCY,
-  records('add', ['business', 'client', 'lead']),
+  records('add', CREATED_KINDS),
   // What the API lists.
   records(
     'read',
@@ -137,6 +138,8 @@ const API = merge(
 
 const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
+    // Of the host's own routes: nothing is written for a revoked key.
+    api_keys: { select: ['organization_id', 'id', 'expires_at', 'revoked_at'] },
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },
@@ -308,9 +311,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   worker: { purpose: 'createDeliveryLoop: sends events, and forgets what is old', ...WORKER },
   publisher: {
     purpose: 'business_api.publish_event, from any language',
-    ...merge(PUBLISHING, {
-      tables: {},
-    }),
+    ...PUBLISHING,
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate and organizations',

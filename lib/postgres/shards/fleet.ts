@@ -1,4 +1,5 @@
 import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
+import type { Service } from '../../service.ts'
 import { placeElsewhere } from '../connection/driver-faults.ts'
 import type { PostgresStore } from '../store.ts'
 import { SLOTS, slotOf } from './placement.ts'
@@ -9,9 +10,9 @@ import { isMoving, type OrganizationPlace, type ShardPlace, type StoredPlace } f
 // the calls that need it.
 
 /** A shard: an ordinary store, with its name. */
-export interface Shard {
+export interface Shard<Own extends Service = Service> {
   readonly name: string
-  readonly store: PostgresStore
+  readonly store: PostgresStore<Own>
 }
 
 /** The answers of all shards. */

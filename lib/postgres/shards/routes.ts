@@ -107,7 +107,7 @@ export function sumOf<Numbers extends object>(
  *
  * @param route makes a call: `on` a store, for the organization of a key that the call names, or of the `whole` installation. Gets the
  *   organization that the call names, if any
- * @returns the slices of the store
+ * @returns the slices of the store, or of the transaction
  */
 export function routeVerbs<Store extends object>(
   store: Store,
@@ -117,7 +117,7 @@ export function routeVerbs<Store extends object>(
     whole: (askAll: AskAll) => Promise<unknown>,
     first: unknown,
   ) => Promise<unknown>,
-): Pick<Store, keyof Store & keyof Slices> {
+): Pick<Store, keyof Store & (keyof Slices | 'replies')> {
   const slices = Object.entries(store).filter(
     ([name, slice]) => typeof slice === 'object' && name !== 'installation' && name !== 'service',
   )

@@ -3,18 +3,20 @@ import type { ApiKeyStore } from '../../access/api-keys.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
+import type { Service } from '../../service.ts'
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
 import { routeVerbs, type Slices, sumOf } from './routes.ts'
 
-/** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. */
-export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
+/** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. @typeParam Own the service */
+export interface ShardedStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
+  readonly service: Own
   /**
    * The shards in the order of their names, for what belongs to a shard, above all a delivery loop. These stores reject an organization
    * of another shard with `wrong_shard`.
    */
-  readonly shards: readonly Shard[]
+  readonly shards: readonly Shard<Own>[]
   /**
    * Returns the shard of an organization: its name, and its store, for `using(tx)` in a transaction of the host on that server. The
    * first call in a transaction checks the server too: a call for an organization of another shard, or in a transaction on another
@@ -22,7 +24,7 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
    *
    * @throws `BusinessApiError` with code `store_unavailable` when no shard, or not that shard, can be reached before its first use
    */
-  shardOf(organizationId: string): Promise<Shard>
+  shardOf(organizationId: string): Promise<Shard<Own>>
   /** Closes the stores of all shards, as `PostgresStore.close` does. */
   close(options?: CloseOptions): Promise<void>
 }
@@ -42,16 +44,16 @@ export interface ShardedStore extends BusinessApiStore, AsyncDisposable {
  * const api = createBusinessApi(store)
  * ```
  */
-export function createShardedStore(options: {
-  readonly shards: Readonly<Record<string, PostgresStore>>
-}): ShardedStore {
+export function createShardedStore<Own extends Service = Service>(options: {
+  readonly shards: Readonly<Record<string, PostgresStore<Own>>>
+}): ShardedStore<Own> {
   rejectUnknown(options, { shards: true })
   const fleet = createFleet(options.shards)
   const stores = fleet.shards.map(({ store }) => store)
-  const { service } = stores[0] as PostgresStore
+  const { service } = stores[0] as PostgresStore<Own>
   if (!stores.every((store) => isDeepStrictEqual(store.service, service)))
     throw new TypeError("Cannot use the shards because their stores differ in option 'service'")
-  const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard(fleet, shard) }))
+  const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard<Own>(fleet, shard) }))
 
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
     const { keyDigest } = Object(first)
@@ -87,7 +89,7 @@ export function createShardedStore(options: {
     shards,
     async shardOf(organizationId) {
       const { name } = await fleet.locate(organizationId)
-      return shards.find((shard) => shard.name === name) as Shard
+      return shards.find((shard) => shard.name === name) as Shard<Own>
     },
     beginRequest: () => all((store) => store.beginRequest?.()),
     connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
@@ -113,15 +115,15 @@ function insertOnce({ identify, insert }: ApiKeyStore): ApiKeyStore['insert'] {
 const TAKEN = { outcome: 'already_exists', item: null } as const
 
 /** Returns the store of a shard, which rejects organizations of other shards. */
-function guard(fleet: Fleet, shard: Shard): PostgresStore {
-  const { name, store } = shard
+function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<Own> {
+  const { name, store } = shard as Shard<Own>
   const { installation } = store
 
   /** Routes the verbs of the store, or of a transaction, by `send`. */
   function guarded<Target extends object>(
     target: Target,
     send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
-  ): Pick<Target, keyof Target & keyof Slices> {
+  ): Pick<Target, keyof Target & (keyof Slices | 'replies')> {
     return routeVerbs(target, async (owner, on) => {
       const actual = owner === undefined ? shard : await fleet.locate(owner)
       if (actual !== shard) throw wrongShard(`organization ${owner} belongs to shard '${actual.name}'`)

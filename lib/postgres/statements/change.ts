@@ -11,7 +11,7 @@ import {
   type WriteValues,
 } from './key-reservation.ts'
 import type { ResultColumns, Value } from './statement.ts'
-import { write } from './write.ts'
+import { askEach, write } from './write.ts'
 
 // Every change is one statement of these steps, and the record is locked from the first one on:
 //
@@ -146,13 +146,19 @@ export function writeChange<Values, Representation, Reason extends string = neve
     events: eventsOf(events),
   }
   type All = ChangeValues & Values
-  return write(database, given, statements, { ...common, ...values } as All & Record<keyof All, Value>, {
-    done: ({ representation }) => ({
-      outcome: 'changed' as const,
-      representation: JSON.parse(representation ?? 'null') as Representation,
-    }),
-    refused: (answer) => refusalOf<Reason>(answer),
-  })
+  return write(
+    database,
+    given,
+    askEach(database, statements),
+    { ...common, ...values } as All & Record<keyof All, Value>,
+    {
+      done: ({ representation }) => ({
+        outcome: 'changed' as const,
+        representation: JSON.parse(representation ?? 'null') as Representation,
+      }),
+      refused: (answer) => refusalOf<Reason>(answer),
+    },
+  )
 }
 
 /** Builds the verb that sets columns of a record as given. */

@@ -2,58 +2,84 @@ import type { NamedColumn } from '../../resources/columns.ts'
 import type { ApiCreationOutcome, Creation, CreationOutcome } from '../../writes/creation.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
+import { type CreationStatement, createCreationBatches, defineCreationBatch } from './creation-batches.ts'
 import {
   type CreationValues,
   creationValues,
   defineWrite,
+  goOn,
+  type KeyValues,
+  type OutcomeColumn,
   published,
-  type WriteParts,
+  reserveKey,
   type WriteStatements,
 } from './key-reservation.ts'
 import type { ResultColumns } from './statement.ts'
-import { write } from './write.ts'
+import { askEach, type WriteAsks, write } from './write.ts'
 
 type NewValues = CreationValues & ColumnValues
 type OfKey = { readonly apiKeyId: string }
+type KeyColumn<Column extends string> = Column | OutcomeColumn | 'isInForce'
 
 /** The statements of a creation: by the host's own code, and by an API key, which only the roles of an API may read. */
 export interface CreationStatements<Column extends string> {
   readonly columns: readonly NamedColumn[]
   readonly ofHost: WriteStatements<NewValues, Column>
-  readonly ofKey: WriteStatements<NewValues & OfKey, Column | 'isInForce'>
+  readonly ofKey: {
+    readonly keyed: CreationStatement<NewValues & OfKey & KeyValues, KeyColumn<Column>>
+    readonly keyless: CreationStatement<NewValues & OfKey, KeyColumn<Column>>
+  }
 }
 
-/** The key of a creation, which may have been revoked since it was judged. */
-const KEY = `key as materialized (
-  select 1 as one from business_api.api_keys key
+/**
+ * A condition: the API key of a write is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
+ * a join, planned for a table that was empty then.
+ */
+export const IS_IN_FORCE = `((
+  select true from business_api.api_keys key
   where key.organization_id = @organizationId::text and key.id = @apiKeyId::text
     and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
     and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp())
-)`
+) is not null)`
 
 /**
  * Builds the statements of a creation.
  *
- * @param parts further columns of the answer, steps before the key is reserved, and their condition: see {@link defineWrite}
+ * @param condition the record may be written; without steps of its own. Default: always
+ * @param answer further columns of the answer, without steps of their own. Default none
  */
-export function defineCreation<Column extends string>(
+export function defineCreation<Column extends string = never>(
   table: string,
   columns: readonly NamedColumn[],
-  { steps: earlier = [], condition = 'true', answer }: WriteParts<Column> & { readonly condition?: string },
+  condition = 'true',
+  answer = {} as Readonly<Record<Column, string>>,
 ): CreationStatements<Column> {
-  const stepsOf = (reserved: string): readonly string[] => [
-    ...earlier,
-    reserved,
-    `record as (${insertInto(table, columns, 'reserved')})`,
-    published('record'),
-  ]
+  const define = <Values, Answer extends string>(
+    condition: string,
+    answer: Readonly<Record<Answer, string>>,
+  ): WriteStatements<Values, Answer> =>
+    defineWrite((reserve) => ({
+      steps: [
+        reserve({ condition }),
+        `record as (${insertInto(table, columns, 'reserved')})`,
+        published('record'),
+      ],
+      answer,
+    }))
+  const ofKey = {
+    table,
+    columns,
+    condition: `${IS_IN_FORCE} and ${condition}`,
+    answer: { ...answer, isInForce: `${IS_IN_FORCE}::text` },
+  }
+  const one = define<NewValues & OfKey, Column | 'isInForce'>(ofKey.condition, ofKey.answer)
   return {
     columns,
-    ofHost: defineWrite((reserve) => ({ steps: stepsOf(reserve({ condition })), answer })),
-    ofKey: defineWrite((reserve) => ({
-      steps: [KEY, ...stepsOf(reserve({ condition: `exists (select 1 from key) and ${condition}` }))],
-      answer: { ...answer, isInForce: '(select exists (select 1 from key))::text' },
-    })),
+    ofHost: define(condition, answer),
+    ofKey: {
+      keyed: { ...one.keyed, batch: defineCreationBatch(one.keyed, { ...ofKey, reserve: reserveKey }) },
+      keyless: { ...one.keyless, batch: defineCreationBatch(one.keyless, { ...ofKey, reserve: goOn }) },
+    },
   }
 }
 
@@ -64,7 +90,12 @@ interface CreationVerb<NewRecord, Column extends string, Refusal> {
   valuesOf?(record: NewRecord): ColumnValues
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
+  /** See {@link createCreationBatches}. Null or absent: each creation is sent alone. */
+  readonly rejectBeyond?: ((pending: number) => void) | null
 }
+
+type Done = { readonly outcome: 'created' }
+type Revoked = { readonly outcome: 'unauthenticated' }
 
 /** Builds the verb that creates a record. */
 export function createVerb<
@@ -77,18 +108,33 @@ export function createVerb<
     statements,
     valuesOf: given = (record) => valuesOf(statements.columns, record),
     refused = () => undefined,
+    rejectBeyond = null,
   }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
+  const { keyed, keyless } = statements.ofKey
+  const ofHost = askEach(database, statements.ofHost)
+  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = rejectBeyond
+    ? {
+        keyed: createCreationBatches(database, keyed, rejectBeyond),
+        keyless: createCreationBatches(database, keyless, rejectBeyond),
+      }
+    : askEach(database, statements.ofKey)
+
   return (creation) => {
     const { record, apiKeyId } = creation
     const values = Object.assign(creationValues(creation, record.id), given(record))
-    const done = () => ({ outcome: 'created' as const })
-    if (apiKeyId === undefined) return write(database, creation, statements.ofHost, values, { done, refused })
-    return write(database, creation, statements.ofKey, Object.assign(values, { apiKeyId }), {
-      done,
-      refused,
-      judged: ({ isInForce }) =>
-        isInForce === 'false' ? { outcome: 'unauthenticated' as const } : undefined,
-    })
+    const done = (): Done => ({ outcome: 'created' })
+    if (apiKeyId === undefined) return write(database, creation, ofHost, values, { done, refused })
+    return write<NewValues & OfKey, Column | 'isInForce', Done, Refusal, Revoked>(
+      database,
+      creation,
+      ofKey,
+      Object.assign(values, { apiKeyId }),
+      {
+        done,
+        refused,
+        judged: ({ isInForce }) => (isInForce === 'false' ? { outcome: 'unauthenticated' } : undefined),
+      },
+    )
   }
 }

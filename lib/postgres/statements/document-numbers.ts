@@ -12,7 +12,7 @@ import {
   published,
   type WriteStatements,
 } from './key-reservation.ts'
-import { defineEntry, type EntryStatement, write } from './write.ts'
+import { askEach, defineEntry, type EntryStatement, write } from './write.ts'
 
 type NumberedCreation = Creation<{
   readonly id: string
@@ -96,11 +96,17 @@ export function createNumbered(
     number: typeof number === 'string' ? number : null,
     series: typeof number === 'string' ? null : number.series,
   }
-  return write<typeof all, NumberedColumn, NumberedOutcome, never>(database, creation, create, all, {
-    done: ({ number: given }) => ({ outcome: 'created', number: given ?? '' }),
-    refused: refuseTaken,
-    entry,
-  })
+  return write<typeof all, NumberedColumn, NumberedOutcome, never>(
+    database,
+    creation,
+    askEach(database, create),
+    all,
+    {
+      done: ({ number: given }) => ({ outcome: 'created', number: given ?? '' }),
+      refused: refuseTaken,
+      entry,
+    },
+  )
 }
 
 function refuseTaken({ isTaken }: { readonly isTaken: string | null }): undefined {

@@ -1,6 +1,6 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import { snakeCase } from '../../resources/columns.ts'
-import { ENDPOINT_CHOICES } from '../../webhooks/endpoints.ts'
+import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 import { isoTimestamp } from './fragments.ts'
 
 // The parts of statements about webhook endpoints.

@@ -71,7 +71,12 @@ export interface WriteStatements<Values, Column extends string> {
 }
 
 /** Gives the step `reserved`: see {@link defineWrite}. */
-export type Reserve = (about?: { readonly condition?: string; readonly reply?: string }) => string
+export type Reserve = (about?: {
+  readonly condition?: string
+  readonly reply?: string
+  /** The step with a row for each request, from `from` on. Default one request. */
+  readonly from?: string
+}) => string
 
 /** The parts of a write's statement besides its outcome. */
 export type WriteParts<Column extends string = never> = StatementParts<Column, never>
@@ -79,8 +84,8 @@ export type WriteParts<Column extends string = never> = StatementParts<Column, n
 /**
  * Builds the statements of a write.
  *
- * @param parts is given the step `reserved`: one row if the statement may go on, no row if another creation or change holds the
- *   idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try of the statement, without an
+ * @param parts is given the step `reserved`: a row with the `write_id` if the statement may go on, no row if another creation or change holds
+ *   the idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try of the statement, without an
  *   answer. The primary key makes a second holder of the key wait until the first has ended. The key is reserved only if `condition`
  *   holds; `reply` is the answer of a replay
  */
@@ -97,7 +102,8 @@ export function defineWrite<Values, Column extends string = never>(
   }
 }
 
-const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
+/** How the columns of every write's answer are read from its steps. */
+export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',
 }
@@ -124,8 +130,9 @@ export const LATE_MS = 4000
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
-const goOn: Reserve = ({ condition = 'true' } = {}) =>
-  `reserved as (select 1 as one where ${condition} and ${IS_IN_TIME})`
+/** The step `reserved` without an idempotency key. */
+export const goOn: Reserve = ({ condition = 'true', from = '' } = {}) =>
+  `reserved as (select @writeId::text as write_id ${from} where ${condition} and ${IS_IN_TIME})`
 
 // In a transaction of the host's the setting would outlive the statement.
 const LIMITS_WAIT = `(
@@ -134,17 +141,23 @@ const LIMITS_WAIT = `(
 
 const IS_EXPIRED = 'entry.expires_at <= pg_catalog.now()'
 
-const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
+/** The step `reserved` with an idempotency key. */
+export const reserveKey: Reserve = ({
+  condition = 'true',
+  reply = '@reply::text',
+  from = '',
+} = {}) => `reserved as (
   insert into business_api.idempotency_keys as entry
     (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
   select
     @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
     pg_catalog.now() + @windowMs::float8 * interval '1 millisecond'
+  ${from}
   where ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
   on conflict (organization_id, operation, key) do update set
     fingerprint = excluded.fingerprint, record_id = excluded.record_id,
     reply = case when ${IS_EXPIRED} then excluded.reply else entry.reply end,
     expires_at = case when ${IS_EXPIRED} then excluded.expires_at else entry.expires_at end
   where ${IS_EXPIRED} or entry.record_id = excluded.record_id
-  returning 1 as one
+  returning entry.record_id as write_id
 )`

@@ -1,5 +1,5 @@
 import { storeUnavailable } from '../../base/errors.ts'
-import type { RecordDatabase } from '../connection/database.ts'
+import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import { isKeyHeld } from '../connection/driver-faults.ts'
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
 import {
@@ -7,6 +7,7 @@ import {
   type KeyValues,
   keyValuesOf,
   LATE_MS,
+  type OutcomeColumn,
   type WriteStatements,
 } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
@@ -34,6 +35,30 @@ export interface Reading<Column extends string, Done, Refusal, Verdict = never> 
   readonly entry?: EntryStatement
 }
 
+/** Sends the statement of a write. */
+export type AskForWrite<Values, Column extends string> = (
+  organizationId: string,
+  values: Values & { readonly [Name in keyof Values]: Value },
+  wait: StatementWait,
+) => Promise<ResultColumns<Column, never>>
+
+/** How the statements of a write are sent, with an idempotency key and without. */
+export interface WriteAsks<Values, Column extends string> {
+  readonly keyed: AskForWrite<Values & KeyValues, Column>
+  readonly keyless: AskForWrite<Values, Column>
+}
+
+/** Sends each statement of a write by itself. */
+export function askEach<Values extends object, Column extends string>(
+  database: RecordDatabase,
+  { keyed, keyless }: WriteStatements<Values, Column>,
+): WriteAsks<Values, Column | OutcomeColumn> {
+  return {
+    keyed: (organizationId, values, wait) => ask(database, organizationId, keyed, values, wait),
+    keyless: (organizationId, values, wait) => ask(database, organizationId, keyless, values, wait),
+  }
+}
+
 /** The verdict of an idempotency key on a statement that did not go on. */
 export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
@@ -43,12 +68,12 @@ export type KeyVerdict =
  * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second one reads
  * the reply when another creation or change holds the key.
  *
- * @param statements safe to repeat
+ * @param asks send statements that are safe to repeat
  */
 export async function write<Values extends object, Column extends string, Done, Refusal, Verdict = never>(
   database: RecordDatabase,
   keyHolder: KeyHolder,
-  statements: WriteStatements<Values, Column>,
+  asks: WriteAsks<Values, Column | OutcomeColumn>,
   values: Values & Readonly<Record<keyof Values, Value>>,
   reading: Reading<Column, Done, Refusal, Verdict>,
 ): Promise<Done | Refusal | Verdict | KeyVerdict> {
@@ -56,7 +81,7 @@ export async function write<Values extends object, Column extends string, Done, 
   const calledAt = performance.now()
   const work = (): Promise<Done | Refusal | Verdict | KeyVerdict | null> => {
     const left = leftOf(keyHolder.atMostMs, calledAt)
-    return send(database, { ...keyHolder, atMostMs: left }, statements, values, reading)
+    return send(database, { ...keyHolder, atMostMs: left }, asks, values, reading)
   }
   // In a transaction everything has one connection: there is no other statement to wait for.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
@@ -69,7 +94,7 @@ export async function write<Values extends object, Column extends string, Done, 
 async function send<Values extends object, Column extends string, Done, Refusal, Verdict>(
   database: RecordDatabase,
   { organizationId, idempotency, atMostMs }: KeyHolder,
-  { keyed, keyless }: WriteStatements<Values, Column>,
+  { keyed, keyless }: WriteAsks<Values, Column | OutcomeColumn>,
   values: Values & Readonly<Record<keyof Values, Value>>,
   { done, judged, refused, entry = ENTRY }: Reading<Column, Done, Refusal, Verdict>,
 ): Promise<Done | Refusal | Verdict | KeyVerdict | null> {
@@ -77,8 +102,8 @@ async function send<Values extends object, Column extends string, Done, Refusal,
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
     const wait = { lockMs: idempotency?.waitMs ?? 0, atMostMs: leftOf(atMostMs, begunAt) }
     const sent = idempotency
-      ? ask(database, organizationId, keyed, Object.assign({}, values, keyValuesOf(idempotency)), wait)
-      : ask(database, organizationId, keyless, values, wait)
+      ? keyed(organizationId, Object.assign({}, values, keyValuesOf(idempotency)), wait)
+      : keyless(organizationId, values, wait)
     const answer = await sent.catch((error) => {
       // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null

@@ -14,8 +14,8 @@ import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
 /** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
 export async function show(context: Context): Promise<ScreenPage> {
-  const { settings, access, t, link, query, now } = context
-  const { texts, filter } = readFilter(FIELDS, query, now)
+  const { settings, access, t, link, query } = context
+  const { texts, filter } = readFilter(FIELDS, query, context)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('aud', cursor) ? cursor : null
   const [{ data, next }, names] = await Promise.all([

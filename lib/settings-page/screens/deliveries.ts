@@ -1,5 +1,5 @@
 import { isIdOf } from '../../base/ids.ts'
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import {
   type Delivery,
   type DeliveryFilter,
@@ -19,8 +19,8 @@ import { type FilterField, logFilterForm, readFilter, type ShownFilter } from '.
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
 export async function show(context: Context): Promise<ScreenPage> {
-  const { settings, access, t, link, query, now } = context
-  const { texts, filter } = readDeliveryFilter(query, now, true)
+  const { settings, access, t, link, query } = context
+  const { texts, filter } = readDeliveryFilter(context, query, true)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('dlv', cursor) ? cursor : null
   const [{ data, next }, endpoints] = await Promise.all([
@@ -53,7 +53,7 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
     canRecover &&
     data.length > 0 &&
     questionLink(
-      link('/deliveries/recover', readDeliveryFilter(query, now, false).texts),
+      link('/deliveries/recover', readDeliveryFilter(context, query, false).texts),
       t`Send failed again`,
     )
   return { title: t`Deliveries`, content, acts }
@@ -62,7 +62,7 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
 // --- The filter ---
 
 /** The filter of the list; a recovery takes no response. */
-type Filter = DeliveryFilter<Date, EventType> & { readonly response?: ResponseClass }
+type Filter = DeliveryFilter<Date> & { readonly response?: ResponseClass }
 
 interface Field extends FilterField<Filter, readonly WebhookEndpoint[]> {
   /** True: a recovery of many deliveries does not take it. */
@@ -88,8 +88,8 @@ const FIELDS: readonly Field[] = [
   {
     name: 'type',
     label: (t) => t`Type`,
-    choices: () => EVENT_TYPES.map((type) => ({ value: type, text: type })),
-    read: (text) => EVENT_TYPES.filter((type) => type === text).map((type) => ({ type })),
+    choices: ({ settings }) => eventTypes(settings.service).map((type) => ({ value: type, text: type })),
+    read: (type, { settings }) => (eventTypes(settings.service).includes(type) ? [{ type }] : []),
   },
   {
     name: 'endpoint',
@@ -109,12 +109,12 @@ const FIELDS: readonly Field[] = [
 
 /** Reads a filter of the delivery log. @param isForList false: only the fields that a recovery takes */
 export function readDeliveryFilter(
+  context: Context,
   values: { get(name: string): string | null },
-  now: number,
   isForList: boolean,
 ): ShownFilter<Filter> {
   const fields = FIELDS.filter(({ isForListOnly }) => isForList || !isForListOnly)
-  return readFilter(fields, values, now)
+  return readFilter(fields, values, context)
 }
 
 // --- The table ---

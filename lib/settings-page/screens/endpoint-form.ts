@@ -1,5 +1,5 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import { type EventDefinition, eventTypes, findEvent } from '../../resources/own-events.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
@@ -7,14 +7,16 @@ import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { alreadyMade } from '../views/already-made.ts'
 import { type Compared, comparison } from '../views/comparison.ts'
-import { secretField } from '../views/copyable.ts'
+import { codeBlock, secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import {
   choicesOf,
+  choiceText,
   type EndpointWish,
   emptyWish,
+  inOrder,
   judgeWish,
   patchOf,
   readWish,
@@ -69,7 +71,7 @@ export const change = {
     if (!context.isStale) return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
     const wish = rebased(readWish(context), endpoint)
     const page = showForm(context, wish, {}, nameOf(endpoint))
-    return { ...page, content: [comparison(context.t, comparedOf(context.t, endpoint, wish)), page.content] }
+    return { ...page, content: [comparison(context.t, comparedOf(context, endpoint, wish)), page.content] }
   },
 
   async act(context: Context): Promise<Screen> {
@@ -93,20 +95,21 @@ export const change = {
   },
 
   async isDone(context: Context): Promise<boolean> {
-    const { settings, access, params, t } = context
+    const { settings, access, params } = context
     const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
-    return comparedOf(t, endpoint, readWish(context)).every(([, present, yours]) => present === yours)
+    return comparedOf(context, endpoint, readWish(context)).every(([, present, yours]) => present === yours)
   },
 }
 
-function inOrder(types: readonly EventType[]): string {
-  return EVENT_TYPES.filter((type) => types.includes(type)).join(', ')
-}
-
 /** The values of a sent form beside the present values of the endpoint. */
-function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): readonly Compared[] {
+function comparedOf(
+  { t, settings }: Context,
+  endpoint: WebhookEndpoint,
+  wish: EndpointWish,
+): readonly Compared[] {
   const { types, headerNames } = endpoint
-  const all = t`All events, also types to come`
+  const namesOf = (some: readonly string[] | null): string =>
+    some === null ? t`All events, also types to come` : inOrder(settings, some).join(', ')
   const marks = new Map([
     ['replace', t`Replace its value`],
     ['remove', t`Remove`],
@@ -115,12 +118,12 @@ function comparedOf(t: Texts, endpoint: WebhookEndpoint, wish: EndpointWish): re
     ...wish.known.map(({ name, act }) => (marks.has(act) ? `${name} (${marks.get(act)})` : name)),
     ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
   ]
+  const wished = choicesOf(wish)
   return [
-    ...TEXT_FIELDS.map(({ name, label, textOf, toChoice }): Compared => {
-      const wished = { ...endpoint, ...toChoice(wish.texts[name] ?? '') }
-      return [label(t), textOf(endpoint), textOf(wished)]
+    ...TEXT_FIELDS.map(({ label, choice }): Compared => {
+      return [label(t), choiceText(endpoint, choice), choiceText(wished, choice)]
     }),
-    [t`Events`, types === null ? all : inOrder(types), wish.wants === 'all' ? all : inOrder(wish.types)],
+    [t`Events`, namesOf(types), namesOf(wish.wants === 'all' ? null : wish.types)],
     [t`Headers`, headerNames.join(', '), headers.join(', ')],
   ]
 }
@@ -149,8 +152,11 @@ function problemsOf(error: unknown, { t }: Context): Problems {
     url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
     headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,
     description: t`The description cannot be used`,
+    wants: t`Choose types of event that the list has`,
   }
-  const named = error.fields.filter((field) => field in known)
+  const named = error.fields
+    .map((field) => (field === 'types' ? 'wants' : field))
+    .filter((field) => field in known)
   return Object.fromEntries((named.length > 0 ? named : ['url']).map((field) => [field, known[field] ?? '']))
 }
 
@@ -165,7 +171,7 @@ ${form(
   context,
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
   isNew ? { id: wish.id } : {},
-  html`${TEXT_FIELDS.map(({ name: field, label, hint, attributes: all }) =>
+  html`${TEXT_FIELDS.map(({ choice: field, label, hint, attributes: all }) =>
     input(
       { name: field, label: label(t), hint: hint(t), problems },
       { ...all, value: wish.texts[field] ?? '' },
@@ -178,7 +184,7 @@ ${radios(
     { value: 'some', text: t`Only these types` },
   ],
   wish.wants,
-  typeList(t, wish),
+  typeList(context, wish),
 )}
 ${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with each event, as for a gateway of yours. Values are stored sealed and never shown again.`, problems }, headerFields(context, wish))}`,
   html`<button class="ba-button ba-button-main">${isNew ? t`Add endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
@@ -192,17 +198,29 @@ ${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with ea
 }
 
 /** The types of event by resource. The script shows the list with its tools once "Only these types" is chosen. */
-function typeList(t: Texts, { types }: EndpointWish): Content {
+function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
+  const { service } = settings
+  const offered = [...new Set([...eventTypes(service), ...types])]
   return html`<div class="ba-types" data-types>
 <div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Show types with these words`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Choose all shown`}</button><button class="ba-button" type="button" data-tick="no">${t`Choose none`}</button></div>
-${typesByResource().map(
+${typesByResource(offered).map(
   ([
     resource,
     all,
   ]) => html`<div role="group" aria-labelledby="types-${resource}"><h3 id="types-${resource}">${resource}</h3>
-${all.map((type) => checkbox({ name: 'type', value: type, checked: types.includes(type) }, type))}</div>
+${all.map(
+  (type) =>
+    html`${checkbox({ name: 'type', value: type, checked: types.includes(type) }, type)}${ownType(t, findEvent(service, type))}`,
+)}</div>
 `,
 )}</div>`
+}
+
+/** The meaning of an event type of the host's own, with an example. */
+function ownType(t: Texts, event: EventDefinition | undefined): Content {
+  if (!event) return null
+  const example = JSON.stringify(event.example, null, 2)
+  return html`<div class="ba-own-type"><p class="ba-hint">${event.description}</p><details><summary>${t`Example`}</summary>${codeBlock(t, example, t`Example of ${event.type}`)}</details></div>`
 }
 
 /** Empty lines for new headers: without a script the page cannot add a line. */

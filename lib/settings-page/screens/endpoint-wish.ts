@@ -1,6 +1,8 @@
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import * as v from 'valibot'
+import { eventTypes } from '../../resources/own-events.ts'
+import { CHOICES, type EndpointChoices } from '../../webhooks/endpoint-choices.ts'
 import { MAX_PER_SECOND_BOUNDS } from '../../webhooks/endpoint-rate.ts'
-import type { EndpointChoices, WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context } from '../context.ts'
 import { textOf, textsOf } from '../form-values.ts'
 import type { Attributes } from '../html.ts'
@@ -9,68 +11,68 @@ import type { Problems } from '../views/form.ts'
 
 /** A choice that the form shows as an input of a single line. */
 interface TextField {
-  /** The name in the form. */
-  readonly name: string
+  /** The choice, and the name in the form. */
+  readonly choice: keyof EndpointChoices
   label(t: Texts): string
   hint(t: Texts): string
   /** The name among the facts of an endpoint, which show a text that is not empty; absent: the page shows the choice elsewhere. */
   fact?(t: Texts): string
   readonly attributes: Attributes
-  textOf(endpoint: EndpointChoices): string
-  toChoice(text: string): Partial<EndpointChoices>
-  /** Tells the fault of a text; null without a fault. */
-  judge(t: Texts, text: string): string | null
+  /** Reads the choice from a text. Default the text, null for none. */
+  read?(text: string): unknown
+  /** Says what to give in place of a text whose choice cannot be used. */
+  fault(t: Texts): string
 }
 
 /** The choices of a single line, in the order of the form. */
 export const TEXT_FIELDS: readonly TextField[] = [
   {
-    name: 'url',
+    choice: 'url',
     label: (t) => t`URL`,
     hint: (t) => t`Where events are sent to: https, and reachable from the internet`,
     attributes: { type: 'url', maxlength: 2048, autocomplete: 'off', required: true },
-    textOf: ({ url }) => url,
-    toChoice: (url) => ({ url: URL.canParse(url) ? new URL(url).href : url }),
-    judge: (t, text) => (URL.canParse(text) ? null : t`Give a whole URL, as https://example.com/webhooks`),
+    read: (text) => (URL.canParse(text) ? new URL(text).href : text),
+    fault: (t) => t`Give a whole URL, as https://example.com/webhooks`,
   },
   {
-    name: 'description',
+    choice: 'description',
     label: (t) => t`Description (optional)`,
     hint: (t) => t`For people: “Billing”, “Staging server”`,
     attributes: { autocomplete: 'off' },
-    textOf: ({ description }) => description,
-    toChoice: (description) => ({ description }),
-    judge: (t, text) => ([...text].length > 200 ? t`Give a description of at most 200 characters` : null),
+    read: (text) => text,
+    fault: (t) => t`Give a description of at most 200 characters`,
   },
   {
-    name: 'max-per-second',
+    choice: 'maxPerSecond',
     label: (t) => t`Deliveries a second at most (optional)`,
     fact: (t) => t`Deliveries a second at most`,
     hint: (t) => t`If the receiver has a known limit: “5”, or “0.5”`,
     attributes: { inputmode: 'decimal', autocomplete: 'off' },
-    textOf: ({ maxPerSecond }) => String(maxPerSecond ?? ''),
-    toChoice: (text) => ({ maxPerSecond: text === '' ? null : Number(text) }),
-    judge(t, text) {
-      const { min, max } = MAX_PER_SECOND_BOUNDS
-      const isUsable = text === '' || (Number(text) >= min && Number(text) <= max)
-      return isUsable ? null : t`Give a number from ${min} to ${max}, as 0.5`
-    },
+    read: (text) => (text === '' ? null : Number(text)),
+    fault: (t) => t`Give a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}, as 0.5`,
   },
 ]
 
+/** The text of a choice in its input. */
+export function choiceText(endpoint: Partial<EndpointChoices>, choice: keyof EndpointChoices): string {
+  return String(endpoint[choice] ?? '')
+}
+
 /** The choices among the facts of an endpoint, with their names. */
 export function factsOf(t: Texts, endpoint: EndpointChoices): readonly (readonly [string, string])[] {
-  const facts = TEXT_FIELDS.map(({ fact, textOf: show }) => [fact?.(t) ?? '', show(endpoint)] as const)
+  const facts = TEXT_FIELDS.map(
+    ({ fact, choice }) => [fact?.(t) ?? '', choiceText(endpoint, choice)] as const,
+  )
   return facts.filter(([name, text]) => name !== '' && text !== '')
 }
 
 /** The values of an endpoint's form, sent or freshly opened. */
 export interface EndpointWish {
   readonly id: string
-  /** The texts of {@link TEXT_FIELDS}, by name. */
+  /** The texts of {@link TEXT_FIELDS}, by choice. */
   readonly texts: Readonly<Record<string, string>>
   readonly wants: 'all' | 'some' | null
-  readonly types: readonly EventType[]
+  readonly types: readonly string[]
   /** The headers of the endpoint. The values are never shown. */
   readonly known: readonly { readonly name: string; readonly act: string; readonly value: string }[]
   /** Further headers. */
@@ -82,7 +84,7 @@ export function wishOf({ id, headerNames, ...endpoint }: WebhookEndpoint): Endpo
   const { types } = endpoint
   return {
     id,
-    texts: textsBy(({ textOf: show }) => show(endpoint)),
+    texts: textsBy(({ choice }) => choiceText(endpoint, choice)),
     wants: types === null ? 'all' : 'some',
     types: types ?? [],
     known: headerNames.map((name) => ({ name, act: 'keep', value: '' })),
@@ -91,7 +93,7 @@ export function wishOf({ id, headerNames, ...endpoint }: WebhookEndpoint): Endpo
 }
 
 function textsBy(read: (field: TextField) => string): Readonly<Record<string, string>> {
-  return Object.fromEntries(TEXT_FIELDS.map((field) => [field.name, read(field)]))
+  return Object.fromEntries(TEXT_FIELDS.map((field) => [field.choice, read(field)]))
 }
 
 /** The form of a new endpoint. */
@@ -105,12 +107,23 @@ export function choicesOf({
   wants,
   types,
 }: EndpointWish): Partial<EndpointChoices> & { readonly url: string } {
-  const choices = TEXT_FIELDS.map(({ name, toChoice }) => toChoice(texts[name] ?? ''))
-  return Object.assign({ url: '' }, ...choices, { types: wants === 'all' ? null : types })
+  const choices = Object.fromEntries(TEXT_FIELDS.map((field) => [field.choice, chosen(field, texts)]))
+  return { url: '', ...choices, types: wants === 'all' ? null : types }
+}
+
+function chosen({ choice, read }: TextField, texts: EndpointWish['texts']): unknown {
+  const { [choice]: text = '' } = texts
+  return read ? read(text) : text || null
+}
+
+/** Sorts event types as the service has them; types that only the endpoint has come last. */
+export function inOrder({ service }: Context['settings'], types: readonly string[]): readonly string[] {
+  const known = eventTypes(service)
+  return [...known.filter((type) => types.includes(type)), ...types.filter((type) => !known.includes(type))]
 }
 
 /** Reads a sent form. */
-export function readWish({ form }: Context): EndpointWish {
+export function readWish({ form, settings }: Context): EndpointWish {
   const chosen = textsOf(form, 'type')
   const wants = textOf(form, 'wants')
   const [acts, knownValues, values] = [
@@ -120,9 +133,9 @@ export function readWish({ form }: Context): EndpointWish {
   ]
   return {
     id: textOf(form, 'id'),
-    texts: textsBy(({ name }) => textOf(form, name)),
+    texts: textsBy(({ choice }) => textOf(form, choice)),
     wants: wants === 'all' || wants === 'some' ? wants : null,
-    types: EVENT_TYPES.filter((type) => chosen.includes(type)),
+    types: inOrder(settings, chosen),
     known: textsOf(form, 'known').map((name, index) => ({
       name,
       act: acts[index] ?? 'keep',
@@ -155,11 +168,11 @@ export function patchOf({ known, added }: EndpointWish): Record<string, string |
 /** Finds the faults of a form that need neither the store nor a name server. */
 export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
   const { texts, wants, types, known, added } = wish
-  const faults = TEXT_FIELDS.map(({ name, judge }) => [name, judge(t, texts[name] ?? '')] as const)
+  const faulty = TEXT_FIELDS.filter((field) => !v.is(CHOICES[field.choice].input, chosen(field, texts)))
   const isReplacedByNothing = known.some(({ act, value }) => act === 'replace' && value === '')
   const isIncomplete = added.some(({ name, value }) => name === '' || value === '')
   return {
-    ...Object.fromEntries(faults.flatMap(([name, fault]) => (fault === null ? [] : [[name, fault]]))),
+    ...Object.fromEntries(faulty.map(({ choice, fault }) => [choice, fault(t)])),
     ...(wants === null && { wants: t`Choose which events the endpoint gets` }),
     ...(wants === 'some' && types.length === 0 && { wants: t`Choose at least one type of event` }),
     ...((isReplacedByNothing || isIncomplete) && { headers: t`Give each header a name and a value` }),

@@ -1,4 +1,3 @@
-import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { ResolvedAccess } from '../access.ts'
 import type { Html } from '../html.ts'
@@ -37,17 +36,19 @@ export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): s
 }
 
 /** The types that an endpoint wants, as words. */
-export function typesText(t: Texts, types: readonly EventType[] | null): string {
+export function typesText(t: Texts, types: readonly string[] | null): string {
   if (types === null) return t`All events`
   return types.length === 1 ? (types[0] ?? '') : t.count(types.length, 'one type', '{0} types')
 }
 
-/** The event types by resource, in the order of the catalogue. */
-export function typesByResource(): readonly (readonly [resource: string, types: readonly EventType[]])[] {
-  const resources = [...new Set(EVENT_TYPES.map(resourceOf))]
-  return resources.map((resource) => [resource, EVENT_TYPES.filter((type) => resourceOf(type) === resource)])
+/** Groups event types by resource, in their order. */
+export function typesByResource(
+  types: readonly string[],
+): readonly (readonly [resource: string, types: readonly string[]])[] {
+  const resources = [...new Set(types.map(resourceOf))]
+  return resources.map((resource) => [resource, types.filter((type) => resourceOf(type) === resource)])
 }
 
-function resourceOf(type: EventType): string {
+function resourceOf(type: string): string {
   return type.split('.', 1)[0] ?? ''
 }

@@ -1,5 +1,5 @@
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
-import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
+import { eventTypes } from '../../resources/own-events.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
 import type { EndpointState, WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
@@ -65,7 +65,7 @@ export const testing: Act = { ask: show, act: sendTest }
 
 async function sendTest(context: Context): Promise<ScreenPage> {
   const { settings, access, params, form, t } = context
-  const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
+  const type = choiceOf(form, 'type', eventTypes(settings.service)) ?? undefined
   const options = { type, actor: access.actor }
   const endpoint = await find(context)
   try {
@@ -200,7 +200,7 @@ function trouble(context: Context, endpoint: WebhookEndpoint, hasChanges: boolea
 function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
   const { settings, t, link } = context
   if (!settings.capabilities.tests) return null
-  const offered = types ?? EVENT_TYPES
+  const offered = eventTypes(settings.service).filter((type) => types === null || types.includes(type))
   return html`<h2>${t`Send a test`}</h2>
 <p class="ba-lead">${t`One example event, signed as every other. It is in no log, and counts neither for nor against the endpoint.`}</p>
 ${form(

@@ -15,7 +15,7 @@ export interface FilterField<Filter, About = unknown> {
   choices?(context: Context, about: About): readonly Choice[]
   readonly attributes?: Attributes
   /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
-  read(text: string): readonly Filter[]
+  read(text: string, context: Context): readonly Filter[]
 }
 
 /** A filter, with the texts that stand for it in the URL and in forms. */
@@ -38,16 +38,16 @@ const CUSTOM = 'custom'
 export function readFilter<Filter extends object>(
   fields: readonly FilterField<Filter, never>[],
   values: { get(name: string): string | null },
-  now: number,
+  context: Context,
 ): ShownFilter<Filter> {
   const texts: Record<string, string> = {}
   const parts: object[] = []
   for (const { name, read } of fields) {
     const given = values.get(name) ?? ''
-    const text = [given, given.trim()].find((each) => each !== '' && read(each).length > 0)
+    const text = [given, given.trim()].find((each) => each !== '' && read(each, context).length > 0)
     if (text === undefined) continue
     texts[name] = text
-    parts.push(...read(text))
+    parts.push(...read(text, context))
   }
   const [period = '', from = '', to = ''] = ['period', 'from', 'to'].map((name) => values.get(name)?.trim())
   const [since, until] = [momentOf(from), momentOf(to)]
@@ -55,7 +55,7 @@ export function readFilter<Filter extends object>(
   if (since !== null) texts.from = from
   if (until !== null) texts.to = to
   if (ms !== undefined || period === CUSTOM) texts.period = period
-  if (ms !== undefined) parts.push({ since: new Date(now - ms) })
+  if (ms !== undefined) parts.push({ since: new Date(context.now - ms) })
   if (period === CUSTOM) parts.push({ ...(since && { since }), ...(until && { until }) })
   return { texts, filter: Object.assign({}, ...parts) }
 }

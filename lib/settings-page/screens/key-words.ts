@@ -1,7 +1,8 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import { RESOURCES, SCOPES, type Scope } from '../../access/scopes.ts'
+import { type KeyScope, scopesOf } from '../../access/scopes.ts'
 import { isStorable } from '../../base/fields.ts'
 import { capital } from '../../resources/route.ts'
+import type { Context } from '../context.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
@@ -30,26 +31,30 @@ export function keyState(t: Texts, key: ApiKey, now: number): Html {
 export interface ScopedResource {
   readonly name: string
   readonly text: string
-  readonly read: Scope
-  readonly write: Scope | null
+  readonly read: KeyScope | null
+  readonly write: KeyScope | null
 }
 
-/** The resources of the API in the order of the scopes. */
-export function scopedResources(t: Texts): readonly ScopedResource[] {
-  return RESOURCES.map((name) => {
-    const write = SCOPES.find((scope) => scope === `${name}:write`) ?? null
-    return { name, text: t.word(capital(name)), read: `${name}:read`, write }
+/** The resources that scopes are about, in the order of the scopes. */
+export function scopedResources(t: Texts, scopes: readonly KeyScope[]): readonly ScopedResource[] {
+  return [...new Set(scopes.map((scope) => scope.slice(0, scope.indexOf(':'))))].map((name) => {
+    const find = (scope: KeyScope) => (scopes.includes(scope) ? scope : null)
+    // The word of a host's own, `Meeting rooms` for `meeting-rooms`, may have a translation too.
+    const text = t.word(capital(name.replaceAll(/[-_]/g, ' ')))
+    return { name, text, read: find(`${name}:read`), write: find(`${name}:write`) }
   })
 }
 
 /** The scopes of a key as a sentence: `Clients: read, write; Leads: read`. */
-export function scopeText(t: Texts, scopes: readonly Scope[]): string {
-  if (scopes.length === SCOPES.length) return t`Everything`
-  return scopedResources(t)
-    .flatMap(({ text, read, write }) => {
-      const words = [scopes.includes(read) && t`read`, write && scopes.includes(write) && t`write`]
-      const given = words.filter((word) => typeof word === 'string')
-      return given.length === 0 ? [] : [`${text}: ${given.join(', ')}`]
+export function scopeText(
+  { t, settings }: Pick<Context, 't' | 'settings'>,
+  scopes: readonly KeyScope[],
+): string {
+  if (scopesOf(settings.service).every((scope) => scopes.includes(scope))) return t`Everything`
+  return scopedResources(t, scopes)
+    .map(({ text, read, write }) => {
+      const words = [read && t`read`, write && t`write`]
+      return `${text}: ${words.filter((word) => word !== null).join(', ')}`
     })
     .join('; ')
 }

@@ -40,7 +40,7 @@ ${
         [
           { head: t`Name`, cell: ({ id, name }) => html`<a href="${link(`/keys/${id}`)}">${name}</a>` },
           { head: t`Key`, cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>` },
-          { head: t`May`, cell: ({ scopes }) => scopeText(t, scopes) },
+          { head: t`May`, cell: ({ scopes }) => scopeText(context, scopes) },
           { head: t`Created`, cell: ({ createdAt }) => format.time(createdAt) },
           { head: t`Last used`, cell: ({ lastUsedAt }) => (lastUsedAt ? format.time(lastUsedAt) : never) },
           { head: t`Expires`, cell: ({ expiresAt }) => (expiresAt ? format.time(expiresAt) : never) },
@@ -188,13 +188,14 @@ ${await auditOf(context, key.id)}`
   return { title, content, status: 409, up: { href: link(`/keys/${key.id}`), text: key.name } }
 }
 
-function describe({ t, format, now, link }: Context, key: ApiKey) {
+function describe(context: Context, key: ApiKey) {
+  const { t, format, now, link } = context
   const { prefix, lastFour, scopes, createdAt, lastUsedAt, expiresAt, revokedAt, successorId, rateLimit } =
     key
   return facts([
     [t`State`, keyState(t, key, now)],
     [t`Key`, html`<code>${prefix}…${lastFour}</code>`],
-    [t`May`, scopeText(t, scopes)],
+    [t`May`, scopeText(context, scopes)],
     [t`Created`, format.time(createdAt)],
     [t`Last used`, lastUsedAt ? format.time(lastUsedAt) : t`Never`],
     [t`Expires`, expiresAt ? format.time(expiresAt) : t`Never`],

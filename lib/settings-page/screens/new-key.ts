@@ -1,5 +1,7 @@
-import { SCOPES, type Scope } from '../../access/scopes.ts'
+import { type KeyScope, RESOURCES } from '../../access/scopes.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../../base/errors.ts'
+import { exampleBody } from '../../resources/example-data.ts'
+import type { Route } from '../../resources/own-routes.ts'
 import type { CreatedApiKey } from '../../settings/api-keys.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf, textOf, textsOf } from '../form-values.ts'
@@ -18,7 +20,7 @@ const EXPIRIES = ['30', '90', '365', 'never', 'date'] as const
 interface Wish {
   readonly id: string
   readonly name: string
-  readonly scopes: readonly Scope[]
+  readonly scopes: readonly KeyScope[]
   readonly expiry: (typeof EXPIRIES)[number] | null
   readonly date: string
 }
@@ -57,8 +59,9 @@ export async function act(context: Context): Promise<Screen> {
 
 /** The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key. */
 export function showSecret(context: Context, created: CreatedApiKey, title: string): ScreenPage {
-  const { t, link, reference } = context
-  const curl = exampleCall(created, reference?.().server ?? 'https://api.example.com')
+  const { t, link, reference, settings } = context
+  const server = reference?.().server ?? 'https://api.example.com'
+  const curl = exampleCall(created, server, settings.service.routes)
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Keep it where your program keeps its other secrets, never in its source.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
 <h2>${t`Try it`}</h2>
@@ -67,18 +70,19 @@ ${codeBlock(t, curl, t`A call with the new key`)}
   return { title, content }
 }
 
-/** Bodies of the calls for a key that may read nothing. */
-const CREATES: Readonly<Partial<Record<Scope, string>>> = {
-  'clients:write': '{"name":"Atlas Ceramics"}',
-  'leads:write': '{"businessId":"biz_…"}',
-}
-
-/** Writes a call that the key may make. */
-function exampleCall({ key, scopes }: CreatedApiKey, server: string): string {
-  const scope = scopes.find((one) => one.endsWith(':read')) ?? scopes[0] ?? 'clients:read'
-  const [resource] = scope.split(':')
-  const body = CREATES[scope]
-  const lines = [`curl ${server}/api/v1/${resource}`, `-H 'Authorization: Bearer ${key}'`]
+/** Writes a call that the key may make; a creation has ids to be filled in. */
+function exampleCall({ key, scopes }: CreatedApiKey, server: string, routes: readonly Route[]): string {
+  const own = routes.find(
+    ({ method, path, scope }) => method === 'GET' && scopes.includes(scope) && !path.includes('{'),
+  )
+  const scope =
+    RESOURCES.map((name): KeyScope => `${name}:read`).find((one) => scopes.includes(one)) ??
+    own?.scope ??
+    scopes[0] ??
+    'clients:read'
+  const path = own?.scope === scope ? own.path : `/${scope.slice(0, scope.indexOf(':'))}`
+  const body = JSON.stringify(exampleBody(scope))?.replaceAll(/_\w{26}/g, '_…')
+  const lines = [`curl ${server}/api/v1${path}`, `-H 'Authorization: Bearer ${key}'`]
   return [...lines, ...(body ? ["-H 'Content-Type: application/json'", `-d '${body}'`] : [])].join(' \\\n  ')
 }
 
@@ -88,7 +92,7 @@ function readWish({ form, access }: Context): Wish {
     id: textOf(form, 'id'),
     name: textOf(form, 'name'),
     // A key can do no more than the person who makes the key: every other scope of the form is dropped.
-    scopes: SCOPES.filter((scope) => chosen.includes(scope) && access.grantableScopes.includes(scope)),
+    scopes: access.grantableScopes.filter((scope) => chosen.includes(scope)),
     expiry: choiceOf(form, 'expiry', EXPIRIES),
     date: textOf(form, 'date'),
   }
@@ -151,20 +155,16 @@ ${radios(
   return { title, content, up, ...(isRefused && { status: 422 }) }
 }
 
-function scopeTable({ t, access }: Context, chosen: readonly Scope[]): Html {
-  const resources = scopedResources(t).filter(
-    ({ read, write }) =>
-      access.grantableScopes.includes(read) || (write && access.grantableScopes.includes(write)),
-  )
+function scopeTable({ t, access }: Context, chosen: readonly KeyScope[]): Html {
+  const resources = scopedResources(t, access.grantableScopes)
   const first = resources[0]?.name
   return html`<div class="ba-scopes">${resources.map(({ name, text, read, write }) => {
-    const box = (scope: Scope | null, word: string, id: string | null) =>
-      scope && access.grantableScopes.includes(scope)
-        ? checkbox(
-            { name: 'scope', value: scope, id, checked: chosen.includes(scope) },
-            html`<span class="ba-hidden">${text}: </span>${word}`,
-          )
-        : null
+    const box = (scope: KeyScope | null, word: string, id: string | null) =>
+      scope &&
+      checkbox(
+        { name: 'scope', value: scope, id, checked: chosen.includes(scope) },
+        html`<span class="ba-hidden">${text}: </span>${word}`,
+      )
     return html`<div class="ba-scope"><span aria-hidden="true">${text}</span>${box(read, t`read`, name === first ? 'scope' : null)}${box(write, t`write`, null)}</div>`
   })}</div>`
 }

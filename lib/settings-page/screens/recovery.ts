@@ -15,8 +15,8 @@ const PART_MAX = 5000
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
-    const { settings, access, t, link, query, now } = context
-    const { texts, filter: given } = readDeliveryFilter(query, now, false)
+    const { settings, access, t, link, query } = context
+    const { texts, filter: given } = readDeliveryFilter(context, query, false)
     // Later deliveries are not in the question: the form sends again what was counted. The newest tells the store's time.
     const [newest] = (await settings.deliveries.list(access.organizationId, { limit: 1 })).data
     const end = newest ? Date.parse(newest.createdAt) + 1 : 0
@@ -48,9 +48,9 @@ export const recovery = {
   },
 
   async act(context: Context): Promise<Screen> {
-    const { settings, access, t, link, form: sent, now } = context
+    const { settings, access, t, link, form: sent } = context
     const values = { get: (name: string) => textOf(sent, name) }
-    const { texts, filter } = readDeliveryFilter(values, now, false)
+    const { texts, filter } = readDeliveryFilter(context, values, false)
     // The period of the question, although time has passed since.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')

@@ -56,7 +56,7 @@ ${answers.map(([status, answer]) => {
   if (status !== '200' || !media)
     return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>
 `
-  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
+  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${media.example !== undefined && codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
 <details><summary>${t`Fields of the answer`}</summary>${media.schema && fieldTable(context, fieldsOf(media.schema, reference))}</details>`
 })}`
   const up = isWebhook
@@ -116,13 +116,15 @@ function fieldTable({ t }: Context, fields: readonly SchemaField[]): Content {
   )
 }
 
-function curlOf({ method, path, body }: Operation, { server }: Reference): string {
-  const lines = [`curl ${server}${path}`, `-H 'Authorization: Bearer …'`]
-  if (method !== 'POST') return lines.join(' \\\n  ')
+function curlOf({ method, path, parameters, body }: Operation, { server }: Reference): string {
+  const verb = method === (body ? 'POST' : 'GET') ? '' : ` -X ${method}`
   const json = JSON.stringify(body?.example ?? {}).replaceAll("'", "'\\''")
-  return [...lines, `-H 'Idempotency-Key: …'`, `-H 'Content-Type: application/json'`, `-d '${json}'`].join(
-    ' \\\n  ',
-  )
+  return [
+    `curl${verb} ${server}${path}`,
+    `-H 'Authorization: Bearer …'`,
+    ...(parameters.some(({ name }) => name === 'Idempotency-Key') ? [`-H 'Idempotency-Key: …'`] : []),
+    ...(body ? [`-H 'Content-Type: application/json'`, `-d '${json}'`] : []),
+  ].join(' \\\n  ')
 }
 
 // --- The fields of a schema ---

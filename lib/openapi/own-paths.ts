@@ -1,0 +1,128 @@
+import type { JsonSchema } from '@valibot/to-json-schema'
+import type * as v from 'valibot'
+import { Refusal } from '../http/refusal.ts'
+import { exampleOf } from '../resources/example-data.ts'
+import { API_PATH, isIdempotent, paramsOf, type Route, type RouteOwner } from '../resources/own-routes.ts'
+import { capital } from '../resources/route.ts'
+import { headerRefs, rateLimitNames } from './headers.ts'
+import { aboutOperation, jsonContent, parameterRef } from './paths.ts'
+import { answerWith, type ResponseOptions, refusalRefs } from './responses.ts'
+import { describeSchema, relocate } from './schemas.ts'
+
+/** Everything that the description of a host's own routes depends on. */
+export type OwnOptions = Pick<ResponseOptions, 'rateLimits'> & Pick<RouteOwner, 'routes'>
+
+type Part = 'body' | 'response'
+
+/** The names of a route's schemas in the document: `CreateBookingInput` and `CreateBookingResponse`. */
+function nameOf({ operationId }: Route, part: Part): string {
+  return capital(operationId) + (part === 'body' ? 'Input' : 'Response')
+}
+
+/** Describes a schema of a route. @throws `TypeError` for one without a counterpart in JSON Schema */
+function describe(route: Route, part: 'query' | Part): JsonSchema {
+  const given = route[part]
+  if (given === undefined) return {}
+  const side = part === 'response' ? 'output' : 'input'
+  return describeSchema(given, side, `'${part}' of route ${route.operationId}`)
+}
+
+/** Names the bodies and answers of own routes, for `components.schemas`. */
+export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
+  const components = routes.flatMap((route) => {
+    const parts: readonly Part[] = route.body ? ['body', 'response'] : ['response']
+    return parts.map((part) => [nameOf(route, part), relocate(describe(route, part), nameOf(route, part))])
+  })
+  return Object.fromEntries(components)
+}
+
+/** The part of `paths` for own routes, in their order. */
+export function ownPaths(
+  options: OwnOptions,
+  common: Readonly<Record<string, object>>,
+): Record<string, object> {
+  const paths: Record<string, object> = {}
+  for (const route of options.routes) {
+    const path = API_PATH + route.path
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: buildOperation(route, options, common) }
+  }
+  return paths
+}
+
+function buildOperation(
+  route: Route,
+  { rateLimits }: OwnOptions,
+  common: Readonly<Record<string, object>>,
+): object {
+  const { method, errors = {} } = route
+  const refs = refusalRefs(method === 'GET' ? 'GET' : 'POST')
+  const error = ([status, text]: [string, string]) => {
+    const ref = refs[status]?.$ref.split('/').at(-1) ?? ''
+    const other: string | undefined = Reflect.get(common[ref] ?? {}, 'description')
+    const description = other ? `${text} Or: ${other}` : text
+    return [status, answerWith(rateLimits)(new Refusal(Number(status), text), description)]
+  }
+  const headers = [
+    ...['X-Request-Id', ...rateLimitNames(rateLimits)],
+    ...(route.paged ? ['Link'] : []),
+    ...(isIdempotent(route) ? ['Idempotent-Replayed'] : []),
+  ]
+  return {
+    ...aboutOperation(route),
+    parameters: parametersOf(route),
+    ...(route.body ? { requestBody: { required: true, content: contentOf(route, 'body') } } : {}),
+    responses: {
+      200: {
+        description: 'The answer.',
+        headers: headerRefs(headers),
+        content: contentOf(route, 'response'),
+      },
+      ...refs,
+      ...Object.fromEntries(Object.entries(errors).map(error)),
+    },
+  }
+}
+
+function contentOf(route: Route, part: Part): object {
+  const { vendor } = route[part]?.['~standard'] ?? {}
+  const made = vendor === 'valibot' ? tryExampleOf(route[part] as never) : undefined
+  return jsonContent(nameOf(route, part), made ?? describe(route, part).examples?.[0])
+}
+
+function tryExampleOf(schema: v.GenericSchema): unknown {
+  try {
+    return exampleOf(schema)
+  } catch {
+    // A part of it has none: the document goes without.
+    return undefined
+  }
+}
+
+function parametersOf(route: Route): readonly object[] {
+  const { properties = {}, required = [] } = describe(route, 'query')
+  return [
+    ...paramsOf(route.path).map((name) => ({
+      name,
+      in: 'path',
+      required: true,
+      description: `The \`${name}\` of the path.`,
+      schema: { type: 'string', maxLength: 256, pattern: '^[0-9A-Za-z_.-]+$' },
+    })),
+    ...Object.entries(properties).map(([name, property]) => {
+      const { description = `The \`${name}\` of the query.`, ...schema } = Object(property)
+      return { name, in: 'query', required: required.includes(name), description, schema }
+    }),
+    ...(route.paged ? [parameterRef('Limit'), beforeParameter(route.paged)] : []),
+    ...(isIdempotent(route) ? [parameterRef('IdempotencyKey')] : []),
+  ]
+}
+
+function beforeParameter({ source }: RegExp): object {
+  return {
+    name: 'before',
+    in: 'query',
+    description:
+      'Gives the records behind the one with this id. Best left to the `Link` of each answer, which names the next page.',
+    schema: { type: 'string', maxLength: 64, pattern: source },
+  }
+}

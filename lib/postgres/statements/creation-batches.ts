@@ -1,0 +1,192 @@
+import { withDeadline } from '../../base/time.ts'
+import type { NamedColumn } from '../../resources/columns.ts'
+import type { RecordDatabase, StatementWait } from '../connection/database.ts'
+import { insertInto } from './columns.ts'
+import { OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
+import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
+import type { AskForWrite } from './write.ts'
+
+/** A statement that writes several creations of one organization. */
+export type CreationBatch = FixedStatement<BatchValues, 'outcomes' | 'due'>
+
+interface BatchValues {
+  readonly organizationId: string
+  /** The values of each creation by name, as JSON. */
+  readonly creations: string
+  /** Null in a transaction. */
+  readonly lockTimeout: string | null
+}
+
+/** The parts of a creation's statement that concern one creation. */
+interface CreationParts {
+  readonly table: string
+  readonly columns: readonly NamedColumn[]
+  readonly reserve: Reserve
+  readonly condition: string
+  readonly answer: Readonly<Record<string, string>>
+}
+
+/**
+ * Builds the statement that writes several creations of one organization. The parts are those of the statement for one creation, with
+ * the creation's values in place of the parameters.
+ *
+ * @param statement the one for a single creation
+ */
+export function defineCreationBatch(
+  { parameters }: { readonly parameters: readonly string[] },
+  { table, columns, reserve, condition, answer }: CreationParts,
+): CreationBatch {
+  const names = parameters.filter((name) => !SHARED.has(name))
+  const ofEach = (sql: string): string =>
+    sql.replaceAll(/@(\w+)::(\w+)/g, (parameter, name, type) =>
+      SHARED.has(name) ? parameter : `creation."${name}"::${type}`,
+    )
+  const outcome = { ...answer, hasGoneOn: HAS_GONE_ON }
+  const outcomes = Object.entries(outcome).map(([column, sql]) => `'${column}', ${ofEach(sql)}`)
+  return defineStatement({
+    steps: [
+      `creation as materialized (
+        select * from rows from (
+          pg_catalog.json_to_recordset(@creations::text::json) as (${names.map((name) => `"${name}" text`).join(', ')})
+        ) with ordinality as given (${names.map((name) => `"${name}"`).join(', ')}, place)
+      )`,
+      ofEach(reserve({ condition, from: 'from creation' })),
+      ofEach(
+        `record as (${insertInto(table, columns, 'creation join reserved on reserved.write_id = @writeId::text')})`,
+      ),
+      ofEach(`published as (
+        select business_api.insert_events(
+          @organizationId::text, pg_catalog.jsonb_agg(event.value order by creation.place, event.number)
+        ) as due
+        from creation
+        join record on record.id = @id::text
+        cross join pg_catalog.jsonb_array_elements(@events::text::jsonb) with ordinality as event (value, number)
+        having pg_catalog.count(*) > 0
+      )`),
+    ],
+    answer: {
+      outcomes: `(
+        select pg_catalog.json_agg(pg_catalog.json_build_object(${outcomes.join(', ')}) order by creation.place) from creation
+      )::text`,
+      due: OUTCOME_COLUMNS.due,
+    },
+  })
+}
+
+/** The parameters that have one value for all creations. */
+const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
+
+const HAS_GONE_ON =
+  "case when exists (select 1 from reserved where reserved.write_id = @writeId::text) then '1' else '0' end"
+
+/** The statements of an organization that are under way: while one is committed, the next one is filled. */
+const UNDER_WAY_MAX = 2
+const CREATIONS_MAX = 16
+/** Milliseconds for which a batch waits for a lock, such as the one of an idempotency key. */
+const LOCK_MS = 100
+
+/** A statement for one creation, and the same for several. */
+export interface CreationStatement<Values, Column extends string> extends FixedStatement<Values, Column> {
+  readonly batch: CreationBatch
+}
+
+/** A creation that waits for a statement. */
+interface Waiting<Values, Column extends string> {
+  readonly values: Values & { readonly [Name in keyof Values]: Value }
+  readonly wait: StatementWait
+  /** On the monotonic clock, in milliseconds. */
+  readonly askedAt: number
+  resolve(answer: ResultColumns<Column, never> | Promise<ResultColumns<Column, never>>): void
+}
+
+/** The creations of an organization. */
+interface Queue<Values, Column extends string> {
+  readonly waiting: Waiting<Values, Column>[]
+  underWay: number
+}
+
+/**
+ * Creates the batches of a creation by API keys. Two statements of an organization are under way at once, and the creations that come
+ * meanwhile share the next one: an organization that creates many records has one transaction for up to 16 of them, and no organization
+ * waits for a lock of another. A batch that fails is given up, and each of its creations is sent alone: all are safe to repeat.
+ *
+ * @param rejectBeyond throws if no further request may wait
+ */
+export function createCreationBatches<Values extends object, Column extends string>(
+  database: RecordDatabase,
+  statement: CreationStatement<Values, Column>,
+  rejectBeyond: (pending: number) => void,
+): AskForWrite<Values, Column> {
+  const queues = new Map<string, Queue<Values, Column>>()
+  let pending = 0
+
+  function queueOf(organizationId: string): Queue<Values, Column> {
+    const known = queues.get(organizationId)
+    if (known) return known
+    const queue: Queue<Values, Column> = { waiting: [], underWay: 0 }
+    queues.set(organizationId, queue)
+    return queue
+  }
+
+  function start(organizationId: string, queue: Queue<Values, Column>): void {
+    while (queue.underWay < UNDER_WAY_MAX && queue.waiting.length > 0) {
+      const creations = queue.waiting.splice(0, CREATIONS_MAX)
+      pending -= creations.length
+      queue.underWay++
+      void send(organizationId, creations).finally(() => {
+        queue.underWay--
+        start(organizationId, queue)
+      })
+    }
+    if (queue.underWay === 0) queues.delete(organizationId)
+  }
+
+  async function send(organizationId: string, creations: readonly Waiting<Values, Column>[]): Promise<void> {
+    if (creations.length > 1 && (await sendTogether(organizationId, creations))) return
+    const sent = creations.map(({ values, wait, askedAt, resolve }) => {
+      const alone = { ...wait, atMostMs: leftOf(wait, askedAt) }
+      const answer = ask(database, organizationId, statement, values, alone)
+      resolve(answer)
+      return answer
+    })
+    // A creation that waits for a lock holds up no other for longer.
+    await withDeadline(Promise.allSettled(sent), LOCK_MS, () => {})
+  }
+
+  /** Returns false if the statement has failed: the creation whose fault it is gets the error when it is sent alone. */
+  async function sendTogether(
+    organizationId: string,
+    creations: readonly Waiting<Values, Column>[],
+  ): Promise<boolean> {
+    const values = {
+      organizationId,
+      creations: JSON.stringify(creations.map(({ values }) => values)),
+      lockTimeout: String(LOCK_MS),
+    }
+    const atMostMs = Math.max(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt)))
+    const wait = { lockMs: LOCK_MS, atMostMs }
+    const answer = await ask(database, organizationId, statement.batch, values, wait).catch(() => null)
+    if (answer === null) return false
+    const outcomes = JSON.parse(answer.outcomes ?? '[]') as ResultColumns<Column, never>[]
+    creations.forEach(({ resolve }, place) => {
+      resolve({ ...outcomes[place], due: answer.due } as ResultColumns<Column, never>)
+    })
+    return true
+  }
+
+  return (organizationId, values, wait) =>
+    new Promise((resolve) => {
+      const queue = queueOf(organizationId)
+      // An organization with less than an equal share of the places is kept out by no other.
+      if (queue.waiting.length * queues.size >= pending) rejectBeyond(pending)
+      pending++
+      queue.waiting.push({ values, wait, askedAt: performance.now(), resolve })
+      // Together with the creations that come in the same turn of the event loop.
+      if (queue.waiting.length === 1) setImmediate(start, organizationId, queue)
+    })
+}
+
+/** Milliseconds that a creation may still take. */
+function leftOf({ atMostMs = Number.POSITIVE_INFINITY }: StatementWait, askedAt: number): number {
+  return Math.max(1, atMostMs - (performance.now() - askedAt))
+}

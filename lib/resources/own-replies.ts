@@ -1,0 +1,96 @@
+import type { KeyReservation } from '../writes/creation.ts'
+
+// What `handle` of a host's own route receives, and what it may return beside plain data.
+
+/** The key of the parts of a context that only the library's functions use. */
+export const STATE = Symbol('state')
+/** The key of the parts of a reply. */
+export const REPLY = Symbol('reply')
+
+/** An admitted and checked request, as `handle` of a route receives it. */
+export interface RouteContext<Params = unknown, Query = unknown, Body = unknown> {
+  /** The organization of the API key. Every query of the host must be about it. */
+  readonly organizationId: string
+  readonly apiKey: { readonly id: string }
+  /** The checked input: the parameters of the path as texts, and what the schemas give. */
+  readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
+  /** The id in the answer and in `X-Request-Id`. */
+  readonly requestId: string
+  /** Aborted when the deadline has passed, and the caller has had 503. */
+  readonly signal: AbortSignal
+  /** @internal */
+  readonly [STATE]: RouteState
+}
+
+/** The parts of a context that only the library's functions use. */
+export interface RouteState {
+  /** Null: the route lists no pages. */
+  readonly paging: (RoutePage & { linkAfter(id: string): string }) | null
+  /** Gives the reservation of the Idempotency-Key, or null without one; undefined: the route takes no key. */
+  readonly reserve: (() => Omit<KeyReservation, 'reply'> | null) | undefined
+  /** Checks a result by the route's `response`, and gives the body of the answer. @throws `TypeError` naming the fields that do not fit */
+  render(result: unknown): string
+}
+
+/** A reply that `page` or `idempotent` has made: what `handle` returns as it is. */
+export interface RouteReply<Result = unknown> {
+  /** @internal */
+  readonly [REPLY]: ReplyParts<Result>
+}
+
+/** The parts of a reply: data that is not checked yet, or the exact body, checked and stored. */
+export interface ReplyParts<Result = unknown> {
+  readonly headers: Readonly<Record<string, string>>
+  readonly data?: Result
+  readonly body?: string
+}
+
+/** The page that a request asks for. */
+export interface RoutePage {
+  /** The greatest number of records: 1 to 200. */
+  readonly limit: number
+  /** Null: from the newest; else the records after the one with this id, which need not exist, in the order of the list. */
+  readonly before: string | null
+}
+
+/**
+ * Reads the page that a request asks for, from `limit` and `before` of the query.
+ *
+ * @throws `TypeError` in a route without `paged`
+ * @example
+ * ```ts
+ * const { limit, before } = readPage(context)
+ * const rows = await sql`select … where organization_id = ${organizationId} and (${before}::text is null or id < ${before})
+ *   order by id desc limit ${limit + 1}`
+ * return page(rows, context)
+ * ```
+ */
+export function readPage(context: RouteContext): RoutePage {
+  const { limit, before } = pagingOf(context)
+  return { limit, before }
+}
+
+/**
+ * Makes the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
+ *
+ * @param records in the order of the list, one more than `limit` if there are more
+ * @param idOf the `before` of the page that follows a record. Default the record's `id`
+ */
+export function page<Item>(
+  records: readonly Item[],
+  context: RouteContext,
+  idOf: (record: Item) => unknown = (record) => Object(record).id,
+): RouteReply<{ data: Item[] }> {
+  const { limit, linkAfter } = pagingOf(context)
+  const data = records.slice(0, limit)
+  const headers = records.length > limit ? { Link: linkAfter(String(idOf(data[limit - 1] as Item))) } : {}
+  return { [REPLY]: { data: { data }, headers } }
+}
+
+function pagingOf(context: RouteContext): NonNullable<RouteState['paging']> {
+  const paging = context[STATE]?.paging
+  if (paging) return paging
+  throw new TypeError(
+    "Cannot page because the context is none that handle() was given, or its route has no 'paged'",
+  )
+}

@@ -1,0 +1,137 @@
+import pg from 'pg'
+import * as v from 'valibot'
+import { createBusinessApi, defineRoute, defineService, page, type Route, readPage } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresPlatform } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createTestDatabase } from '../_database.ts'
+import { buildRequest } from '../api/_api.ts'
+
+// The rate of a host's own routes on PostgreSQL, without a port, in turns A, B, B, A, beside the same work:
+// - a create: the built-in operation, with the same statements
+// - a list of 50 rows of the host's table: the same statements and the same text, by hand behind api.authenticate(). The built-in list is a
+//   third subject, whose statement answers up to 16 requests: no statement of a host can be shared like that
+// - a list from memory: the built-in operation that is refused by its query, after the same judgement: the cost of the route alone
+
+const ROUNDS = 5
+const TURN_MS = 1500
+const AT_ONCE = 32
+const LISTED = 50
+
+const Client = v.object({ id: v.string(), business: v.object({ id: v.string(), name: v.string() }) })
+const Booking = v.object({ id: v.string(), room: v.string(), starts: v.string(), guests: v.number() })
+const about = { tag: 'Own', idempotent: false, method: 'POST' } as const
+
+const createOwn: Route = defineRoute({
+  ...about,
+  path: '/own-clients',
+  operationId: 'createOwn',
+  summary: 'Create',
+  scope: 'clients:write',
+  body: v.object({ name: v.string(), key: v.string() }),
+  response: v.object({ data: Client }),
+  async handle({ organizationId, input }) {
+    const { name, key } = input.body
+    return { data: await platform.clients.create(organizationId, { name, idempotencyKey: key }) }
+  },
+})
+const listOwn: Route = defineRoute({
+  tag: 'Own',
+  method: 'GET',
+  path: '/bookings',
+  operationId: 'listOwn',
+  summary: 'List',
+  scope: 'clients:read',
+  paged: /^bkg_\d{4}$/,
+  response: v.object({ data: v.array(Booking) }),
+  async handle(context) {
+    const { limit, before } = readPage(context)
+    return page(await bookings(context.organizationId, before, limit), context)
+  },
+})
+
+const service = defineService({ routes: [createOwn, listOwn] })
+const database = await createTestDatabase()
+const store = createPostgresStore(database.url, { service })
+const pool = new pg.Pool({ connectionString: database.url })
+const platform: PostgresPlatform = createPlatform(store)
+const limit = { perSecond: 100_000, burst: 1_000_000 }
+const api = createBusinessApi(store, { rateLimit: { key: limit, organization: limit } })
+const newKey = { name: 'Load', scopes: ['clients:read', 'clients:write'] } as const
+const { key } = await createDeveloperSettings(store).apiKeys.create('org_1', newKey)
+let made = 0
+
+async function bookings(organizationId: string, before: string | null, rows: number) {
+  const text =
+    'select id, room, starts, guests from bookings where organization_id = $1 and ($2::text is null or id < $2) order by id desc limit $3'
+  const found = await pool.query({ name: 'bookings', text, values: [organizationId, before, rows + 1] })
+  return found.rows
+}
+
+async function get(path: string): Promise<void> {
+  check(await api.fetch(buildRequest(path, { key })))
+}
+async function create(path: string, json: object, headers = {}): Promise<void> {
+  check(await api.fetch(buildRequest(path, { key, headers, json })))
+}
+
+const WORK: Readonly<Record<string, readonly [beside: () => Promise<void>, own: () => Promise<void>]>> = {
+  'create / built-in': [
+    () => create('/api/v1/clients', { name: 'Atlas Ceramics' }, { 'Idempotency-Key': `key-${made++}` }),
+    () => create('/api/v1/own-clients', { name: 'Atlas Ceramics', key: `key-${made++}` }),
+  ],
+  'list / by hand': [
+    async () => {
+      const caller = await api.authenticate(buildRequest('/bookings', { key }), { scope: 'clients:read' })
+      if (caller.reply) throw new Error(`The answer was ${caller.reply.status}`)
+      const data = (await bookings(caller.organizationId, null, LISTED)).slice(0, LISTED)
+      check(new Response(JSON.stringify({ data }), { headers: caller.headers }))
+    },
+    () => get(`/api/v1/bookings?limit=${LISTED}`),
+  ],
+  'list / built-in': [
+    () => get(`/api/v1/clients?limit=${LISTED}`),
+    () => get(`/api/v1/bookings?limit=${LISTED}`),
+  ],
+}
+
+function check({ status }: Response): void {
+  if (status !== 200) throw new Error(`The answer was ${status}`)
+}
+
+/** Requests a second. */
+async function turn(work: () => Promise<void>): Promise<number> {
+  const endsAt = performance.now() + TURN_MS
+  let count = 0
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (; performance.now() < endsAt; count++) await work()
+    }),
+  )
+  return (count * 1000) / TURN_MS
+}
+
+await database.sql().unsafe(`
+  create table bookings (
+    organization_id text, id text, room text, starts text, guests integer, primary key (organization_id, id)
+  );
+  insert into bookings
+    select 'org_1', 'bkg_' || (1000 + n), 'Atlas Ceramics', '2026-03-14T09:00:00Z', n from generate_series(1, 1000) n;
+  analyze bookings`)
+for (let client = 0; client < LISTED; client++)
+  await platform.clients.create('org_1', { name: 'Atlas Ceramics' })
+for (const [name, [beside, own]] of Object.entries(WORK)) {
+  const ratios: number[] = []
+  for (let round = 0; round <= ROUNDS; round++) {
+    const [a, b, c, d] = [await turn(beside), await turn(own), await turn(own), await turn(beside)]
+    // The first round warms up.
+    if (round > 0) ratios.push((b + c) / (a + d))
+    if (round === ROUNDS)
+      console.log(`${name}: ${Math.round((a + d) / 2)}/s, own ${Math.round((b + c) / 2)}/s`)
+  }
+  ratios.sort((one, other) => one - other)
+  console.log(`own ${name}: ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}`)
+}
+await pool.end()
+await store.close()
+await database.drop()

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import * as v from 'valibot'
+import {
+  createBusinessApi,
+  defineRoute,
+  defineService,
+  type Route,
+  type StandardSchema,
+  withJsonSchema,
+} from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { bookingRoutes } from '../api/_bookings.ts'
+import { type Document, type Node, nodesOf, openapi, operationsOf, resolve } from './_document.ts'
+
+// A host's own routes in the OpenAPI document.
+
+const SCOPES = ['bookings:read', 'bookings:write'] as const
+
+function describeWith(routes: readonly Route[]): Document {
+  const service = defineService({ scopes: SCOPES, routes })
+  return createBusinessApi(createMemoryStore({ service })).describe() as Document
+}
+
+const own = describeWith(bookingRoutes())
+
+describe('the document with own routes', () => {
+  test('has the built-in operations unchanged beside them', () => {
+    for (const [path, methods] of Object.entries(openapi.paths)) assert.deepEqual(own.paths[path], methods)
+    assert.deepEqual(Object.keys(own.paths).slice(Object.keys(openapi.paths).length), [
+      '/api/v1/bookings',
+      '/api/v1/bookings/{bookingId}',
+    ])
+  })
+
+  test('names scope, parameters, body, answer and errors of each', () => {
+    const { post, get } = own.paths['/api/v1/bookings'] ?? {}
+    const one = own.paths['/api/v1/bookings/{bookingId}']?.get
+    assert.ok(post && get && one)
+    const names = (operation: typeof get) =>
+      operation.parameters.map((each) => resolve<{ name: string }>(each as never, own).name)
+    assert.deepEqual(names(get), ['limit', 'before'])
+    assert.deepEqual(names(post), ['Idempotency-Key'])
+    assert.deepEqual(names(one), ['bookingId'])
+    assert.equal(post['x-required-scope'], 'bookings:write')
+    assert.match(post.description, /Required scope: `bookings:write`/)
+    assert.deepEqual(post.requestBody?.content['application/json']?.example, { room: 'Atlas' })
+    assert.deepEqual(
+      Object.keys(post.responses),
+      '200 400 401 403 404 409 413 415 422 429 500 503'.split(' '),
+    )
+    assert.match(
+      resolve<{ description: string }>(one.responses['404'] as never, own).description,
+      /^No such booking\./,
+    )
+    assert.deepEqual(
+      Object.keys(own.components.schemas).filter((name) => name.includes('Booking')),
+      ['ListBookingsResponse', 'CreateBookingInput', 'CreateBookingResponse', 'GetBookingResponse'],
+    )
+  })
+
+  test('refers to nothing that it lacks, and has each operationId and tag once', () => {
+    for (const [path, node] of nodesOf(own as unknown as Node)) {
+      if (typeof node.$ref === 'string') assert.ok(resolve({ $ref: node.$ref }, own), path)
+    }
+    const ids = operationsOf(own).map(({ operationId }) => operationId)
+    assert.equal(new Set(ids).size, ids.length)
+    const tags = own.tags.map(({ name }) => name)
+    assert.equal(new Set(tags).size, tags.length)
+    for (const operation of operationsOf(own))
+      assert.ok(tags.includes(operation.tags[0] ?? ''), operation.operationId)
+    assert.ok(
+      own.tags
+        .find(({ name }) => name === 'Guide')
+        ?.description.includes('`bookings:write` | `POST /api/v1/bookings`'),
+    )
+  })
+
+  test('takes the JSON Schema beside a schema of another library, with its definitions', () => {
+    const room: StandardSchema<{ room: string }> = {
+      '~standard': {
+        version: 1,
+        vendor: 'other',
+        validate: (value) => ({ value: value as { room: string } }),
+      },
+    }
+    const jsonSchema = {
+      type: 'object',
+      properties: { room: { $ref: '#/$defs/Room' } },
+      required: ['room'],
+      $defs: { Room: { type: 'string', maxLength: 80 } },
+    }
+    const declared = {
+      method: 'PUT',
+      path: '/rooms/{roomId}',
+      operationId: 'putRoom',
+      summary: 'Put a room',
+      tag: 'Clients',
+      scope: 'clients:write',
+      idempotent: false,
+      response: withJsonSchema(room, jsonSchema),
+      handle: () => ({ room: 'Atlas' }),
+    } as const
+    const document = describeWith([defineRoute(declared)])
+    const schema = document.components.schemas.PutRoomResponse
+    assert.deepEqual(schema?.properties?.room, { $ref: '#/components/schemas/PutRoomResponse/$defs/Room' })
+    const fits = new Ajv2020({ strict: true }).addVocabulary(['components']).compile({
+      $ref: '#/components/schemas/PutRoomResponse',
+      components: { schemas: { PutRoomResponse: schema } },
+    })
+    assert.ok(fits({ room: 'Atlas' }))
+    assert.ok(!fits({ room: 1 }))
+    const unknown = defineRoute({ ...declared, response: room })
+    assert.throws(() => describeWith([unknown]), /'response' of route putRoom in JSON Schema.*withJsonSchema/)
+    const unsaid = defineRoute({
+      ...declared,
+      response: v.pipe(
+        v.string(),
+        v.check(() => true),
+      ) as never,
+    })
+    assert.throws(() => describeWith([unsaid]), /'response' of route putRoom in JSON Schema/)
+  })
+})

@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import type { PostgresStoreOptions } from '../../lib/postgres/store.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newClient } from '../../lib/resources/clients.ts'
+import { newLead } from '../../lib/resources/leads.ts'
+import type { KeyReservation } from '../../lib/writes/creation.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { untilWaiting } from '../_waiting.ts'
+import { newEntry } from '../contract/audit-entry.ts'
+import { claim, ids, newKey } from '../contract/tenant.ts'
+
+// Creations of an organization by API keys that come at the same time are written by one statement. That must show in nothing but speed.
+
+let database: TestDatabase
+let sql: Sql
+let organizations = 0
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 3 })
+})
+after(() => database.drop())
+
+interface Creator {
+  readonly organizationId: string
+  readonly store: PostgresStore
+  create(name: string, idempotency?: KeyReservation | null): Promise<unknown>
+}
+
+/** Opens a store, with an organization that has a key. */
+async function openCreator(
+  t: { after(work: () => Promise<void>): void },
+  options: PostgresStoreOptions = {},
+): Promise<Creator> {
+  const store = createPostgresStore(database.url, options)
+  t.after(() => store.close())
+  return addOrganization(store)
+}
+
+async function addOrganization(store: PostgresStore): Promise<Creator> {
+  const organizationId = `org_${++organizations}`
+  const key = newKey()
+  await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
+  return {
+    organizationId,
+    store,
+    async create(name, idempotency = null) {
+      const { record, events } = newClient({ name }, { ids, now: Date.now() })
+      return store.clients.create({ organizationId, apiKeyId: key.id, record, events, idempotency })
+    },
+  }
+}
+
+async function clientsOf({ organizationId }: Creator): Promise<readonly { name: string; xid: string }[]> {
+  const rows = await sql`
+    select name, changed_xid::text as xid from business_api.businesses
+    where organization_id = ${organizationId} order by client_id`
+  return rows as unknown as { name: string; xid: string }[]
+}
+
+const CREATED = { outcome: 'created' }
+
+describe('Creations of an organization at the same time', () => {
+  test('share a transaction, and their events come in the order of the calls', async (t) => {
+    const creator = await openCreator(t)
+    // Characters that JSON must escape.
+    const names = ['"', '\\', '\n', '{}', ',', 'null', '\u2028', 'é 🏺', "'", '$1', '@name::text']
+    assert.deepEqual(
+      await Promise.all(names.map((name) => creator.create(name))),
+      names.map(() => CREATED),
+    )
+    const clients = await clientsOf(creator)
+    assert.deepEqual(
+      clients.map(({ name }) => name),
+      names,
+    )
+    assert.equal(new Set(clients.map(({ xid }) => xid)).size, 1)
+    const events = await sql`
+      select type, body::json -> 'data' -> 'client' -> 'business' ->> 'name' as name from business_api.events
+      where organization_id = ${creator.organizationId} order by delivery_prefix`
+    assert.deepEqual(
+      events.map(({ type, name }) => [type, name]),
+      names.flatMap((name) => [
+        ['business.created', null],
+        ['client.created', name],
+      ]),
+    )
+  })
+
+  test('share a transaction with those that came while two statements were under way', async (t) => {
+    const creator = await openCreator(t)
+    await Promise.all(Array.from({ length: 100 }, (_, index) => creator.create(String(index), claim())))
+    const clients = await clientsOf(creator)
+    assert.equal(clients.length, 100)
+    assert.equal(new Set(clients.map(({ xid }) => xid)).size, Math.ceil(100 / 16))
+  })
+
+  test('are not hurt by a value that the database rejects', async (t) => {
+    const creator = await openCreator(t)
+    await sql.unsafe(
+      "alter table business_api.businesses add constraint host_rule check (name <> 'Forbidden')",
+    )
+    t.after(async () => {
+      await sql.unsafe('alter table business_api.businesses drop constraint host_rule')
+    })
+    const names = ['One', 'Forbidden', 'Two', 'Forbidden', 'Three']
+    const results = await Promise.allSettled(names.map((name) => creator.create(name, claim())))
+    assert.deepEqual(
+      results.map((result) => (result.status === 'fulfilled' ? result.value : result.reason.code)),
+      [CREATED, 'invalid_input', CREATED, 'invalid_input', CREATED],
+    )
+    assert.deepEqual(
+      (await clientsOf(creator)).map(({ name }) => name),
+      ['One', 'Two', 'Three'],
+    )
+    const [events] = await sql`
+      select count(*)::int from business_api.events where organization_id = ${creator.organizationId}`
+    assert.equal(events?.count, 6)
+  })
+
+  test('do not wait for an idempotency key that another transaction holds', async (t) => {
+    const creator = await openCreator(t)
+    const held = claim()
+    let waiting: Promise<unknown> | undefined
+    await sql.begin(async (tx) => {
+      await tx`
+        insert into business_api.idempotency_keys
+          (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+        values (
+          ${creator.organizationId}, ${held.operation}, ${held.key}, ${held.fingerprint}, 'cli_1', 'the first', now() + interval '1 hour'
+        )`
+      waiting = creator.create('Held', held)
+      const others = ['One', 'Two'].map((name) => creator.create(name, claim()))
+      assert.deepEqual(await Promise.all(others), [CREATED, CREATED])
+      await untilWaiting(sql)
+      // The one that waits holds up no later ones.
+      assert.deepEqual(await Promise.all(['Three', 'Four'].map((name) => creator.create(name))), [
+        CREATED,
+        CREATED,
+      ])
+    })
+    assert.deepEqual(await waiting, { outcome: 'replayed', reply: 'the first' })
+  })
+
+  test('of leads tell an unknown business from known ones', async (t) => {
+    const { store, organizationId } = await openCreator(t)
+    const key = newKey()
+    await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
+    const { record: client } = newClient({ name: 'Atlas' }, { ids, now: Date.now() })
+    await store.clients.create({ organizationId, record: client, events: [], idempotency: null })
+    const create = (businessId: string) =>
+      store.leads.create({
+        organizationId,
+        apiKeyId: key.id,
+        idempotency: claim(),
+        ...newLead({ businessId }, { ids, now: Date.now() }),
+      })
+    const known = client.business.id
+    const outcomes = await Promise.all([known, ids('biz'), known, ''].map(create))
+    assert.deepEqual(outcomes, [CREATED, { outcome: 'no_business' }, CREATED, { outcome: 'no_business' }])
+  })
+
+  test('of other organizations are written by other transactions', async (t) => {
+    const one = await openCreator(t)
+    const other = await addOrganization(one.store)
+    await Promise.all([one, other, one, other].map((creator) => creator.create('Atlas')))
+    const written = await Promise.all([clientsOf(one), clientsOf(other)])
+    const [xids, otherXids] = written.map((clients) => new Set(clients.map(({ xid }) => xid)))
+    assert.deepEqual([xids?.size, otherXids?.size], [1, 1])
+    assert.notDeepEqual(xids, otherXids)
+  })
+
+  test('are rejected beyond maxPending, and the others are written', async (t) => {
+    const creator = await openCreator(t, { maxPending: 10 })
+    const results = await Promise.allSettled(
+      Array.from({ length: 50 }, (_, index) => creator.create(String(index))),
+    )
+    const codes = results.map((result) => (result.status === 'rejected' ? result.reason.code : 'created'))
+    assert.deepEqual(new Set(codes), new Set(['created', 'store_unavailable']))
+    const created = codes.filter((code) => code === 'created').length
+    assert.equal((await clientsOf(creator)).length, created)
+    assert.ok(created >= 10, String(created))
+  })
+})
