@@ -272,6 +272,15 @@ test('a claim passes over an organization that has left, and a late result is lo
   assert.ok(own.length > 0)
   await sqlOf('b')`
     insert into business_api.shard_places (organization_id, name, version, is_here) values (${organization}, 'c', 1, false)`
+  await sqlOf('b')`
+    update business_api.invoices set status = 'issued', amount_paid = 0, due_date = now() - interval '1 day'
+    where organization_id = ${organization}`
+  const event = { id: '', type: 'invoice.overdue', body: '{}' } as const
+  await b.store.invoices.markOverdue({ organizationId: null, asOf: null, limit: 100, event })
+  const [invoice] = await sqlOf(
+    'b',
+  )`select status from business_api.invoices where organization_id = ${organization}`
+  assert.equal(invoice?.status, 'issued')
   const results = own.map((delivery) => ({
     organizationId: organization,
     deliveryId: delivery.id,
