@@ -1,6 +1,7 @@
 import type { ApiKeyStore } from './access/api-keys.ts'
 import type { AuditStore } from './access/audit.ts'
 import type { OrganizationStore } from './access/organizations.ts'
+import type { RequestLogStore } from './access/request-log.ts'
 import type { ImportStore } from './resources/imports.ts'
 import type { EventStore } from './resources/publishing.ts'
 import type { RecordSlices } from './resources/records.ts'
@@ -59,6 +60,7 @@ export interface BusinessApiStore extends RecordStore {
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
   readonly audit: AuditStore
+  readonly requests: RequestLogStore
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore

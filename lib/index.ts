@@ -7,6 +7,7 @@ export type { ErrorContext } from './http/report.ts'
 export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
+export type { RequestLog, RequestLogChoice } from './api/request-log.ts'
 
 // The service, and the host's own events
 export { defineService, type Service, type ServiceOptions } from './service.ts'

@@ -1,12 +1,21 @@
 export type { ApiKey, ImportedKeys } from './access/api-keys.ts'
 export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit.ts'
 export type { RateLimit } from './access/rate-limit.ts'
+export type { LoggedRequest } from './access/request-log.ts'
 export type { KeyScope, OwnScope, Scope, ScopeOf } from './access/scopes.ts'
 export type { Page, PageQuery } from './base/page.ts'
 export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
 export type { EventDefinition, EventTypeOf } from './resources/own-events.ts'
 export type { Service } from './service.ts'
+export type {
+  Activity,
+  ActivityNumbers,
+  ActivityQuery,
+  EndpointActivity,
+  IntervalActivity,
+  ReadActivity,
+} from './settings/activity.ts'
 export type {
   ApiKeySettings,
   ApiKeyUpdate,
@@ -43,7 +52,15 @@ export {
 export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
-export type { EventDetails, EventPage, EventQuery, EventSettings, FollowOptions } from './settings/events.ts'
+export type {
+  EventDetails,
+  EventPage,
+  EventQuery,
+  EventRedeliveryOptions,
+  EventSettings,
+  FollowOptions,
+  ListedEvent,
+} from './settings/events.ts'
 export type {
   BusinessForgetting,
   ForgottenBusiness,
@@ -52,10 +69,12 @@ export type {
 } from './settings/organizations.ts'
 export type { Overview, OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
+export type { RequestQuery, RequestSettings } from './settings/requests.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
 export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
-export type { DeliveryAttempt } from './webhooks/claims.ts'
+export type { ActivityInterval, AttemptClass } from './webhooks/activity.ts'
+export type { AttemptHeaders, DeliveryAttempt } from './webhooks/claims.ts'
 export type { Delivery, DeliveryDetails, DeliveryState, ResponseClass } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
 export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'

@@ -29,6 +29,7 @@ export {
   type RateLimits,
   takeToken,
 } from './access/rate-limit.ts'
+export type { LoggedRequest, RequestFilter, RequestLogStore, RequestRecord } from './access/request-log.ts'
 export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/errors.ts'
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'

@@ -15,8 +15,17 @@ create table business_api.delivery_attempts (
   body_excerpt text not null,
   -- Where a redirect points. Null, which takes no space, for every other answer.
   location text,
+  -- AttemptHeaders in lib/webhooks/claims.ts; null for a 2xx.
+  headers jsonb,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
+
+-- An attempt that ended, for the counters of activity (47-activity.sql), with the attempts of the delivery before the present round and
+-- the next state: `retry`, or the final state of the delivery.
+create type business_api.ended_attempt as (
+  organization_id text, endpoint_id text, delivery_id text, attempts_before integer, outcome text,
+  started_at timestamptz, duration_ms real, status integer, error text
+);
 
 -- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
 -- deliveries.

@@ -76,3 +76,53 @@ begin
 end
 $$;
 select business_api.forbid_plans('reopen_deliveries');
+
+-- Sends an event to one endpoint: see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. A delivery that there is begins a new
+-- round. Else one is made in the event's day, skipped at first, so that the day is not dropped meanwhile: see purge_days. Calls of an
+-- organization follow one another, so that two calls make one delivery. Returns JSON.
+create function business_api.redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  event record;
+  delivery_id text;
+begin
+  perform business_api.take_settings_turn($1);
+  select e.id, e.type, e.delivery_prefix into event from business_api.find_events($1, array[$2]) as e;
+  if not found then
+    return '{"outcome": "no event", "deliveryId": null}';
+  end if;
+  if not exists (
+    select 1 from business_api.webhook_endpoints e where e.organization_id = $1 and e.id = $3 and e.state <> 'removed'
+  ) then
+    return '{"outcome": "no endpoint", "deliveryId": null}';
+  end if;
+  select max(d.id) into delivery_id
+    from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+   where d.endpoint_id = $3;
+  if delivery_id is null then
+    -- After the last place that is taken: see insert_events.
+    select event.delivery_prefix
+           || upper(lpad(to_hex(1 + coalesce(max(('x' || lpad(right(d.id, 5), 8, '0'))::bit(32)::integer), 0)), 5, '0'))
+      into delivery_id
+      from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d;
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
+    values (
+      $1, delivery_id, event.id, event.type, $3, 'skipped', business_api.published_at(event.delivery_prefix), clock_timestamp()
+    );
+  end if;
+  return json_build_object(
+    'deliveryId', delivery_id,
+    'outcome', case
+      when business_api.reopen_deliveries(
+        $1, array[delivery_id], '{}', 1, $4 || jsonb_build_object('subjectId', delivery_id)
+      ) = '[]' then 'open' else 'sent'
+    end
+  )::text;
+end
+$$;
+select business_api.forbid_plans('redeliver_event');

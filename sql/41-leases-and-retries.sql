@@ -26,14 +26,15 @@ $$;
 select business_api.forbid_plans('promote_due_retries');
 
 -- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
--- the subscriber. Returns the delivery if it fails with the call, or an empty array.
+-- the subscriber. Returns the delivery if it fails with the call, or an empty array, and the attempt if it was logged.
 --
 -- Somebody may have dropped or detached tables of the delivery's day. An error here would keep all claims from all deliveries: the
 -- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
 -- are both gone is deleted.
 create function business_api.reclaim_lease(
-  organization_id text, id text, at_time timestamptz, max_attempts integer
-) returns jsonb
+  organization_id text, id text, at_time timestamptz, max_attempts integer,
+  out failed jsonb, out attempt business_api.ended_attempt
+)
 language plpgsql volatile
 set search_path = ''
 as $$
@@ -44,6 +45,7 @@ declare
   is_whole boolean := true;
   broken text;
 begin
+  failed := '[]';
   select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
   -- By its key: see claim_deliveries.
   perform 1 from business_api.events e
@@ -56,7 +58,7 @@ begin
     -- Without any day, row level security hides the days.
     if not found and exists (select 1 from business_api.event_days d where d.organization_id = '') then
       delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-      return '[]';
+      return;
     end if;
     -- A table that was made again lacks the event for good: the delivery ends after its last attempt.
     is_whole := coalesce(
@@ -72,11 +74,18 @@ begin
         'interrupted', ''
       )
       on conflict do nothing;
+      if found then
+        attempt := row(
+          $1, expired.endpoint_id, $2, expired.attempts_before,
+          case when expired.attempts - expired.attempts_before < $4 then 'retry' else 'failed' end,
+          expired.claimed_at, null, null, 'interrupted'
+        );
+      end if;
       if expired.attempts - expired.attempts_before < $4 then
         update business_api.open_deliveries d
            set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
          where d.organization_id = $1 and d.id = $2;
-        return '[]';
+        return;
       end if;
       delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
       insert into business_api.finished_deliveries
@@ -85,10 +94,11 @@ begin
         $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'failed', 'interrupted', expired.created_at, $3,
         expired.attempts, expired.is_backfill
       );
-      return jsonb_build_array(jsonb_build_object(
+      failed := jsonb_build_array(jsonb_build_object(
         'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
         'type', expired.type, 'reason', 'interrupted'
       ));
+      return;
     exception
       when check_violation then
         -- A missing partition has no name.
@@ -96,6 +106,7 @@ begin
         if broken <> '' then
           raise;
         end if;
+        attempt := null;
     end;
   end if;
   -- The time of the claim goes along, so that the attempt is not logged as longer than the lease. The token is another one, because a
@@ -104,7 +115,6 @@ begin
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
          claim_token = 'expired'
    where d.organization_id = $1 and d.id = $2;
-  return '[]';
 end
 $$;
 
@@ -117,7 +127,9 @@ as $$
 declare
   at_time timestamptz := clock_timestamp();
   expired record;
+  reclaimed record;
   failed jsonb := '[]';
+  attempts business_api.ended_attempt[] := '{}';
 begin
   for expired in
     select d.organization_id, d.id from business_api.open_deliveries d
@@ -126,8 +138,15 @@ begin
      limit 500
        for update skip locked
   loop
-    failed := failed || business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
+    reclaimed := business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
+    failed := failed || reclaimed.failed;
+    if (reclaimed.attempt).delivery_id is not null then
+      attempts := attempts || reclaimed.attempt;
+    end if;
   end loop;
+  if attempts <> '{}' then
+    perform business_api.count_activity(attempts);
+  end if;
   return failed::json;
 end
 $$;

@@ -3,9 +3,10 @@
 -- Ends attempts whose claims are in force: the deliveries, which the caller has found at `places`, are finished or due again, and the
 -- attempts are logged. A place is null for a result whose claim is no longer in force. A delivery that another process has changed
 -- since is no longer at its place, or has no longer the token. Returns the written results, as
--- token and delivery, the outcomes by endpoint, and the deliveries that failed.
+-- token and delivery, the outcomes by endpoint, the deliveries that failed, and the attempts.
 create function business_api.end_attempts(
-  results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb
+  results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb,
+  out attempts business_api.ended_attempt[]
 )
 language plpgsql volatile
 set search_path = ''
@@ -18,7 +19,7 @@ begin
       "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
       "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
       "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text, location text, "backOffMs" double precision
+      status integer, error text, "bodyExcerpt" text, location text, headers jsonb, "backOffMs" double precision
     )) as r (place)
   ), due_again as (
     update business_api.open_deliveries d
@@ -27,12 +28,12 @@ begin
            claim_token = null, claimed_at = null, lease_until = null
       from result r
      where r.outcome = 'retry' and d.ctid = r.place and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+    returning d.attempts, d.attempts_before, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), closed as (
     delete from business_api.open_deliveries d
      using result r
      where r.outcome <> 'retry' and d.ctid = r.place and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+    returning d.attempts, d.attempts_before, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), finished as (
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
@@ -46,12 +47,12 @@ begin
   ), logged as (
     insert into business_api.delivery_attempts (
       organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
-      status, error, body_excerpt, location
+      status, error, body_excerpt, location, headers
     )
     select e."organizationId", e."deliveryId", e.attempts,
            at_time - e."startedAgoMs" * interval '1 millisecond',
            e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt",
-           e.location
+           e.location, e.headers
       from ended e
      -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
      -- next number, and a claim that is released has logged nothing.
@@ -88,8 +89,15 @@ begin
   )
   select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
          coalesce((select jsonb_agg(o) from outcome o), '[]'),
-         coalesce((select jsonb_agg(l) from failed_delivery l), '[]')
-    into written, outcomes, failed;
+         coalesce((select jsonb_agg(l) from failed_delivery l), '[]'),
+         (
+           select array_agg(row(
+                    e."organizationId", e.endpoint_id, e."deliveryId", e.attempts_before, e.outcome,
+                    at_time - e."startedAgoMs" * interval '1 millisecond', e."durationMs", e.status, e.error
+                  )::business_api.ended_attempt)
+             from ended e
+         )
+    into written, outcomes, failed, attempts;
 end
 $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
@@ -288,6 +296,9 @@ begin
            limit 1
         ) as open on true
     ), at_time);
+  if ended.attempts is not null then
+    perform business_api.count_activity(ended.attempts);
+  end if;
   -- In the order of the keys, so that no two calls wait for each other.
   for outcome in
     select o.value

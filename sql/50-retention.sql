@@ -205,7 +205,7 @@ end
 $$;
 select business_api.forbid_plans('purge_removed_endpoints');
 
--- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `cursor` is the place
+-- Does one part of a purge: events, idempotency keys and activity, and removed endpoints once no old event is left. `cursor` is the place
 -- after the previous parts. Returns, as JSON, the counts, the `cursor` of the next part, and isDone: true after the last part.
 create function business_api.purge_part(
   retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb
@@ -220,7 +220,9 @@ declare
   keys record;
   endpoint jsonb;
   is_done boolean := (events ->> 'isDone')::boolean;
+  purged_activity integer := business_api.purge_activity(part_limit);
 begin
+  perform business_api.purge_api_requests();
   select k.purged, k.latest into keys from business_api.purge_idempotency_keys(expired_from, part_limit) as k;
   if is_done and has_endpoints then
     endpoint := business_api.purge_removed_endpoints(cursor -> 'endpoint', greatest(part_limit, 1000));
@@ -229,7 +231,7 @@ begin
     'events', events -> 'events',
     'idempotencyKeys', keys.purged,
     'cursor', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
-    'isDone', is_done and keys.purged < part_limit and endpoint is null
+    'isDone', is_done and keys.purged < part_limit and purged_activity < part_limit and endpoint is null
   );
 end
 $$;

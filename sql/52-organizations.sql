@@ -17,6 +17,8 @@ as $$
     ['number_series', 'series'],
     ['audit_entries', 'id'],
     ['endpoint_rates', 'endpoint_id'],
+    ['endpoint_activity', 'hour, endpoint_id, slot'],
+    ['api_requests', 'id, day'],
     ['webhook_endpoints', 'id'],
     ['organization_limits', 'organization_id'],
     ['rate_buckets', 'bucket'],

@@ -68,8 +68,8 @@ begin
      where e.organization_id = $1 and e.id = any (matching) and e.body <> business_api.forget_business_in(e.body, $2, $3);
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('events', changed);
-    update business_api.delivery_attempts a set body_excerpt = '', location = null
-     where matching <> '{}' and a.organization_id = $1 and (a.body_excerpt <> '' or a.location is not null) and a.delivery_id = any (array(
+    update business_api.delivery_attempts a set body_excerpt = '', location = null, headers = null
+     where matching <> '{}' and a.organization_id = $1 and (a.body_excerpt <> '' or a.location is not null or a.headers is not null) and a.delivery_id = any (array(
        select d.id
          from business_api.events e
          cross join lateral business_api.deliveries_of_event($1, e.id, e.delivery_prefix) as d

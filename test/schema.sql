@@ -23,6 +23,22 @@ create table business_api.api_keys (
   constraint api_keys_burst_check CHECK ((((per_second IS NULL) = (burst IS NULL)) AND (per_second > (0)::double precision) AND (burst > 0)))
 );
 
+create table business_api.api_requests (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  day smallint not null,
+  at timestamp with time zone not null,
+  key_id text collate "C" not null,
+  method text not null,
+  route text not null,
+  path text not null,
+  status smallint not null,
+  duration_ms real not null,
+  error text,
+  is_replay boolean not null,
+  constraint api_requests_pkey PRIMARY KEY (organization_id, id, day)
+) partition by LIST (day);
+
 create table business_api.audit_entries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -75,6 +91,7 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   location text,
+  headers jsonb,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 ) partition by RANGE (delivery_id);
 
@@ -87,6 +104,27 @@ create type business_api.delivery_filter as (
   since timestamp with time zone,
   until timestamp with time zone
 );
+
+create type business_api.ended_attempt as (
+  organization_id text,
+  endpoint_id text,
+  delivery_id text,
+  attempts_before integer,
+  outcome text,
+  started_at timestamp with time zone,
+  duration_ms real,
+  status integer,
+  error text
+);
+
+create table business_api.endpoint_activity (
+  organization_id text collate "C" not null,
+  hour timestamp with time zone not null,
+  endpoint_id text collate "C" not null,
+  slot smallint not null,
+  counts integer[] not null,
+  constraint endpoint_activity_pkey PRIMARY KEY (organization_id, hour, endpoint_id, slot)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
@@ -411,6 +449,8 @@ create table business_api.webhook_endpoints (
 
 CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
+CREATE INDEX api_requests_at_idx ON ONLY business_api.api_requests USING btree (organization_id, at, id);
+
 CREATE INDEX audit_entries_action_idx ON business_api.audit_entries USING btree (organization_id, action, id);
 
 CREATE INDEX audit_entries_actor_idx ON business_api.audit_entries USING btree (organization_id, actor, id);
@@ -426,6 +466,8 @@ CREATE UNIQUE INDEX businesses_organization_id_client_id_idx ON business_api.bus
 CREATE INDEX businesses_organization_id_client_status_client_id_idx ON business_api.businesses USING btree (organization_id, client_status, client_id) WHERE (client_id IS NOT NULL);
 
 CREATE INDEX businesses_organization_id_updated_at_client_id_idx ON business_api.businesses USING btree (organization_id, updated_at, client_id) WHERE (client_id IS NOT NULL);
+
+CREATE INDEX endpoint_activity_hour_idx ON business_api.endpoint_activity USING btree (hour);
 
 CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree (delivery_prefix);
 
@@ -496,6 +538,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 2527ddfee2da business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 42bc326a43a1 business_api.continue_purge(double precision,integer,double precision)
+-- c256b93eb63c business_api.count_activity(business_api.ended_attempt[])
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- d62c873272fa business_api.count_queue(text,text,integer)
 -- 575e6a236a2c business_api.database_identity()
@@ -508,7 +551,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 5a876894feaf business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 8b462176f72c business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
@@ -519,7 +562,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ca51b4d8830a business_api.fit_bodies(bigint[],integer,integer)
 -- faeafd0fdad5 business_api.forbid_plans(text,text[])
 -- 90365fb59007 business_api.forget_business_in(text,text,jsonb)
--- edcbfe157f40 business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
+-- 1ec20acaa44d business_api.forget_business_part(text,text,jsonb,integer,jsonb,text[])
 -- ed3b7f254da7 business_api.format_number(text,bigint)
 -- 90df6f51d7b1 business_api.hold_deliveries(tid[],text,timestamp with time zone,timestamp with time zone)
 -- 8c08a4f68740 business_api.id_time(text)
@@ -537,6 +580,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
+-- 769681b7a86e business_api.list_api_requests(text,jsonb,integer,text)
 -- 0438132fcf3a business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
 -- 930856c786d0 business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)
@@ -544,6 +588,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
 -- fa390fbb4799 business_api.lock_move(text)
+-- 1f82d8515165 business_api.log_api_requests(json)
 -- 2135338fa6a2 business_api.log_finished(business_api.finished_deliveries)
 -- 0621dc1f0be0 business_api.log_open(business_api.open_deliveries)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
@@ -552,7 +597,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- e8b34f293ba9 business_api.make_days_between(timestamp with time zone,timestamp with time zone)
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 23bc12fdbb86 business_api.next_number(text,text,text,text)
--- 66c39bfd1704 business_api.organization_tables(text[])
+-- e57126fbabef business_api.organization_tables(text[])
 -- 4188293ab8c9 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
@@ -561,19 +606,23 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 0daa7971213e business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
+-- c3bcd0656692 business_api.purge_activity(integer)
+-- 85d4317f5628 business_api.purge_api_requests()
 -- 73e0c4cb247f business_api.purge_days(double precision,integer)
 -- d63c5323947a business_api.purge_events(timestamp with time zone,jsonb,integer,jsonb)
 -- 61c5dfc2a9fc business_api.purge_idempotency_keys(timestamp with time zone,integer)
 -- 359d58649638 business_api.purge_lag(double precision,jsonb)
--- d54b329a576c business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
+-- b4912ac31a93 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
+-- 3a84fd8af165 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
--- 9820ba950027 business_api.reclaim_expired_leases(integer)
--- 009feaeb86d4 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- d0a63d14f0f8 business_api.reclaim_expired_leases(integer)
+-- 347c9d35a4d0 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
+-- b934a945628e business_api.redeliver_event(text,text,text,jsonb)
 -- 7838763762eb business_api.reject_elsewhere(text)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
@@ -590,4 +639,4 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- 13e28b7b2010 business_api.write_attempt_results(jsonb,integer,double precision)
+-- 504fe771e0a7 business_api.write_attempt_results(jsonb,integer,double precision)

@@ -19,7 +19,7 @@ import * as field from '../base/fields.ts'
  * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the id of the rotation
  * - `endpoint.test_sent`: `type`, `eventId`
  * - `endpoint.backfilled`: `types`, and `events`, the number of events
- * - `delivery.redelivered`: `recovered`, which is 1
+ * - `delivery.redelivered`: `recovered`, which is 1; of an event that was sent to one endpoint also `eventId`, `endpointId`
  * - `deliveries.recovered`, of the filter's endpoint or else of the organization: `filter`, and `recovered`, the number
  *   of deliveries
  * - `delivery.cancelled`: nothing

@@ -10,11 +10,13 @@ import { fromNode, toNode } from '../http/node.ts'
 import { type Service, serviceOf } from '../service.ts'
 import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
+import type { RequestLog } from './request-log.ts'
 
 /** The request handler, in every form that hosts call handlers in. @typeParam Scopes the names of the service's scopes */
 export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   /** Returns the OpenAPI document that `GET /openapi.json` serves. */
   describe(this: void): object
+  readonly requestLog: RequestLog
   /**
    * Judges a request that the host's own framework answers, as for an operation: by API key, rate limits (one token) and scope. The body is
    * not read, and the hooks are not called.
@@ -91,5 +93,6 @@ export function createBusinessApi<Own extends Service = Service>(
     return { reply: { ...admitted, toResponse, send } }
   }
 
-  return Object.assign(mount(handler, resolved.basePath), { describe: handler.describe, authenticate })
+  const { describe, requestLog } = handler
+  return Object.assign(mount(handler, resolved.basePath), { describe, requestLog, authenticate })
 }

@@ -20,6 +20,7 @@ import { createOperations, type Fail, type Operations } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import type { Admitted } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
+import { createRequestLog, type LoggedExchange, type RequestLog } from './request-log.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
 type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
@@ -28,6 +29,7 @@ type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
+  readonly requestLog: RequestLog
   /** Admits a request that the host answers itself. Never rejects: the reply is that of a refusal. */
   authenticate(
     request: ApiRequest,
@@ -46,6 +48,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const fail = createFail(report)
   const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store, deadlineMs)
+  const requestLog = createRequestLog(store, resolved.requestLog, resolved)
   const operations = createOperations(store, authentication, resolved, fail)
   const { router, templateOf } = createRouter(store, operations, resolved)
   const spareIds = createIds()
@@ -99,7 +102,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     query: string,
     from: ReceivedFrom,
     work: (exchange: Exchange) => Promise<Answer>,
-  ): Promise<{ readonly answered: Answer | ApiReply; readonly described: DescribedExchange }> {
+  ): Promise<{ readonly answered: Answer | ApiReply; readonly described: LoggedExchange }> {
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, query, from)
@@ -126,11 +129,15 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const { answered, described } = await exchanged(request, target.query, from, (exchange) =>
       answer(path, exchange),
     )
-    if (answered) noteAnswer(described, answered, template, traced)
+    if (answered) {
+      requestLog.note(described, answered, template)
+      noteAnswer(described, answered, template, traced)
+    }
     return answered
   }
 
   return {
+    requestLog,
     handle(request, received) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, (traced) => handle(request, received, traced))

@@ -1,13 +1,22 @@
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { type Names, readFlag, readFunction, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import {
+  isPlain,
+  type Names,
+  readFlag,
+  readFunction,
+  readLogger,
+  readWhole,
+  rejectUnknown,
+} from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
 import type { Service } from '../service.ts'
 import type { OnRequest, OnResponse } from './hooks.ts'
 import type { PeerRequest } from './peer-address.ts'
+import type { RequestLogChoice } from './request-log.ts'
 
 /** The rate limits of requests (specification, section 8). */
 export interface RateLimitOptions {
@@ -65,6 +74,11 @@ export interface BusinessApiOptions {
    * way, which waits for nothing. Errors and rejections are logged and reported to `onError`.
    */
   onResponse?: OnResponse | undefined
+  /**
+   * Keeps a log of the requests with an organization's key, for `settings.requests`: `'all'`, `'errors'` (400 and above), or
+   * `{ share: 0.1 }`, errors and a share of the others. It holds no query, no body and no key. Default `false`: none.
+   */
+  requestLog?: RequestLogChoice | false | undefined
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
   /**
@@ -95,6 +109,7 @@ export interface ResolvedOptions extends Service {
   readonly onError: (error: unknown, context: ErrorContext) => void
   readonly onRequest: OnRequest | undefined
   readonly onResponse: OnResponse | undefined
+  readonly requestLog: RequestLogChoice | null
   readonly clock: Clock
   readonly ids: Ids
   /** Undefined: the request's header counts. */
@@ -116,6 +131,7 @@ const NAMES: Names<BusinessApiOptions> = {
   onError: true,
   onRequest: true,
   onResponse: true,
+  requestLog: true,
   clock: true,
   ids: true,
   traceparent: true,
@@ -143,6 +159,7 @@ export function readOptions(options: BusinessApiOptions, service: Service): Reso
     onError: readFunction('onError', options.onError) ?? (() => {}),
     onRequest: readFunction('onRequest', options.onRequest),
     onResponse: readFunction('onResponse', options.onResponse),
+    requestLog: readRequestLog(options.requestLog),
     clock,
     ids: readIds(options.ids, clock),
     traceparent: options.traceparent && createTraceparentReader(options.traceparent),
@@ -173,6 +190,15 @@ function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process'
     )
   }
   return scope
+}
+
+function readRequestLog(choice: RequestLogChoice | false = false): RequestLogChoice | null {
+  if (choice === false || choice === 'all' || choice === 'errors') return choice || null
+  if (isPlain(choice)) rejectUnknown(choice, { share: true }, 'requestLog.')
+  if (choice?.share >= 0 && choice.share <= 1) return choice
+  throw new TypeError(
+    "Cannot use option 'requestLog' because it must be false, 'all', 'errors', or { share } from 0 to 1",
+  )
 }
 
 function readRateLimits({

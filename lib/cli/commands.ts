@@ -1,4 +1,5 @@
 import type { Command, Group } from './command.ts'
+import { activity } from './commands/activity.ts'
 import { adopt } from './commands/adopt.ts'
 import { audit } from './commands/audit.ts'
 import { deliver } from './commands/deliver.ts'
@@ -15,6 +16,7 @@ import { listen } from './commands/listen.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { organizations } from './commands/organizations.ts'
 import { purge } from './commands/purge.ts'
+import { requests } from './commands/requests.ts'
 import { shards } from './commands/shards.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
@@ -30,6 +32,8 @@ export const COMMANDS: readonly (Command | Group)[] = [
   endpoints,
   events,
   deliveries,
+  activity,
+  requests,
   audit,
   deliver,
   adopt,

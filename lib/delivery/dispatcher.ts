@@ -1,5 +1,11 @@
 import { type AttemptTrace, channels, trace } from '../base/tracing.ts'
-import { ATTEMPT_MAX_MS, attempt, createInterruption, makeRequest } from '../webhooks/attempt.ts'
+import {
+  ATTEMPT_MAX_MS,
+  attempt,
+  createInterruption,
+  loggedHeaders,
+  makeRequest,
+} from '../webhooks/attempt.ts'
 import type { ClaimRef } from '../webhooks/claims.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'
@@ -67,7 +73,7 @@ export function createDispatcher(
       block(delivery, new Error(`Cannot send webhooks because ${answer.detail ?? answer.error}`))
       return giveBack(delivery)
     }
-    write(delivery, answer, startedAt)
+    write(delivery, request, answer, startedAt)
     dispatch()
   }
 
@@ -99,7 +105,7 @@ export function createDispatcher(
     }
   }
 
-  function write(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
+  function write(delivery: Claimed, request: WebhookRequest, answer: WebhookAnswer, startedAt: number): void {
     const { load, outcome, reason, isGone, delayMs, backOffMs } = judgeAnswer(
       answer,
       delivery.attempt,
@@ -128,6 +134,7 @@ export function createDispatcher(
       firstByteMs,
       bodyExcerpt,
       location,
+      headers: loggedHeaders(delivery, request, answer, options.headerPrefix),
     }
     resultWriter.write(result, { startedAt, endedAt })
     if (backOffMs !== null) {

@@ -1,7 +1,7 @@
 import type {
   AttemptResult,
   ClaimRef,
-  DeliveryAttempt,
+  EndedAttempt,
   EndpointHealth,
   FailedDelivery,
   FailureLimit,
@@ -9,6 +9,7 @@ import type {
 } from '../webhooks/claims.ts'
 import { createEndpointRate, judgeRate } from '../webhooks/endpoint-rate.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { countLastAttempt } from './activity.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
 // The three ends of a claim: the result of the attempt, the release, the end of the lease.
@@ -70,6 +71,7 @@ export function reclaimExpiredLeases(
     if (claim === null || claim.leaseUntil > now) continue
     log(delivery, claim.claimedAt, { ...INTERRUPTED, durationMs: claim.leaseUntil - claim.claimedAt })
     const wasLast = attempts - attemptsBefore >= maxAttempts
+    countLastAttempt(memory, delivery, wasLast ? 'failed' : 'retry')
     const next: Partial<DeliveryProgress> = wasLast
       ? { state: 'failed', reason: 'interrupted', finishedAt: now }
       : { state: 'pending', dueAt: now }
@@ -115,6 +117,7 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
   const { outcome, reason, delayMs, startedAgoMs } = result
   const endedAt = now - result.endedAgoMs
   log(delivery, now - startedAgoMs, result)
+  countLastAttempt(memory, delivery, outcome)
   const next: Partial<DeliveryProgress> =
     outcome === 'retry'
       ? { state: 'pending', dueAt: endedAt + delayMs }
@@ -122,11 +125,7 @@ function writeResult(memory: Memory, delivery: StoredDelivery, result: AttemptRe
   memory.move(delivery, { ...next, claim: null })
 }
 
-function log(
-  { attempts, attemptLog }: StoredDelivery,
-  startedAt: number,
-  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> & Pick<AttemptResult, 'location'>,
-): void {
+function log({ attempts, attemptLog }: StoredDelivery, startedAt: number, attempt: EndedAttempt): void {
   const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = attempt
   const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
   const entry = {
@@ -137,6 +136,7 @@ function log(
     error,
     bodyExcerpt,
     location: attempt.location ?? null,
+    headers: attempt.headers ?? null,
   }
   attemptLog.push(Object.freeze(entry))
 }

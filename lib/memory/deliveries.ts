@@ -1,18 +1,26 @@
+import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type {
   CancellationRequest,
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
   DeliveryStore,
+  EventRedelivered,
+  EventRedelivery,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
+import { SIGNATURE_HIDDEN_MS } from '../webhooks/signature.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { readActivity } from './activity.ts'
 import { release, writeResults } from './attempts.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
+import { fanOut } from './events.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
+
+// Longer than 250 lines: a function for each verb of one slice.
 
 /** Creates the slice of deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
@@ -49,17 +57,21 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     async get(organizationId, deliveryId) {
-      return getDelivery(memory.organization(organizationId), deliveryId)
+      return getDelivery(memory, memory.organization(organizationId), deliveryId)
     },
 
     async listAttempts(organizationId, deliveryIds) {
       const { deliveries } = memory.organization(organizationId)
-      const logs = deliveryIds.map((id) => [id, [...(deliveries.get(id)?.attemptLog ?? [])]] as const)
+      const logs = deliveryIds.map((id) => [id, attemptsOf(memory, deliveries.get(id))] as const)
       return new Map(logs.filter(([, log]) => log.length > 0))
     },
 
     async recover(request) {
       return recoverDeliveries(memory, memory.organization(request.organizationId), request)
+    },
+
+    async redeliverEvent(request) {
+      return redeliverEvent(memory, memory.organization(request.organizationId), request)
     },
 
     async cancel(request) {
@@ -68,6 +80,10 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async countQueue(target) {
       return countQueue(memory, target)
+    },
+
+    async readActivity(request) {
+      return readActivity(memory, request)
     },
 
     async purge(request) {
@@ -99,10 +115,25 @@ function listDeliveries(
 }
 
 /** Reads a delivery with the event's body and the attempts. */
-function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
+function getDelivery(
+  memory: Memory,
+  { deliveries }: Organization,
+  deliveryId: string,
+): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
   if (!delivery) return null
-  return { ...show(delivery), body: delivery.event.body, attemptLog: [...delivery.attemptLog] }
+  return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
+}
+
+/** The attempts of a delivery, of the latest ones without the signature. */
+function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
+  const isYoung = ({ startedAt }: DeliveryAttempt): boolean =>
+    Date.parse(startedAt) > memory.clock() - SIGNATURE_HIDDEN_MS
+  return (delivery?.attemptLog ?? []).map((attempt) => {
+    if (attempt.headers === null || !isYoung(attempt)) return attempt
+    const { signed: _, ...headers } = attempt.headers
+    return { ...attempt, headers }
+  })
 }
 
 function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
@@ -132,6 +163,28 @@ function recoverDeliveries(
   }
   const again = before !== undefined && ids.includes(before) ? [before] : []
   return [...recovered.map(({ id }) => id), ...again]
+}
+
+/** Sends an event to one endpoint: a delivery is made if there is none, skipped at first. */
+function redeliverEvent(
+  memory: Memory,
+  organization: Organization,
+  { organizationId, eventId, endpointId, entry }: EventRedelivery,
+): EventRedelivered {
+  const event = organization.events.get(eventId)
+  if (!event) return { outcome: 'no event', deliveryId: null }
+  const endpoint = organization.endpoints.get(endpointId)
+  if (!endpoint || endpoint.isRemoved) return { outcome: 'no endpoint', deliveryId: null }
+  let delivery = event.deliveries.findLast((one) => one.endpoint === endpoint)
+  if (!delivery) {
+    delivery = fanOut(memory, organization, event.record, endpoint)
+    memory.move(delivery, { state: 'skipped', reason: null, finishedAt: memory.clock() })
+    organization.events.set(eventId, { ...event, deliveries: [...event.deliveries, delivery] })
+  }
+  const { id } = delivery
+  const request = { organizationId, ids: [id], filter: {}, limit: 1, entry: { ...entry, subjectId: id } }
+  const recovered = recoverDeliveries(memory, organization, request)
+  return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
 }
 
 /** Cancels a pending delivery. @returns false if the delivery was not pending */

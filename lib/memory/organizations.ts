@@ -72,8 +72,8 @@ function forgetEvents(
     }
     for (const { attemptLog } of deliveries) {
       for (const [index, attempt] of attemptLog.entries()) {
-        if (attempt.bodyExcerpt === '' && attempt.location === null) continue
-        attemptLog[index] = { ...attempt, bodyExcerpt: '', location: null }
+        if (attempt.bodyExcerpt === '' && attempt.location === null && attempt.headers === null) continue
+        attemptLog[index] = { ...attempt, bodyExcerpt: '', location: null, headers: null }
         attempts++
       }
     }

@@ -4,6 +4,7 @@ import type {
   SharedPurgeReport,
   SharedPurgeRequest,
 } from '../webhooks/deliveries.ts'
+import { purgeActivity } from './activity.ts'
 import { countInEntry } from './audit.ts'
 import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
@@ -29,6 +30,7 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   let idempotencyKeys = 0
   for (const organization of memory.organizations()) {
     idempotencyKeys += purgeIdempotencyKeys(organization, now, limit - idempotencyKeys)
+    purgeActivity(organization, now)
     purgeEndpoints(organization)
   }
   const isDone = purged.length === purgeable.length && idempotencyKeys < limit

@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { ApiKeyRecord } from '../access/api-keys.ts'
 import type { AuditEntry } from '../access/audit.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
+import type { LoggedRequest } from '../access/request-log.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import { RECORD_KINDS, type RecordKind, type RecordRow } from '../resources/records.ts'
+import type { ActivityCounts } from '../webhooks/activity.ts'
 import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EndpointRate } from '../webhooks/endpoint-rate.ts'
@@ -78,6 +80,14 @@ export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly isBackfill: boolean
 }
 
+/** An attempt in the counts of activity, which outlive the log. */
+export interface CountedAttempt {
+  /** Beginning of the hour. */
+  readonly hour: number
+  readonly endpoint: StoredEndpoint
+  readonly counts: ActivityCounts
+}
+
 /** The fields of a delivery that change: see {@link Memory.move}. */
 export interface DeliveryProgress {
   state: DeliveryState
@@ -111,6 +121,8 @@ export interface Organization {
   readonly endpoints: Map<string, StoredEndpoint>
   readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
+  readonly activity: CountedAttempt[]
+  readonly requests: Map<string, LoggedRequest>
   /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
   /** The time at which the organization's bucket will be full again. */
@@ -186,6 +198,8 @@ function createOrganization(id: string, changes: ChangeCount, clock: Clock): Org
     endpoints: new Map(),
     deliveries: new Map(),
     audit: new Map(),
+    activity: [],
+    requests: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
   }

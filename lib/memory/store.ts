@@ -19,6 +19,7 @@ import { createNoticeStore } from './notices.ts'
 import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
+import { createRequestLogStore } from './request-log.ts'
 import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
@@ -66,6 +67,7 @@ export function createMemoryStore<Own extends Service = Service>(
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
+    requests: createRequestLogStore(memory),
     organizations: createOrganizationStore(memory),
     backfills: createBackfillStore(memory),
     eventLog: createEventLogStore(memory),

@@ -9,6 +9,7 @@ import {
 import { idPrefixAt } from '../base/ids.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
+import { callFor } from './statements/statement.ts'
 
 /** Creates the slice of audit entries in PostgreSQL. */
 export function createAuditStore(database: Database): AuditStore {
@@ -32,16 +33,8 @@ export function createAuditStore(database: Database): AuditStore {
     },
 
     async recordTest(organizationId, entry, { max, windowMs }) {
-      const [isIn] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select
-            business_api.record_test(
-              ${organizationId}::text, ${JSON.stringify(entry)}::text::jsonb, ${max}::int, ${windowMs}::float8
-            )::text,
-            ${answerTag}`,
-      )
-      return isIn === 'true'
+      const call = 'record_test(text, jsonb, int, float8)'
+      return callFor(database, organizationId, call, organizationId, JSON.stringify(entry), max, windowMs)
     },
   }
 }

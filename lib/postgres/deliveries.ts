@@ -1,6 +1,7 @@
-import type { ClaimedDelivery, ResultReport } from '../webhooks/claims.ts'
+import type { ClaimedDelivery } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
+import { readActivity } from './activity.ts'
 import type { Database } from './connection/database.ts'
 import {
   cancelDelivery,
@@ -9,9 +10,11 @@ import {
   listAttempts,
   listDeliveries,
   recoverDeliveries,
+  redeliverEvent,
 } from './delivery-log.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
+import { callFor } from './statements/statement.ts'
 
 /**
  * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema, each a single call for all
@@ -39,31 +42,23 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     },
 
     async read(claims) {
-      const [deliveries] = await database.row(
-        (sql, mark) => sql`
-          select business_api.read_claims(${JSON.stringify(claims)}::text::jsonb), ${mark}`,
-      )
-      return JSON.parse(deliveries ?? '[]').map(toDelivery)
+      const call = 'read_claims(jsonb)'
+      return (await callFor<StoredDelivery[]>(database, null, call, JSON.stringify(claims))).map(toDelivery)
     },
 
-    async writeResults(results, limit) {
-      const [report] = await database.row(
-        (sql, answerTag) => sql`
-          select
-            business_api.write_attempt_results(
-              ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
-            ),
-            ${answerTag}`,
-      )
-      return JSON.parse(report ?? 'null') as ResultReport
-    },
+    writeResults: (results, limit) =>
+      callFor(
+        database,
+        null,
+        'write_attempt_results(jsonb, int, float8)',
+        JSON.stringify(results),
+        limit.failures,
+        limit.failingMs,
+      ),
 
     async release(claims) {
-      const [released] = await database.row(
-        (sql, answerTag) => sql`
-          select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
-      )
-      if (released !== '0') database.wakeUp.signal()
+      const released = await callFor(database, null, 'release_deliveries(jsonb)', JSON.stringify(claims))
+      if (released !== 0) database.wakeUp.signal()
     },
 
     count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max, false),
@@ -84,9 +79,17 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return recovered
     },
 
+    async redeliverEvent(request) {
+      const redelivered = await redeliverEvent(database, request)
+      if (redelivered.outcome === 'sent') database.wakeUp.signal()
+      return redelivered
+    },
+
     cancel: (request) => cancelDelivery(database, request),
 
     countQueue: (target) => countQueue(database, target),
+
+    readActivity: (request) => readActivity(database, request),
 
     purge: (request) => purge(database, request),
 
@@ -97,12 +100,9 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 }
 
 /** The endpoint of a delivery comes as one value, built by the function `endpoint_target`. */
-function toDelivery({
-  endpoint,
-  ...delivery
-}: {
-  readonly endpoint: EndpointTarget
-} & Omit<ClaimedDelivery, keyof EndpointTarget>): ClaimedDelivery {
+type StoredDelivery = { readonly endpoint: EndpointTarget } & Omit<ClaimedDelivery, keyof EndpointTarget>
+
+function toDelivery({ endpoint, ...delivery }: StoredDelivery): ClaimedDelivery {
   // Two spreads would take Node.js 20 twenty times as long, some microseconds.
   return Object.assign(delivery, endpoint)
 }

@@ -5,13 +5,17 @@ import type {
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
+  EventRedelivered,
+  EventRedelivery,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
+import { SIGNATURE_HIDDEN_MS } from '../webhooks/signature.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
 export async function listDeliveries(
@@ -131,26 +135,36 @@ function attemptLog(sql: Sql): Fragment {
     'number', attempt.number, 'startedAt', ${isoTimestamp(sql, 'attempt.started_at')}, 'durationMs', attempt.duration_ms,
     'dnsMs', attempt.dns_ms, 'connectMs', attempt.connect_ms, 'tlsMs', attempt.tls_ms,
     'firstByteMs', attempt.first_byte_ms, 'status', attempt.status, 'error', attempt.error,
-    'bodyExcerpt', attempt.body_excerpt, 'location', attempt.location
+    'bodyExcerpt', attempt.body_excerpt, 'location', attempt.location,
+    'headers', case
+      when attempt.started_at > now() - ${SIGNATURE_HIDDEN_MS}::int * interval '1 millisecond' then attempt.headers - 'signed'
+      else attempt.headers
+    end
   ) order by attempt.number)`
 }
 
 /** Starts a new round for deliveries in a final state: see `DeliveryStore.recover` and sql/39-recoveries.sql. */
-export async function recoverDeliveries(
+export function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [recovered] = await database.rowFor(
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        business_api.reopen_deliveries(
-          ${organizationId}::text, ${textArray(sql, ids)}, ${JSON.stringify(filter)}::text::jsonb, ${limit}::int,
-          ${JSON.stringify(entry)}::text::jsonb
-        ),
-        ${answerTag}`,
+    (sql) => sql`business_api.reopen_deliveries(
+      ${organizationId}::text, ${textArray(sql, ids)}, ${JSON.stringify(filter)}::text::jsonb, ${limit}::int,
+      ${JSON.stringify(entry)}::text::jsonb
+    )`,
   )
-  return JSON.parse(recovered ?? '[]') as string[]
+}
+
+/** Sends an event to one endpoint: see `DeliveryStore.redeliverEvent` and sql/39-recoveries.sql. */
+export function redeliverEvent(
+  database: Database,
+  { organizationId, eventId, endpointId, entry }: EventRedelivery,
+): Promise<EventRedelivered> {
+  const call = 'redeliver_event(text, text, text, jsonb)'
+  return callFor(database, organizationId, call, organizationId, eventId, endpointId, JSON.stringify(entry))
 }
 
 /**

@@ -1,17 +1,10 @@
 import { idPrefixAt } from '../base/ids.ts'
 import type { DeliveryState } from '../webhooks/deliveries.ts'
-import type {
-  EventFilter,
-  EventLogStore,
-  EventNote,
-  LoggedEventBody,
-  LoggedEvents,
-  WriteMark,
-} from '../webhooks/event-log.ts'
-import type { EventRecord } from '../writes/event-envelope.ts'
+import type { EventFilter, EventLogStore, LoggedEventBody, LoggedEvents } from '../webhooks/event-log.ts'
 import type { Database } from './connection/database.ts'
 import { deliveriesOfOne, findEvents } from './statements/delivery-selection.ts'
 import { isoTimestamp } from './statements/fragments.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 /** Events that a page with a type inspects at most: there is no index by type, which every event would pay for. */
 const INSPECTED_MAX = 5000
@@ -26,78 +19,68 @@ export function createEventLogStore(database: Database): EventLogStore {
       listEvents(database, organizationId, filter, limit, before),
 
     async get(organizationId, eventId) {
-      const [event] = await database.rowFor(
+      const found = await jsonFor<FoundEvent | null>(
+        database,
         organizationId,
-        (sql, answerTag) => sql`
-          select
-            (
-              select pg_catalog.row_to_json(item)::text from (
-                select
-                  event.id, event.type,
-                  ${isoTimestamp(sql, 'business_api.published_at(event.delivery_prefix)')} as "createdAt",
-                  event.only_endpoint_id as "onlyEndpointId", event.body,
-                  (
-                    select coalesce(pg_catalog.json_agg(delivery.state), '[]')
-                    from ${deliveriesOfOne(sql, 'event')} as delivery
-                  ) as states
-                from ${findEvents(sql, organizationId, [eventId])} as event
-              ) as item
-            ),
-            ${answerTag}`,
+        (sql) => sql`(
+          select pg_catalog.row_to_json(item)::text from (
+            select
+              event.id, event.type,
+              ${isoTimestamp(sql, 'business_api.published_at(event.delivery_prefix)')} as "createdAt",
+              event.only_endpoint_id as "onlyEndpointId", event.body,
+              (
+                select coalesce(pg_catalog.json_agg(delivery.state), '[]')
+                from ${deliveriesOfOne(sql, 'event')} as delivery
+              ) as states
+            from ${findEvents(sql, organizationId, [eventId])} as event
+          ) as item
+        )`,
       )
-      const found = JSON.parse(event ?? 'null') as FoundEvent | null
       if (found === null) return null
       const { states, ...shown } = found
       return { ...shown, deliveries: countStates(states) }
     },
 
-    async listSince(organizationId, since, limit, after) {
-      const [notes] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select
-            business_api.list_events_since(
-              ${organizationId}::text, ${after ?? firstPrefixAt(since)}::text, ${limit}::int
-            ),
-            ${answerTag}`,
-      )
-      return JSON.parse(notes ?? '[]') as EventNote[]
-    },
+    listSince: (owner, since, limit, after) =>
+      callFor(
+        database,
+        owner,
+        'list_events_since(text, text, int)',
+        owner,
+        after ?? firstPrefixAt(since),
+        limit,
+      ),
 
-    async read(organizationId, eventIds) {
-      const [events] = await database.rowFor(
+    read: (organizationId, eventIds) =>
+      jsonFor(
+        database,
         organizationId,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
+        (sql) => sql`(
+          select coalesce(pg_catalog.json_agg(item), '[]')::text from (
             select event.id, event.type, event.body
             from ${findEvents(sql, organizationId, eventIds)} as event
-          ) as item`,
-      )
-      return JSON.parse(events ?? '[]') as EventRecord[]
-    },
+          ) as item
+        )`,
+      ),
 
-    async mark(organizationId) {
-      // A transaction id of its own, because the greatest id of a snapshot follows from the ended transactions: one that is open
-      // may have a greater id. An id costs a few bytes of the write-ahead log, and no wait for the disk.
-      const [mark] = await database.rowFor(
+    // A transaction id of its own, because the greatest id of a snapshot follows from the ended transactions: one that is open
+    // may have a greater id. An id costs a few bytes of the write-ahead log, and no wait for the disk.
+    mark: (organizationId) =>
+      jsonFor(
+        database,
         organizationId,
-        (sql, answerTag) => sql`
-          select
-            pg_catalog.json_build_object(
-              'at', extract(epoch from clock_timestamp()) * 1000,
-              'begun', pg_catalog.pg_current_xact_id()::text,
-              'ended', pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text
-            )::text,
-            ${answerTag}`,
-      )
-      return JSON.parse(mark ?? 'null') as WriteMark
-    },
+        (sql) => sql`pg_catalog.json_build_object(
+          'at', extract(epoch from clock_timestamp()) * 1000,
+          'begun', pg_catalog.pg_current_xact_id()::text,
+          'ended', pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text
+        )::text`,
+      ),
   }
 }
 
 type FoundEvent = Omit<LoggedEventBody, 'deliveries'> & { readonly states: readonly DeliveryState[] }
 
-async function listEvents(
+function listEvents(
   database: Database,
   organizationId: string,
   filter: EventFilter,
@@ -106,18 +89,15 @@ async function listEvents(
 ): Promise<LoggedEvents> {
   const { type = null, subjectId = null, since, until } = filter
   const inspectedMax = type === null ? limit + 1 : INSPECTED_MAX
-  const [page] = await database.rowFor(
+  const from = since === undefined ? '' : firstPrefixAt(since)
+  const to = until === undefined ? '~' : firstPrefixAt(until)
+  const values = [organizationId, type, from, to, before, limit, inspectedMax, subjectId]
+  return callFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        business_api.list_events(
-          ${organizationId}::text, ${type}::text, ${since === undefined ? '' : firstPrefixAt(since)}::text,
-          ${until === undefined ? '~' : firstPrefixAt(until)}::text, ${before}::text, ${limit}::int, ${inspectedMax}::int,
-          ${subjectId}::text
-        ),
-        ${answerTag}`,
+    'list_events(text, text, text, text, text, int, int, text)',
+    ...values,
   )
-  return JSON.parse(page ?? '{"events":[],"next":null}') as LoggedEvents
 }
 
 /** Returns a text that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */

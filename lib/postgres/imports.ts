@@ -12,6 +12,7 @@ import { RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../resources/recor
 import type { RecordDatabase } from './connection/database.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
+import { callFor } from './statements/statement.ts'
 
 // The order of the steps of an import is a function of the schema: see sql/18-imports.sql. The steps follow from the columns of the
 // kinds. In them $1 is the organization, $2 the given records by kind, and $3 the known rows.
@@ -21,16 +22,11 @@ export function createImportStore(database: RecordDatabase): ImportStore {
   return {
     async write(organizationId, records) {
       const batch = JSON.stringify(toRows(records))
-      const [answer] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-            select
-              business_api.import_records(
-                ${organizationId}::text, ${batch}::text::jsonb, ${STEPS}::text::jsonb
-              )::text,
-              ${answerTag}`,
+      const call = 'import_records(text, jsonb, jsonb)'
+      return readOutcome(
+        await callFor(database, organizationId, call, organizationId, batch, STEPS),
+        records.length,
       )
-      return readOutcome(JSON.parse(answer ?? '{}'), records.length)
     },
   }
 }

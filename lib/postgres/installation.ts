@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AuditRecord } from '../access/audit.ts'
 import type { Installation, InstallationStore } from '../webhooks/installation.ts'
 import type { Database } from './connection/database.ts'
+import { callFor } from './statements/statement.ts'
 
 /** A part of the cancellation of pending deliveries. */
 export interface CancelledPart {
@@ -25,12 +26,8 @@ export interface PostgresInstallation extends InstallationStore {
 
 /** Creates the slice of the installation in PostgreSQL. The work is done by functions of the schema: see sql/46-installation.sql. */
 export function createInstallationStore(database: Database): PostgresInstallation {
-  async function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
-    const [answer] = await database.row(
-      (sql, answerTag) => sql`
-        select business_api.check_installation(${name}::text, ${adopts}::text::boolean)::text, ${answerTag}`,
-    )
-    return JSON.parse(answer ?? 'null') as Installation
+  function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
+    return callFor(database, null, 'check_installation(text, boolean)', name, adopts)
   }
 
   return {
@@ -40,16 +37,16 @@ export function createInstallationStore(database: Database): PostgresInstallatio
       let block: number | null = 0
       while (block !== null) {
         const begunAt = performance.now()
-        const from = String(block)
-        const [answer] = await database.row(
-          (sql, answerTag) => sql`
-            select
-              business_api.cancel_pending_part(${from}::text::bigint, ${JSON.stringify(entry)}::text::jsonb)::text,
-              ${answerTag}`,
+        const call = 'cancel_pending_part(bigint, jsonb)'
+        const { next, ...part }: CancelledPart & { readonly next: number | null } = await callFor(
+          database,
+          null,
+          call,
+          block,
+          JSON.stringify(entry),
         )
-        const { next, ...part } = JSON.parse(answer ?? 'null')
         block = next
-        yield part as CancelledPart
+        yield part
         if (block !== null) await sleep(performance.now() - begunAt)
       }
     },

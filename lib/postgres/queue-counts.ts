@@ -1,15 +1,9 @@
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
 import type { Database } from './connection/database.ts'
+import { callFor } from './statements/statement.ts'
 
 /** Counts the queue: see `DeliveryStore.countQueue`. A function of the schema: see sql/43-queue-counts.sql. */
-export async function countQueue(database: Database, target: QueueTarget | null): Promise<QueueCounts> {
-  const [counts] = await database.row(
-    (sql, answerTag) => sql`
-      select
-        business_api.count_queue(
-          ${target?.organizationId ?? null}::text, ${target?.endpointId ?? null}::text, ${QUEUE_COUNT_MAX}::int
-        ),
-        ${answerTag}`,
-  )
-  return JSON.parse(counts ?? 'null') as QueueCounts
+export function countQueue(database: Database, target: QueueTarget | null): Promise<QueueCounts> {
+  const { organizationId = null, endpointId = null } = target ?? {}
+  return callFor(database, null, 'count_queue(text, text, int)', organizationId, endpointId, QUEUE_COUNT_MAX)
 }

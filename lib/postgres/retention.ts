@@ -5,6 +5,7 @@ import type {
   SharedPurgeRequest,
 } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
+import { callFor, jsonFor } from './statements/statement.ts'
 
 // The parts of a purge are functions of the schema: see sql/50-retention.sql and sql/51-dropped-days.sql.
 
@@ -13,29 +14,20 @@ export async function purge(
   database: Database,
   { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
 ): Promise<PurgeReport> {
-  const [part] = await database.row(
-    (sql, answerTag) => sql`
-      select
-        business_api.purge_part(
-          ${eventsAfterMs}::float8, ${cursor ?? '{}'}::text::jsonb, ${limit}::int, true,
-          ${entry === undefined ? null : JSON.stringify(entry)}::text::jsonb
-        )::text,
-        ${answerTag}`,
-  )
-  const { events, idempotencyKeys, cursor: next, isDone } = JSON.parse(part ?? 'null')
-  return { events, idempotencyKeys, next: isDone ? null : JSON.stringify(next) }
+  const call = 'purge_part(float8, jsonb, int, boolean, jsonb)'
+  const values = [eventsAfterMs, cursor ?? '{}', limit, 'true', entry ? JSON.stringify(entry) : null]
+  const { cursor: next, isDone, ...counts } = await callFor<PurgedPart>(database, null, call, ...values)
+  return { ...counts, next: isDone ? null : JSON.stringify(next) }
 }
 
+type PurgedPart = Omit<PurgeReport, 'next'> & { readonly cursor: object; readonly isDone: boolean }
+
 /** Purges the next part for all processes: see `DeliveryStore.continuePurge`. */
-export async function continuePurge(
+export function continuePurge(
   database: Database,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
 ): Promise<SharedPurgeReport> {
-  const [part] = await database.row(
-    (sql, answerTag) => sql`
-      select business_api.continue_purge(${eventsAfterMs}::float8, ${limit}::int, ${share}::float8)::text, ${answerTag}`,
-  )
-  return JSON.parse(part ?? 'null') as SharedPurgeReport
+  return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
 }
 
 /** The progress of the delivery loops' purge. */
@@ -49,24 +41,22 @@ export interface RetentionState {
 }
 
 /** Reads the progress of the delivery loops' purge. */
-export async function readRetention(database: Database): Promise<RetentionState> {
-  const [state] = await database.row(
-    (sql, answerTag) => sql`
-      select
-        coalesce(
-          (
-            select pg_catalog.json_build_object(
-              'retentionMs', case when progress.retention_ms < ${FOREVER_MS}::float8 then progress.retention_ms end,
-              'purgedAgoMs', extract(epoch from now() - progress.purged_at) * 1000,
-              'lagMs', business_api.purge_lag(progress.retention_ms, progress.cursor)
-            )
-            from business_api.purge_progress progress where progress.organization_id = ''
-          ),
-          '{"retentionMs": null, "purgedAgoMs": null, "lagMs": null}'
-        )::text,
-        ${answerTag}`,
+export function readRetention(database: Database): Promise<RetentionState> {
+  return jsonFor(
+    database,
+    null,
+    (sql) => sql`coalesce(
+      (
+        select pg_catalog.json_build_object(
+          'retentionMs', case when progress.retention_ms < ${FOREVER_MS}::float8 then progress.retention_ms end,
+          'purgedAgoMs', extract(epoch from now() - progress.purged_at) * 1000,
+          'lagMs', business_api.purge_lag(progress.retention_ms, progress.cursor)
+        )
+        from business_api.purge_progress progress where progress.organization_id = ''
+      ),
+      '{"retentionMs": null, "purgedAgoMs": null, "lagMs": null}'
+    )::text`,
   )
-  return JSON.parse(state ?? 'null') as RetentionState
 }
 
 /** 500 years: longer than any retention of a host. A loop without retention stores a longer time. */

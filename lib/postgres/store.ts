@@ -32,6 +32,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createReplyStore } from './replies.ts'
+import { createRequestLogStore } from './request-log.ts'
 import {
   type OrganizationPlace,
   readShardPlace,
@@ -123,6 +124,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
+    requests: createRequestLogStore(database),
     organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),

@@ -11,6 +11,7 @@ export const ABILITIES = [
   'deliveries:read',
   'deliveries:write',
   'audit:read',
+  'requests:read',
 ] as const
 
 /** The name of a right: an entry of {@link ABILITIES}. */

@@ -5,6 +5,8 @@ import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.t
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
+import type { Service } from '../service.ts'
+import { eventHeaders } from '../webhooks/attempt.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -179,10 +181,22 @@ const RECOVERY_BATCH = 1000
 /** Creates the calls on the delivery log for administrators. */
 export function createDeliverySettings(
   store: Pick<BusinessApiStore, 'deliveries'>,
-  service: EventOwner,
+  service: EventOwner & Pick<Service, 'headerPrefix'>,
   makeEntry: MakeEntry,
 ): DeliverySettings<string> {
   const { readList, readCount, readCountRecoverable, readRecover } = defineFilterCalls(eventTypes(service))
+
+  async function show(organizationId: string, deliveryId: string, action: string): Promise<DeliveryDetails> {
+    const delivery = found(await store.deliveries.get(organizationId, deliveryId), action)
+    const known = eventHeaders(delivery, service.headerPrefix)
+    const attemptLog = delivery.attemptLog.map(({ headers, ...attempt }) => {
+      if (headers === null) return { ...attempt, headers }
+      const { request, signed, response } = headers
+      return { ...attempt, headers: { request: { ...known, ...signed, ...request }, response } }
+    })
+    return { ...delivery, attemptLog }
+  }
+
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)
@@ -193,7 +207,7 @@ export function createDeliverySettings(
 
     async get(organizationId, deliveryId) {
       const { organizationId: owner, input, action } = readGet(organizationId, { deliveryId })
-      return found(await store.deliveries.get(owner, input.deliveryId), action)
+      return show(owner, input.deliveryId, action)
     },
 
     async redeliver(organizationId, deliveryId, options) {
@@ -201,7 +215,7 @@ export function createDeliverySettings(
       const { deliveryId: id } = call.input
       const request = audited(makeEntry, call, 'delivery.redelivered', id)
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
-      const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
+      const delivery = await show(call.organizationId, id, call.action)
       if (recovered.includes(id)) return delivery
       throw new BusinessApiError(INVALID_STATE, `${call.action} because ${obstacleOf(delivery)}`)
     },
@@ -238,7 +252,7 @@ export function createDeliverySettings(
       const { deliveryId } = call.input
       const request = audited(makeEntry, call, 'delivery.cancelled', deliveryId)
       const isCancelled = await store.deliveries.cancel({ ...request, deliveryId })
-      const delivery = found(await store.deliveries.get(call.organizationId, deliveryId), call.action)
+      const delivery = await show(call.organizationId, deliveryId, call.action)
       if (isCancelled) return delivery
       throw new BusinessApiError(
         INVALID_STATE,

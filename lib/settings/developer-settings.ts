@@ -15,6 +15,7 @@ import {
 import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 import { createSecretSealer, SEALING_NAMES, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
+import { createActivitySettings, type ReadActivity } from './activity.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings } from './audit.ts'
 import { createMakeEntry } from './calls.ts'
@@ -24,6 +25,7 @@ import { createEventSettings, type EventSettings } from './events.ts'
 import { createOrganizationSettings, type OrganizationSettings } from './organizations.ts'
 import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
+import { createRequestSettings, type RequestSettings } from './requests.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
@@ -73,7 +75,9 @@ export interface DeveloperSettings<Type extends string = EventType, Scopes exten
   readonly events: EventSettings<Type>
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
+  readonly requests: RequestSettings
   readonly overview: OverviewSettings
+  readonly activity: ReadActivity
   readonly organizations: OrganizationSettings
   /** The service of the store. */
   readonly service: Service
@@ -111,7 +115,7 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings<Own extends Service = Service>(
   store: Pick<
     BusinessApiStore,
-    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'backfills' | 'eventLog' | 'organizations'
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'requests' | 'backfills' | 'eventLog' | 'organizations'
   > & { readonly service: Own },
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings<EventTypeOf<Own>, ScopeOf<Own>> {
@@ -138,10 +142,12 @@ export function createDeveloperSettings<Own extends Service = Service>(
       sender,
     }),
     deliveries: createDeliverySettings(store, service, context.makeEntry),
-    events: createEventSettings(store, service),
+    events: createEventSettings(store, service, context.makeEntry),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
+    requests: createRequestSettings(store),
     overview: createOverviewSettings(store, clock),
+    activity: createActivitySettings(store, clock),
     organizations: createOrganizationSettings(store),
     service,
     capabilities: {

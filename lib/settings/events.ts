@@ -1,13 +1,14 @@
 import * as v from 'valibot'
+import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
-import type { Delivery } from '../webhooks/deliveries.ts'
-import type { EventFilter, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
+import type { Delivery, DeliveryDetails } from '../webhooks/deliveries.ts'
+import type { EventFilter, EventLogStore, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { callback, SignalSchema } from './calls.ts'
+import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, SignalSchema } from './calls.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -15,10 +16,24 @@ import { followEvents } from './event-feed.ts'
 /** Selects the events to show. */
 export interface EventQuery<Type extends string = EventType>
   extends EventFilter<Date | string, Type>,
-    PageQuery {}
+    PageQuery {
+  /** Gives each event with its body. Default false. */
+  readonly withBody?: boolean | undefined
+}
+
+/** An event of a page. */
+export interface ListedEvent extends LoggedEvent {
+  /** The envelope as it is sent, byte for byte; only with `withBody`. */
+  readonly body?: string
+}
 
 /** A page of the event log. */
-export type EventPage = Page<LoggedEvent>
+export type EventPage = Page<ListedEvent>
+
+/** The endpoint of `events.redeliver`. */
+export interface EventRedeliveryOptions extends Acting {
+  readonly endpointId: string
+}
 
 /** An event with its body and its deliveries. */
 export interface EventDetails extends LoggedEventBody {
@@ -58,6 +73,20 @@ export interface EventSettings<Type extends string = EventType> {
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
   /**
+   * Sends an event to one endpoint now, also to an endpoint that was registered later, or does not want the type: same event id, a new
+   * round of attempts.
+   *
+   * @returns the delivery
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
+   *   the event's delivery to that endpoint is pending or being sent
+   */
+  redeliver(
+    organizationId: string,
+    eventId: string,
+    options: EventRedeliveryOptions,
+  ): Promise<DeliveryDetails>
+
+  /**
    * Gives the events that are committed from the first call of `next` on, each once, also an event whose transaction commits
    * after newer events were given. Events of backfills, which are for one endpoint only, are left out. The feed needs no endpoint
    * and changes nothing. The clocks of publishing processes do not matter.
@@ -72,10 +101,15 @@ const LIST = {
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 200), 50),
+  withBody: v.optional(v.boolean('must be true or false'), false),
   // A host may give an event any id, so the form of a cursor cannot be judged.
   before: v.nullish(IdSchema, null),
 }
 const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
+const readRedeliver = defineAuditedCall('Cannot redeliver an event', {
+  eventId: IdSchema,
+  endpointId: IdSchema,
+})
 const FOLLOW = {
   intervalMs: v.optional(whole(100, 60_000), 1000),
   onBegin: callback<() => void | Promise<void>>(),
@@ -86,11 +120,14 @@ const FOLLOW = {
 // --- Calls ---
 
 const DELIVERIES_MAX = 200
+/** Bodies that a statement reads: 256 KiB each at most. */
+const BODIES_AT_ONCE = 32
 
 /** Creates the calls that show events to administrators. */
 export function createEventSettings(
   { eventLog, deliveries }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>,
   service: EventOwner,
+  makeEntry: MakeEntry,
 ): EventSettings<string> {
   const types = eventTypes(service)
   const readList = defineCall('Cannot list events', { type: v.exactOptional(oneOf(types)), ...LIST })
@@ -102,9 +139,9 @@ export function createEventSettings(
   return {
     async list(organizationId, query) {
       const { organizationId: owner, input } = readList(organizationId, query)
-      const { limit, before, ...filter } = input
+      const { limit, before, withBody, ...filter } = input
       const { events, next } = await eventLog.list(owner, filter, limit, before)
-      return { data: events, next }
+      return { data: withBody ? await addBodies(eventLog, owner, events) : events, next }
     },
 
     async get(organizationId, eventId) {
@@ -112,6 +149,24 @@ export function createEventSettings(
       const event = found(await eventLog.get(owner, input.eventId), action)
       const deliveryLog = await deliveries.list(owner, { eventId: event.id }, DELIVERIES_MAX, null)
       return { ...event, deliveryLog }
+    },
+
+    async redeliver(organizationId, eventId, options) {
+      const call = readRedeliver(organizationId, options, { eventId })
+      const { endpointId } = call.input
+      const details = { eventId: call.input.eventId, endpointId }
+      const request = audited(makeEntry, call, 'delivery.redelivered', details.eventId, details)
+      const { outcome, deliveryId } = await deliveries.redeliverEvent({ ...request, ...details })
+      if (outcome === 'sent' && deliveryId !== null)
+        return found(await deliveries.get(call.organizationId, deliveryId), call.action)
+      const reason =
+        outcome === 'open'
+          ? 'its delivery to the endpoint is pending or being sent: wait until the delivery has ended'
+          : `the organization has ${outcome} of that id`
+      throw new BusinessApiError(
+        outcome === 'open' ? INVALID_STATE : NOT_FOUND,
+        `${call.action} because ${reason}`,
+      )
     },
 
     follow(organizationId, options) {
@@ -127,4 +182,21 @@ export function createEventSettings(
       })
     },
   }
+}
+
+/** Reads the bodies of a page. An event that was purged since the page was read is left out. */
+async function addBodies(
+  eventLog: Pick<EventLogStore, 'read'>,
+  organizationId: string,
+  events: readonly LoggedEvent[],
+): Promise<readonly ListedEvent[]> {
+  const bodies = new Map<string, string>()
+  for (let start = 0; start < events.length; start += BODIES_AT_ONCE) {
+    const ids = events.slice(start, start + BODIES_AT_ONCE).map(({ id }) => id)
+    for (const { id, body } of await eventLog.read(organizationId, ids)) bodies.set(id, body)
+  }
+  return events.flatMap((event) => {
+    const body = bodies.get(event.id)
+    return body === undefined ? [] : [{ ...event, body }]
+  })
 }

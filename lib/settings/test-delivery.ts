@@ -32,7 +32,7 @@ export interface SendTestOptions<Type extends string = EventType> extends Acting
 }
 
 /** The result of a test, as the delivery log shows an attempt. */
-export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'> {
+export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'> {
   /** True if the answer was a 2xx. */
   readonly delivered: boolean
   /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { ClaimedDelivery } from './claims.ts'
+import type { AttemptHeaders, ClaimedDelivery } from './claims.ts'
 import type { SecretOpener } from './secret-sealing.ts'
 import { signWebhook } from './signature.ts'
 import { standardHeaders } from './standard-webhooks.ts'
@@ -28,9 +28,7 @@ export function makeRequest(
 ): WebhookRequest {
   const secrets = delivery.sealedSecrets.map((sealed) => sealer.unseal(sealed, delivery))
   const headers = {
-    'Content-Type': 'application/json',
-    [`${headerPrefix}-Event-Id`]: delivery.eventId,
-    [`${headerPrefix}-Event-Type`]: delivery.type,
+    ...eventHeaders(delivery, headerPrefix),
     [`${headerPrefix}-Signature`]: signWebhook(delivery.body, secrets, timestamp),
     ...(standardWebhooks || delivery.standardWebhooks ? standardHeaders(delivery, secrets, timestamp) : {}),
   }
@@ -38,6 +36,18 @@ export function makeRequest(
   if (delivery.sealedHeaders === null) return { url, headers, body }
   const own = without(headers, sealer.unsealHeaders(delivery, delivery))
   return { url, headers: { ...own, ...headers }, body }
+}
+
+/** The headers that follow from the event: the log keeps none of them. */
+export function eventHeaders(
+  { eventId, type }: Pick<Sendable, 'eventId' | 'type'>,
+  headerPrefix: string,
+): WebhookRequest['headers'] {
+  return {
+    'Content-Type': 'application/json',
+    [`${headerPrefix}-Event-Id`]: eventId,
+    [`${headerPrefix}-Event-Type`]: type,
+  }
 }
 
 /** The parts of a delivery that make a request. */
@@ -153,6 +163,71 @@ export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
+// --- Headers in the log ---
+
+/** The headers of a response that the log keeps: what a support case asks for, and nothing that can be a credential. */
+const LOGGED_NAMES = [
+  ...['content-type', 'content-length', 'content-encoding', 'date', 'server', 'via', 'allow', 'retry-after'],
+  ...[
+    'x-request-id',
+    'x-correlation-id',
+    'x-amzn-requestid',
+    'x-amz-cf-id',
+    'cf-ray',
+    'x-vercel-id',
+    'x-cache',
+  ],
+]
+const LOGGED_VALUE_MAX = 100
+
+/** Returns the headers of an attempt for the log; null for a success. */
+export function loggedHeaders(
+  delivery: Pick<Sendable, 'eventId' | 'type' | 'headerNames'>,
+  request: Pick<WebhookRequest, 'headers'>,
+  answer: WebhookAnswer,
+  headerPrefix: string,
+): AttemptHeaders | null {
+  if (isSuccess(answer)) return null
+  const own = new Set(delivery.headerNames)
+  const known = eventHeaders(delivery, headerPrefix)
+  const sent = Object.entries(request.headers).filter(([name]) => !(name in known))
+  return {
+    request: within(
+      600,
+      sent.filter(([name]) => own.has(name)).map(([name]) => [name, '(hidden)']),
+    ),
+    signed: within(
+      500,
+      sent.filter(([name]) => !own.has(name)),
+    ),
+    response: within(900, Object.entries(answer.headers ?? {})),
+  }
+}
+
+/** Leaves out the entries beyond a number of characters. */
+function within(
+  max: number,
+  entries: readonly (readonly [string, string])[],
+): Readonly<Record<string, string>> {
+  let left = max
+  const kept = entries.filter(([name, value]) => {
+    left -= name.length + value.length
+    return left >= 0
+  })
+  return Object.fromEntries(kept)
+}
+
+/** @param headers as a sender gives them: a sender may be the host's own */
+function readHeaders(headers: WebhookAnswer['headers']): Readonly<Record<string, string>> {
+  const given = new Map(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
+  return Object.fromEntries(
+    LOGGED_NAMES.flatMap((name) => {
+      const value = given.get(name)
+      return value === undefined ? [] : [[name, readText(String(value), LOGGED_VALUE_MAX)]]
+    }),
+  )
+}
+
 function failed(error: string, durationMs: number): WebhookAnswer {
   return { status: null, error, bodyExcerpt: '', durationMs }
 }
@@ -176,6 +251,7 @@ function toStorable(answer: WebhookAnswer, url: string, measuredMs: number): Web
     detail: answer.detail ?? null,
     bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
     location: answer.location == null ? null : readLocation(String(answer.location), url),
+    ...(answer.headers && { headers: readHeaders(answer.headers) }),
     retryAfterMs: readMs(answer.retryAfterMs == null ? null : Math.min(answer.retryAfterMs, MS_MAX)),
     durationMs: readMs(answer.durationMs) ?? measuredMs,
     timings: {

@@ -128,12 +128,30 @@ export interface DeliveryAttempt {
    * for every other answer.
    */
   readonly location: string | null
+  /** The headers; null for a 2xx, whose request the subscriber has accepted, and for an attempt whose process died. */
+  readonly headers: AttemptHeaders | null
 }
 
+/** The headers of an attempt without a 2xx, at most 2 KB in all. */
+export interface AttemptHeaders {
+  /** As sent, without `User-Agent` and `Accept`, which the sender adds. The values of the endpoint's own headers are not kept. */
+  readonly request: Readonly<Record<string, string>>
+  /**
+   * Headers with the signature, which settings show with the request's. A store leaves them out for ten minutes: with
+   * the body, whoever may read the log could send a webhook that a subscriber accepts.
+   */
+  readonly signed?: Readonly<Record<string, string>>
+  /** The response's, by a list of names without credentials; values are cut after 100 characters. */
+  readonly response: Readonly<Record<string, string>>
+}
+
+/** An attempt for the log. Absent: null. */
+export interface EndedAttempt
+  extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location' | 'headers'>,
+    Partial<Pick<DeliveryAttempt, 'location' | 'headers'>> {}
+
 /** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
-export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location'> {
-  /** Absent: null. */
-  readonly location?: string | null
+export interface AttemptResult extends ClaimRef, EndedAttempt {
   /** The delivery's next state: `retry` is pending again. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** Why the delivery failed; null for any other outcome. */

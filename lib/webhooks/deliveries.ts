@@ -1,6 +1,9 @@
 import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
+import type { ActivityRequest, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
+
+// Longer than 250 lines: half are the documentation of the verbs, which whoever writes a store reads as a whole.
 
 // --- Types ---
 
@@ -154,6 +157,23 @@ export interface RecoveryRequest extends AuditedRequest {
   readonly limit: number
 }
 
+/** Asks for an event to be sent to one endpoint. The store gives the entry the delivery as its subject. */
+export interface EventRedelivery extends AuditedRequest {
+  readonly eventId: string
+  readonly endpointId: string
+}
+
+/** The answer to an {@link EventRedelivery}. */
+export interface EventRedelivered {
+  /**
+   * `open`: the event's delivery to the endpoint is pending or being sent. `no event`, `no endpoint`: the organization has none of that
+   * id.
+   */
+  readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'
+  /** Null without an event or an endpoint. */
+  readonly deliveryId: string | null
+}
+
 /** Names the delivery to cancel. */
 export interface CancellationRequest extends AuditedRequest {
   readonly deliveryId: string
@@ -201,6 +221,14 @@ export interface DeliveryStore extends ClaimStore {
   recover(request: RecoveryRequest): Promise<readonly string[]>
 
   /**
+   * Sends an event to one endpoint now, also to an endpoint that was registered later or does not want the type: a finished delivery
+   * begins a new round of attempts, and without a delivery one is made.
+   *
+   * @returns `sent`, and again for the same entry
+   */
+  redeliverEvent(request: EventRedelivery): Promise<EventRedelivered>
+
+  /**
    * Cancels a pending delivery, also during a backoff and while the endpoint is paused.
    *
    * @returns true if the delivery was pending, and again for the same entry
@@ -214,6 +242,9 @@ export interface DeliveryStore extends ClaimStore {
    * @param target the organization or endpoint; null: all organizations
    */
   countQueue(target: QueueTarget | null): Promise<QueueCounts>
+
+  /** Reads the counts of deliveries and attempts by time and by endpoint, at a cost that does not grow with their number. */
+  readActivity(request: ActivityRequest): Promise<StoredActivity>
 
   /**
    * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are skipped, so a part may

@@ -63,3 +63,6 @@ function hasMatch(signatures: readonly string[], expected: readonly Uint8Array[]
 function hmacOf(body: string | Uint8Array, secret: string, timestamp: number | string): Hmac {
   return createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 }
+
+/** Age of an attempt, in ms, before its signature is shown: twice the tolerance of verifiers, whose clocks differ. */
+export const SIGNATURE_HIDDEN_MS = 600_000

@@ -14,14 +14,7 @@ import { describeMachine } from './machine.ts'
 const ROWS = Number(process.env.ROWS ?? 100_000)
 const ORGANIZATIONS = 20
 const AT_ONCE = 16
-const TABLES = [
-  'businesses',
-  'clients',
-  'idempotency_keys',
-  'events',
-  'finished_deliveries',
-  'delivery_attempts',
-]
+const TABLES = ['businesses', 'idempotency_keys', 'events', 'finished_deliveries', 'delivery_attempts']
 
 console.log(describeMachine())
 const database = await startDatabase()

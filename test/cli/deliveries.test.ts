@@ -82,6 +82,16 @@ describe('deliveries', () => {
     assertFailed(await run(...list, '--limit', '201'), 2, /limit must be a whole number from 1 to 200/)
   })
 
+  test('events redeliver sends an event to one endpoint, also to one that was added later', async () => {
+    const { org } = await skip(1)
+    const withBody = jsonOf(await run('events', 'list', '--organization', org, '--with-body', '--json'))
+      .data[0]
+    const { id: late } = await addEndpoint(run, org)
+    const sent = await run('events', 'redeliver', withBody.id, '--endpoint', late, '--organization', org)
+    assert.match(sent.stdout, /^dlv_\w+ is pending\n$/)
+    assert.equal(JSON.parse(withBody.body).id, withBody.id)
+  })
+
   test('show has the attempts as a table and the body byte for byte, and nothing for the terminal to carry out', async () => {
     const { org } = await skip(1)
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))

@@ -246,9 +246,12 @@ describe('on the command line', () => {
       // Follows from the numbers of invoices and proposals.
       'number_series',
       // Counters and locks.
+      'endpoint_activity',
       'endpoint_rates',
       'rate_buckets',
       'settings_turns',
+      // Lives for a week, and holds nothing personal.
+      'api_requests',
       // The ids of events that the host made, which stand in the events.
       'event_ids',
       // Rows for all organizations.

@@ -198,17 +198,23 @@ describe('status', () => {
     ])
     const [counts] = await sql`
       select (select count(*)::int from business_api.webhook_endpoints where state = 'enabled') as enabled,
+             (select count(*)::int from business_api.webhook_endpoints where state in ('enabled', 'paused') and failures > 0) as failing,
              (select count(*)::int from business_api.api_keys where revoked_at is not null) as revoked,
              (select count(*)::int from business_api.finished_deliveries where state = 'skipped') as skipped`
     assert.deepEqual(
-      { enabled: now.endpoints.enabled, revoked: now.apiKeys.revoked, skipped: now.recoverable },
+      {
+        enabled: now.endpoints.enabled,
+        failing: now.endpoints.failing,
+        revoked: now.apiKeys.revoked,
+        skipped: now.recoverable,
+      },
       { ...counts },
     )
     assert.ok(now.backlog.due > 0 && now.backlog.oldestDueMs > 0)
     const text = textOf(await run('status'))
     assert.match(text, /^Schema +\d+, up to date$/m)
     assert.match(text, /^Due +[\d,]+, the oldest for \d/m)
-    assert.match(text, /^Endpoints +\d+ enabled, \d+ paused, \d+ disabled$/m)
+    assert.match(text, /^Endpoints +\d+ enabled, \d+ paused, \d+ disabled, \d+ failing$/m)
     assert.match(text, /^API keys +\d+ active, 0 expired, \d+ revoked$/m)
   })
 })

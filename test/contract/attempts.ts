@@ -154,10 +154,32 @@ function testLog(harness: StoreHarness): void {
       const [{ startedAt, ...entry } = { startedAt: '' }, ...others] = (await onlyDelivery(tenant)).attemptLog
       assertAgo(startedAt, storeTime, 15_000)
       const timings = { durationMs, dnsMs, connectMs, tlsMs, firstByteMs }
-      assert.deepEqual(entry, { number: 1, ...timings, status, error, bodyExcerpt, location })
+      assert.deepEqual(entry, { number: 1, ...timings, status, error, bodyExcerpt, location, headers: null })
       assert.deepEqual(others, [])
     })
   }
+
+  harness.test(
+    'get() and listAttempts() leave the signature of an attempt out for ten minutes',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      const [delivery] = await claimAll(tenant, 1)
+      assert.ok(delivery, 'no delivery')
+      const kept = { request: { 'X-Key': '(hidden)' }, response: { server: 'n"\\ é' } }
+      const headers = { ...kept, signed: { 'X-SERVICE-Signature': 't=1,v1=ab' } }
+      await writeResults(tenant, [failure(delivery, { status: 401, headers, startedAgoMs: 5000 })])
+      const logged = async (): Promise<unknown[]> => [
+        (await onlyDelivery(tenant)).attemptLog[0]?.headers,
+        (await tenant.store.deliveries.listAttempts(tenant.id, [delivery.id])).get(delivery.id)?.[0]?.headers,
+      ]
+      assert.deepEqual(await logged(), [kept, kept])
+      await tenant.letTimePass(580_000)
+      assert.deepEqual(await logged(), [kept, kept])
+      await tenant.letTimePass(20_000)
+      assert.deepEqual(await logged(), [headers, headers])
+    },
+  )
 
   harness.test('get() gives the attempts of a delivery oldest first, numbered from 1', async (t) => {
     const tenant = await createPublisher(harness, t)

@@ -20,7 +20,7 @@ export interface StoreUnderTest {
    * goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times of the rate buckets; the times at
    * which deliveries are due, were claimed, and end their lease; the time at which an endpoint began to fail, and at which its
    * previous secret ends; the expiry in notices; the moments of an endpoint's rate; from a day on the moments at which events were
-   * published, with the ids of deliveries if these tell the moment). Nothing else may change, and other organizations may go along or
+   * published, with the ids of deliveries if these tell the moment, and the hours of activity). Nothing else may change, and other organizations may go along or
    * not.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>

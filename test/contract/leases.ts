@@ -62,6 +62,7 @@ function testEnds(harness: StoreHarness): void {
         error: 'interrupted',
         bodyExcerpt: '',
         location: null,
+        headers: null,
       })
       assert.deepEqual(others, [])
       assert.match(startedAt, TIMESTAMP)

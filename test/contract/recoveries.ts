@@ -28,6 +28,7 @@ export function testRecoveries(harness: StoreHarness): void {
   testWhich(harness)
   testFilters(harness)
   testEndpointStates(harness)
+  testOfEvents(harness)
 }
 
 function recover(
@@ -375,4 +376,99 @@ function testEndpointStates(harness: StoreHarness): void {
       assert.equal((await claimOne(tenant)).id, id)
     },
   )
+}
+
+function testOfEvents(harness: StoreHarness): void {
+  function redeliver({ store, id }: Tenant, eventId: string, endpointId: string, entry = newEntry()) {
+    return store.deliveries.redeliverEvent({ organizationId: id, eventId, endpointId, entry })
+  }
+
+  harness.test(
+    'redeliverEvent() sends an event to an endpoint that was registered later, and to no other endpoint',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const first = await tenant.insertEndpoint()
+      const event = await tenant.publish()
+      await writeResults(tenant, [success(await claimOne(tenant))])
+      const late = await tenant.insertEndpoint({ types: ['invoice.paid'] })
+      const entry = newEntry()
+      const sent = await redeliver(tenant, event.id, late.id, entry)
+      assert.equal(sent.outcome, 'sent')
+      assert.deepEqual(await redeliver(tenant, event.id, late.id, entry), sent, 'the same call again')
+      assert.equal((await redeliver(tenant, event.id, late.id)).outcome, 'open')
+      const claimed = await claimOne(tenant)
+      assert.deepEqual(
+        [claimed.endpointId, claimed.eventId, claimed.body, claimed.attempt],
+        [late.id, event.id, event.body, 1],
+      )
+      await writeResults(tenant, [success(claimed)])
+      const deliveries = await deliveriesOf(tenant, { eventId: event.id })
+      assert.deepEqual(
+        new Map(deliveries.map(({ endpointId, state }) => [endpointId, state])),
+        new Map([
+          [first.id, 'delivered'],
+          [late.id, 'delivered'],
+        ]),
+      )
+      assert.deepEqual(
+        await redeliver(tenant, event.id, late.id, entry),
+        sent,
+        'after the delivery has ended',
+      )
+      assert.equal((await deliveriesOf(tenant, { states: ['pending'] })).length, 0)
+      const [audited] = await tenant.store.audit.list(tenant.id, { subjectId: claimed.id }, 10, null)
+      assert.deepEqual([audited?.id, audited?.details.recovered], [entry.id, 1])
+    },
+  )
+
+  harness.test('redeliverEvent() begins a new round of the delivery that there is', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoint = await tenant.insertEndpoint()
+    const event = await tenant.publish()
+    assert.equal((await redeliver(tenant, event.id, endpoint.id)).outcome, 'open')
+    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+    const { id } = await onlyDelivery(tenant)
+    assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), { outcome: 'sent', deliveryId: id })
+    assert.equal((await claimOne(tenant)).id, id)
+    assert.equal((await redeliver(tenant, event.id, endpoint.id)).outcome, 'open')
+  })
+
+  harness.test('redeliverEvent() made ten times at once, in two processes, makes one delivery', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const event = await tenant.publish()
+    const endpoint = await tenant.insertEndpoint()
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        redeliver(
+          { ...tenant, store: index % 2 === 0 ? tenant.store : tenant.secondStore },
+          event.id,
+          endpoint.id,
+        ),
+      ),
+    )
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, 1)
+    assert.equal((await deliveriesOf(tenant)).length, 1)
+  })
+
+  harness.test('redeliverEvent() names what the organization lacks, and writes nothing', async (t) => {
+    const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    const event = await tenant.publish()
+    const endpoint = await tenant.insertEndpoint()
+    const theirs = { event: await other.publish(), endpoint: await other.insertEndpoint() }
+    assert.deepEqual(await redeliver(tenant, theirs.event.id, endpoint.id), {
+      outcome: 'no event',
+      deliveryId: null,
+    })
+    assert.deepEqual(await redeliver(tenant, event.id, theirs.endpoint.id), {
+      outcome: 'no endpoint',
+      deliveryId: null,
+    })
+    const removal = { organizationId: tenant.id, endpointId: endpoint.id, entry: newEntry() }
+    await tenant.store.endpoints.remove(removal)
+    assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), {
+      outcome: 'no endpoint',
+      deliveryId: null,
+    })
+    assert.deepEqual([await deliveriesOf(tenant), await deliveriesOf(other)], [[], []])
+  })
 }

@@ -1,3 +1,4 @@
+import { testActivity } from './activity.ts'
 import { testAdmission } from './admission.ts'
 import { testApiKeys } from './api-keys.ts'
 import { testAttempts } from './attempts.ts'
@@ -39,6 +40,7 @@ import { testReads } from './reads.ts'
 import { testReadsFilters } from './reads-filters.ts'
 import { testRecoveries } from './recoveries.ts'
 import { testRepeats } from './repeats.ts'
+import { testRequests } from './requests.ts'
 import { testResealing } from './resealing.ts'
 import { testReversals } from './reversals.ts'
 import { testRotations } from './rotations.ts'
@@ -108,6 +110,7 @@ const PARTS = {
   'repeated claims': testRepeats,
   leases: testLeases,
   attempts: testAttempts,
+  activity: testActivity,
   'health of endpoints': testHealth,
   'rates of endpoints': testEndpointRates,
   'new failures, reported once': testNews,
@@ -125,6 +128,7 @@ const PARTS = {
   overview: testOverview,
   'deletion of organizations': testOrganizations,
   audit: testAudit,
+  'the log of requests': testRequests,
   races: testRaces,
 } as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
 

@@ -94,7 +94,8 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
     beforeEach(
       () => sql()`
         truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.delivery_attempts,
-          business_api.webhook_endpoints, business_api.endpoint_rates, business_api.api_keys`,
+          business_api.webhook_endpoints, business_api.endpoint_rates, business_api.endpoint_activity,
+          business_api.api_keys`,
     )
     define({
       get store() {

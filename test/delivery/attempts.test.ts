@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventHeaders, loggedHeaders } from '../../lib/webhooks/attempt.ts'
 import type { DeliveryAttempt } from '../../lib/webhooks/claims.ts'
 import { newEntry } from '../_audit.ts'
 import {
@@ -288,7 +289,7 @@ describeOnStores('The attempt log', (under) => {
 
   test('has the start, the durations, the status and the beginning of the body', async () => {
     const before = Date.now()
-    const { startedAt, ...attempt } = await logOf(() => ({
+    const { startedAt, headers, ...attempt } = await logOf(() => ({
       status: 503,
       bodyExcerpt: 'busy: \u00e9 🏺\n\t"quoted"',
       durationMs: 31.5,
@@ -306,13 +307,18 @@ describeOnStores('The attempt log', (under) => {
       bodyExcerpt: 'busy: \u00e9 🏺\n\t"quoted"',
       location: null,
     })
+    assert.ok(headers)
     assert.match(startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     assert.ok(Date.parse(startedAt) >= before - 1000 && Date.parse(startedAt) <= Date.now() + 1000)
   })
 
   test('has null for a phase that did not happen or was not measured', async () => {
-    const { startedAt, ...attempt } = await logOf(() => ({ error: 'connection_refused', detail: '10.0.0.1' }))
+    const { startedAt, headers, ...attempt } = await logOf(() => ({
+      error: 'connection_refused',
+      detail: '10.0.0.1',
+    }))
     assert.ok(startedAt)
+    assert.deepEqual(headers?.response, {})
     assert.deepEqual(attempt, {
       number: 1,
       durationMs: 1,
@@ -325,6 +331,43 @@ describeOnStores('The attempt log', (under) => {
       bodyExcerpt: '',
       location: null,
     })
+  })
+
+  test('has the headers of an attempt without a 2xx, by a list of names and up to 2 KB', async () => {
+    const { headers } = await logOf(() => ({
+      status: 401,
+      headers: {
+        'Content-Type': 'text/html',
+        Server: `a\0${'b'.repeat(200)}`,
+        'Set-Cookie': 'session=1',
+        'WWW-Authenticate': 'Bearer',
+        'X-Api-Key': 'secret',
+      },
+    }))
+    assert.deepEqual(headers, {
+      request: {},
+      response: { 'content-type': 'text/html', server: `a\\u{0}${'b'.repeat(98)}` },
+    })
+  })
+
+  test('has no headers of a 2xx', async () => {
+    assert.equal((await logOf(() => ({ status: 200, headers: { server: 'a' } }))).headers, null)
+  })
+
+  test('keeps at most 2 KB of headers', () => {
+    const many = (prefix: string) =>
+      Object.fromEntries(
+        Array.from({ length: 20 }, (_, index) => [`${prefix}${'x'.repeat(90)}${index}`, 'v']),
+      )
+    const own = many('own-')
+    const delivery = { eventId: 'evt_1', type: 'lead.created', headerNames: Object.keys(own) }
+    const signatures = { 'X-S-Signature': 's'.repeat(150), 'webhook-signature': 's'.repeat(100) }
+    const request = { headers: { ...own, ...eventHeaders(delivery, 'X-S'), ...signatures } }
+    const answer = { status: 500, error: null, bodyExcerpt: '', durationMs: 1, headers: many('response-') }
+    const headers = loggedHeaders(delivery, request, answer, 'X-S')
+    assert.deepEqual(headers?.signed, signatures)
+    assert.ok(Object.values(headers.request).every((value) => value === '(hidden)'))
+    assert.ok(JSON.stringify(headers).length < 2048, JSON.stringify(headers))
   })
 
   const redirects: Readonly<Record<string, string | null>> = {

@@ -7,20 +7,26 @@
 // process ends by itself, because nothing keeps the process alive. The process is killed when the standard input ends.
 
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
-import { createDeliveryLoop, createWebhookSender, type DeliveryLoopOptions } from '../../lib/webhooks.ts'
+import {
+  createDeliveryLoop,
+  createWebhookSender,
+  type DeliveryLoopOptions,
+  type WebhookSenderOptions,
+} from '../../lib/webhooks.ts'
 
 /** The arguments of a deliverer. */
 export interface DelivererConfig {
   readonly databaseUrl: string
   readonly store?: DatabaseOptions
   readonly loop?: Pick<DeliveryLoopOptions, 'concurrency' | 'leaseMs' | 'pollIntervalMs' | 'retryDelaysMs'>
+  readonly sender?: Pick<WebhookSenderOptions, 'timeoutMs'>
   /** The time for which SIGTERM waits for the attempts in flight. Default that of the loop. */
   readonly stopTimeoutMs?: number
 }
 
 const config = JSON.parse(process.argv[2] ?? '{}') as DelivererConfig
 const store = createPostgresStore(config.databaseUrl, config.store)
-const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
+const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true, ...config.sender })
 // With the default logger, because the tests read the loop's log.
 const loop = createDeliveryLoop(store, sender, config.loop)
 loop.start()

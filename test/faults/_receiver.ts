@@ -3,9 +3,9 @@
 //   node --import tsx test/faults/_receiver.ts '{"secret":"whsec_…"}'
 //
 // Prints one line of JSON, `{ "port": … }`, when the process listens. Ends with the standard input. The URL decides the behaviour
-// of a subscriber: `/answering`, `/slow?ms=100`, `/failing?times=1` (500 to the first attempts of each event), `/silent`, or
-// `/gated`: it answers at once, but from `/hold` on keeps all requests waiting until `/release`. `/counts` and `/ledger` return
-// the arrivals so far.
+// of a subscriber: `/answering`, `/slow?ms=100`, `/failing?times=1` (500 to the first attempts of each event), `/status?of=404`,
+// `/cut` (closes the connection without a response), `/silent`, or `/gated`: it answers at once, but from `/hold` on keeps all
+// requests waiting until `/release`. `/counts` and `/ledger` return the arrivals so far.
 
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
@@ -115,6 +115,8 @@ function isSigned(body: Buffer, signature: string | string[] | undefined): boole
 async function answer(response: ServerResponse, { path, count }: Arrival): Promise<void> {
   const { pathname, searchParams } = new URL(path, 'http://localhost')
   if (pathname === '/silent') return
+  if (pathname === '/cut') return void response.destroy()
+  if (pathname === '/status') response.statusCode = Number(searchParams.get('of'))
   if (pathname === '/gated' && isHeld) await once(gate, 'release')
   if (pathname === '/slow') await sleep(Number(searchParams.get('ms')))
   if (pathname === '/failing' && count <= Number(searchParams.get('times'))) response.statusCode = 500

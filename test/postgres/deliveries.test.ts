@@ -404,7 +404,8 @@ function deliveriesOf(sql: Sql): DeliveryStore {
     const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
     return answer as string[]
   }
-  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database)
+  const rowFor: Database['rowFor'] = (_, build) => row(build)
+  return createDeliveryStore({ row, rowFor, wakeUp: { signal() {} } } as unknown as Database)
 }
 
 /** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */

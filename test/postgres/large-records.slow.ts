@@ -25,9 +25,17 @@ let sql: Sql
 before(async () => {
   database = await createTestDatabase()
   sql = database.sql({ max: 1 })
+  await turnAutovacuumOff(sql)
   await fill(sql)
 })
 after(() => database.drop())
+
+/** Nothing but a test makes statistics. */
+async function turnAutovacuumOff(sql: Sql): Promise<void> {
+  for (const table of ['businesses', 'leads', 'invoices', 'payments', 'proposals', 'projects']) {
+    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
+  }
+}
 
 /** Fills every table, without statistics. */
 async function fill(sql: Sql): Promise<void> {
@@ -37,9 +45,6 @@ async function fill(sql: Sql): Promise<void> {
     (values (${ORGANIZATION}::text), (${FREQUENT}::text)) as organization (organization_id),
     generate_series(1, ${SIZE}::int) as i`
   const id = (kind: string) => sql`${kind}::text || lpad(i::text, 12, '0')`
-  for (const table of ['businesses', 'leads', 'invoices', 'payments', 'proposals', 'projects']) {
-    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
-  }
   await sql`
     insert into business_api.businesses
       (organization_id, id, name, client_id, client_status, total_revenue, monthly_revenue, converted_at)
@@ -106,8 +111,12 @@ function storeOf(recordDatabase: RecordDatabase) {
   }
 }
 
-async function measure(read: Read, mode: string): Promise<Reading & { readonly found: number }> {
-  return sql.begin(async (tx) => {
+async function measure(
+  read: Read,
+  mode: string,
+  session = sql,
+): Promise<Reading & { readonly found: number }> {
+  return session.begin(async (tx) => {
     await tx`select set_config('plan_cache_mode', ${mode}, true)`
     const store = storeOf({
       async rowFor(_share, build) {
@@ -209,6 +218,9 @@ const READS: Readonly<Record<string, readonly [found: number, read: Read]>> = {
   'one record': [1, ({ invoices }) => invoices.get(ORGANIZATION, idOf('inv', MIDDLE))],
 }
 
+/** The calls after which PostgreSQL keeps a plan for all values. */
+const KEPT_AFTER_CALLS = 6
+
 /** The rows and index entries that a page of 51 may read: the records, their businesses, and the entries that led to both. */
 const ROWS_MAX = 600
 
@@ -226,3 +238,23 @@ for (const statistics of [false, true]) {
     }
   })
 }
+
+test('every read reads little of tables that were empty, and analyzed, when the session made its plans', async (t) => {
+  const another = await createTestDatabase()
+  t.after(() => another.drop())
+  // As in the sessions of a store: behind a pooler that keeps no sessions, the autovacuum makes an end to such plans.
+  const session = another.sql({ max: 1, connection: { enable_seqscan: 'off' } as object })
+  await turnAutovacuumOff(session)
+  await session`vacuum analyze`
+  for (const [, read] of Object.values(READS)) {
+    for (let call = 0; call < KEPT_AFTER_CALLS; call++) await measure(read, 'auto', session)
+  }
+  await fill(another.sql({ max: 1 }))
+  for (const [name, [found, read]] of Object.entries(READS)) {
+    const reading = await measure(read, 'auto', session)
+    const text = `${name}: ${JSON.stringify(reading)}`
+    assert.equal(reading.found, found, text)
+    assert.equal(reading.sequentialScans, 0, text)
+    assert.ok(reading.rows <= ROWS_MAX, text)
+  }
+})

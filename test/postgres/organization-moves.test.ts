@@ -99,6 +99,13 @@ async function fill(organizationId: string, name: Name): Promise<{ readonly key:
   const sql = sqlOf(name)
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
   await sql`insert into business_api.endpoint_rates (organization_id, endpoint_id) values (${organizationId}, 'we_1')`
+  await sql`
+    insert into business_api.endpoint_activity (organization_id, hour, endpoint_id, slot, counts)
+    values (${organizationId}, date_trunc('hour', now()), 'we_1', 1, '{1}')`
+  await sql`
+    insert into business_api.api_requests
+      (organization_id, id, day, at, key_id, method, route, path, status, duration_ms, is_replay)
+    values (${organizationId}, 'req_1', 1, now(), 'key_1', 'GET', '/clients', '/clients', 200, 1, false)`
   await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import type { PartResult } from '../../lib/access/organizations.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
@@ -67,6 +68,28 @@ async function fill(organizationId: string): Promise<void> {
   )
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
   await sql`insert into business_api.endpoint_rates (organization_id, endpoint_id) values (${organizationId}, 'we_1')`
+  await sql`select business_api.count_activity(array[row(
+    ${organizationId}::text, 'we_1', 'dlv_1', 0, 'delivered', now(), 1, 200, null
+  )::business_api.ended_attempt])`
+  await store.requests.write([
+    {
+      ...{
+        id: 'req_1',
+        at: new Date().toISOString(),
+        keyDigest: digestApiKey(key.key),
+        organizationId,
+        method: 'GET',
+      },
+      ...{
+        route: '/api/v1/leads',
+        path: '/api/v1/leads',
+        status: 200,
+        durationMs: 1,
+        error: null,
+        isReplay: false,
+      },
+    },
+  ])
   await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)

@@ -91,6 +91,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       'read committed',
     ],
     ['jit', { jit: 'on' }, {}, setting('jit'), 'off'],
+    ['enable_seqscan', { enable_seqscan: 'on' }, {}, setting('enable_seqscan'), 'off'],
     ['sessions: false', {}, { sessions: false }, setting('lock_timeout'), '0'],
     [
       'sessions: false, and a parameter of the source',

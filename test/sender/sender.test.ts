@@ -135,6 +135,7 @@ describe('the answer', () => {
       assert.equal(answer.status, status)
       assert.equal(answer.bodyExcerpt, 'moved')
       assert.equal(answer.location, `${target.origin}/admin`)
+      assert.deepEqual(answer.headers?.location, `${target.origin}/admin`)
       assert.equal(receiver.requests.length, 1)
       assert.equal(target.accepted, 0)
     })

@@ -368,13 +368,14 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { service, apiKeys, endpoints, deliveries, audit, backfills, eventLog, organizations } =
+    const { service, apiKeys, endpoints, deliveries, audit, requests, backfills, eventLog, organizations } =
       createMemoryStore()
     createDeveloperSettings({
       service,
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
       deliveries: untouchable(deliveries),
+      requests: untouchable(requests),
       audit: untouchable(audit),
       backfills: untouchable(backfills),
       eventLog: untouchable(eventLog),

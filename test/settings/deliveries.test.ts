@@ -248,9 +248,43 @@ describeOnEveryStore((open) => {
         error: null,
         bodyExcerpt: 'no',
         location: null,
+        headers: null,
       })
       const { startedAt: _, ...second } = two
-      assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no', location: null })
+      assert.deepEqual(second, {
+        number: 2,
+        ...measured,
+        ...refused,
+        bodyExcerpt: 'no',
+        location: null,
+        headers: null,
+      })
+    })
+
+    test('deliveries.get() shows the headers of an attempt as sent, with the signature when its tolerance has passed', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      const [eventId] = await publishSeveral(given, 1)
+      const signed = { 'X-SERVICE-Signature': 't=1,v1=ab' }
+      const headers = { request: { 'X-Key': '(hidden)' }, signed, response: { server: 'nginx' } }
+      await record(store, await claim(store, organizationId), 'retry', { status: 401, headers, delayMs: 0 })
+      const old = { status: 401, headers, startedAgoMs: 600_000, endedAgoMs: 599_000 }
+      await record(store, await claim(store, organizationId), 'failed', old)
+      const { data } = await deliveries.list(organizationId)
+      const { attemptLog } = await deliveries.get(organizationId, data[0]?.id ?? '')
+      const request = {
+        'Content-Type': 'application/json',
+        'X-SERVICE-Event-Id': eventId,
+        'X-SERVICE-Event-Type': 'client.created',
+        'X-Key': '(hidden)',
+      }
+      assert.deepEqual(
+        attemptLog.map((attempt) => attempt.headers),
+        [
+          { request, response: { server: 'nginx' } },
+          { request: { ...request, ...signed }, response: { server: 'nginx' } },
+        ],
+      )
     })
 
     test('deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {

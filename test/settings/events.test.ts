@@ -2,13 +2,20 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
-import { INVALID_INPUT, NOT_FOUND, STORE_UNAVAILABLE, storeUnavailable } from '../../lib/base/errors.ts'
+import {
+  INVALID_INPUT,
+  INVALID_STATE,
+  NOT_FOUND,
+  STORE_UNAVAILABLE,
+  storeUnavailable,
+} from '../../lib/base/errors.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import type { EventLogStore, EventRecord } from '../../lib/store.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { createSetUp, URL } from './_endpoints.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization, publish } from './_stores.ts'
 
 /** The first moment of all. */
@@ -97,6 +104,41 @@ describeOnEveryStore((open) => {
     await Promise.all([all.ended, paid.ended])
     assert.deepEqual([all.ids[0], all.ids.includes(second), all.ids.length], [first, true, 4])
     assert.deepEqual(paid.ids, [second, last])
+  })
+
+  test('events.list() with withBody gives each event with what was sent', async () => {
+    const { store, settings, organizationId } = setUp()
+    const ids = [await publish(store, organizationId), await publish(store, organizationId)]
+    const { data } = await settings.events.list(organizationId, { withBody: true })
+    assert.deepEqual(data.map(({ body }) => JSON.parse(body ?? '{}').id).toSorted(), ids.toSorted())
+    const [plain] = (await settings.events.list(organizationId)).data
+    assert.ok(plain && !('body' in plain))
+    const call = settings.events.list(organizationId, { withBody: untyped<boolean>('yes') })
+    await assert.rejects(call, { code: INVALID_INPUT, message: /withBody must be true or false/ })
+  })
+
+  test('events.redeliver() sends an event to one endpoint, and says why it cannot', async () => {
+    const { store, settings, organizationId } = setUp()
+    const eventId = await publish(store, organizationId)
+    const { id: endpointId } = await settings.endpoints.register(organizationId, { url: URL })
+    const { state, body, ...delivery } = await settings.events.redeliver(organizationId, eventId, {
+      endpointId,
+      actor: 'ada',
+    })
+    assert.deepEqual([state, delivery.endpointId, JSON.parse(body).id], ['pending', endpointId, eventId])
+    const { data } = await settings.audit.list(organizationId, { action: 'delivery.redelivered' })
+    assert.deepEqual(
+      data.map(({ actor, subjectId, details }) => [actor, subjectId, details]),
+      [['ada', delivery.id, { eventId, endpointId, recovered: 1 }]],
+    )
+    const again = (event: string, endpoint: string) =>
+      settings.events.redeliver(organizationId, event, { endpointId: endpoint })
+    await assert.rejects(again(eventId, endpointId), {
+      code: INVALID_STATE,
+      message: /is pending or being sent/,
+    })
+    await assert.rejects(again('evt_none', endpointId), { code: NOT_FOUND, message: /no event of that id/ })
+    await assert.rejects(again(eventId, 'we_none'), { code: NOT_FOUND, message: /no endpoint of that id/ })
   })
 
   test('events.follow() goes on after a store that could not be reached, and loses nothing', async () => {

@@ -18,6 +18,10 @@ const DAY_MS = 86_400_000
 export async function letTimePass(sql: Sql, organizationId: string, ms: number): Promise<void> {
   const earlier = (column: string) =>
     sql`${sql(column)} = ${sql(column)} - ${ms}::float8 * interval '1 millisecond'`
+  if (ms >= DAY_MS) {
+    await sql`
+      update business_api.endpoint_activity set ${earlier('hour')} where organization_id = ${organizationId}`
+  }
   if (ms >= DAY_MS) await ageEvents(sql, ms, sql`event.organization_id = ${organizationId}`)
   await sql`
     update business_api.idempotency_keys set ${earlier('expires_at')}
@@ -44,4 +48,6 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
     update business_api.endpoint_rates
     set ${earlier('next_at')}, ${earlier('rejected_at')}
     where organization_id = ${organizationId}`
+  await sql`
+    update business_api.delivery_attempts set ${earlier('started_at')} where organization_id = ${organizationId}`
 }

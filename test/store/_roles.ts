@@ -109,12 +109,16 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       countRecoverable: settings.deliveries.countRecoverable,
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,
-      countQueue: (target) => eitherOf(worker, administrator).deliveries.countQueue(target),
+      readActivity: settings.deliveries.readActivity,
+      redeliverEvent: settings.deliveries.redeliverEvent,
+      countQueue: (target) =>
+        (target ? settings : eitherOf(worker, administrator)).deliveries.countQueue(target),
       // The audit entries of a purge by hand.
       purge: (request) => (request.entry ? administrator : worker).deliveries.purge(request),
     },
     notices: worker.notices,
     audit: settings.audit,
+    requests: { ...settings.requests, write: api.requests.write },
     organizations: store('eraser').organizations,
     backfills: settings.backfills,
     eventLog: settings.eventLog,

@@ -2,10 +2,10 @@ import type { EventDetails } from '../../settings/events.ts'
 import type { Delivery } from '../../webhooks/deliveries.ts'
 import type { LoggedEvent } from '../../webhooks/event-log.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { EXAMPLE_ULID, eventTypeFlag, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import { actor, EXAMPLE_ULID, eventTypeFlag, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment, parsePast } from '../durations.ts'
-import { parsed, text } from '../flags.ts'
+import { parsed, required, text, toggle } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 import { visibleLines } from '../text.ts'
 
@@ -24,6 +24,7 @@ const listEvents: Command = defineCommand({
     type: eventTypeFlag('of this type only'),
     since: parsed('WHEN', 'published since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
     until: parsed('WHEN', 'published before', parsePast),
+    withBody: toggle('each event with its body, in --json'),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -105,9 +106,32 @@ const DELIVERY_COLUMNS: readonly Column<Delivery>[] = [
   { title: 'REASON', value: ({ reason }) => reason ?? '' },
 ]
 
+// --- Send again ---
+
+const redeliver: Command = defineCommand({
+  name: 'redeliver',
+  summary: 'sends an event to one endpoint',
+  about:
+    'Also to an endpoint that was registered later, or does not want the type. The event keeps its id, and a running business-api-kit deliver makes the attempts.',
+  argument: 'ID',
+  flags: { organization, endpoint: required(text('ID', 'the endpoint')), actor },
+  examples: [
+    {
+      purpose: 'with an id of events list',
+      line: `business-api-kit events redeliver ${EXAMPLE_ID} --endpoint we_${EXAMPLE_ULID} --organization org_42`,
+    },
+  ],
+  async run({ organization: owner, endpoint: endpointId, ...acting }, session) {
+    const delivery = await withSettings(session, ({ events: log }) =>
+      log.redeliver(owner, session.argument, { endpointId, ...acting }),
+    )
+    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
+  },
+})
+
 /** The events of organizations. */
 export const events: Group = {
   name: 'events',
   summary: 'the events of an organization, also without an endpoint',
-  commands: [listEvents, show],
+  commands: [listEvents, show, redeliver],
 }

@@ -1,4 +1,3 @@
-import { visible } from '../../base/visible-text.ts'
 import { eventTypes } from '../../resources/own-events.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import type { Service } from '../../service.ts'
@@ -21,11 +20,10 @@ import { type Command, defineCommand } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration, formatNow } from '../durations.ts'
-import { describeFailure, UsageError } from '../failure.ts'
+import { UsageError } from '../failure.ts'
 import { choices, required, text, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
-import type { Session } from '../session.ts'
-import { listenForSignals } from '../stop-signals.ts'
+import { type Watch, watchUntilStopped } from '../watching.ts'
 
 /** Forwards the events of an organization to a program on this machine. */
 export const listen: Command = defineCommand({
@@ -148,42 +146,4 @@ function printForwarded(watch: Watch, { id, type }: EventRecord, answer: Webhook
     () =>
       [formatNow(), isForwarded ? word : `failed: ${word}`, formatDuration(durationMs), type, id].join('  '),
   )
-}
-
-// --- Until a signal ---
-
-/** Prints the lines of a command that watches until a signal stops it. */
-interface Watch {
-  /** Aborted by the first signal, and when the reader of the lines has closed the pipe. */
-  readonly signal: AbortSignal
-  /** Prints a line: a JSON value, or text for people. */
-  print(value: object, toText: () => string): Promise<void>
-  /** Notes that the database cannot be reached, at most once in ten seconds. The watch goes on. */
-  onUnavailable(error: unknown): void
-}
-
-/** More frequent notes about the same outage tell nothing new. */
-const NOTED_MS = 10_000
-
-/** Watches until SIGINT or SIGTERM. A second signal ends the process at once. */
-async function watchUntilStopped(session: Session, work: (watch: Watch) => Promise<void>): Promise<void> {
-  const signals = listenForSignals(session.terminal)
-  const stopping = new AbortController()
-  let notedAt = Number.NEGATIVE_INFINITY
-  void signals.first.then(() => stopping.abort())
-  try {
-    await work({
-      signal: stopping.signal,
-      async print(value, toText) {
-        if (!(await session.print(value, () => `${visible(toText())}\n`))) stopping.abort()
-      },
-      onUnavailable(error) {
-        if (performance.now() - notedAt < NOTED_MS) return
-        notedAt = performance.now()
-        session.note(`${describeFailure(session.explain(error)).line}; trying again`)
-      },
-    })
-  } finally {
-    signals.end()
-  }
 }

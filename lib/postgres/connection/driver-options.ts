@@ -71,6 +71,8 @@ function sessionParameters(statementTimeoutMs: number): Record<string, string | 
     default_transaction_isolation: 'read committed',
     // A plan that is forbidden to sort has a huge cost, for which a server with LLVM compiles the plan at each call: see sql/00-planner.sql.
     jit: 'off',
+    // A session keeps its plans. One that was made for an empty table would read the table from end to end once it is large.
+    enable_seqscan: 'off',
     // An operator of another schema must not take the place of PostgreSQL's.
     search_path: 'pg_catalog',
     // The limits of requests are shown with all their digits.

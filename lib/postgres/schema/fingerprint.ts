@@ -27,6 +27,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column api_keys.revoked_at': 'b93ebeb571bf',
     'column api_keys.scopes': 'fe6de9eea6f6',
     'column api_keys.successor_id': '9299932d5f23',
+    'column api_requests.at': '60019a7f1daa',
+    'column api_requests.day': '2162cfea635a',
+    'column api_requests.duration_ms': 'c0ab17b37a89',
+    'column api_requests.error': 'd06b30f1f1ef',
+    'column api_requests.id': '0415511659f8',
+    'column api_requests.is_replay': 'b6c6cc4ec805',
+    'column api_requests.key_id': '0415511659f8',
+    'column api_requests.method': 'cafe39a033bf',
+    'column api_requests.organization_id': '0415511659f8',
+    'column api_requests.path': 'cafe39a033bf',
+    'column api_requests.route': 'cafe39a033bf',
+    'column api_requests.status': '2162cfea635a',
     'column audit_entries.action': 'cafe39a033bf',
     'column audit_entries.actor': 'd06b30f1f1ef',
     'column audit_entries.changed_at': '60019a7f1daa',
@@ -57,6 +69,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.duration_ms': 'c0ab17b37a89',
     'column delivery_attempts.error': 'd06b30f1f1ef',
     'column delivery_attempts.first_byte_ms': '5d2bfca20d4d',
+    'column delivery_attempts.headers': '24ef2499b20d',
     'column delivery_attempts.location': 'd06b30f1f1ef',
     'column delivery_attempts.number': '3f9165f799b9',
     'column delivery_attempts.organization_id': '0415511659f8',
@@ -70,6 +83,20 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_filter.subjectId': 'd06b30f1f1ef',
     'column delivery_filter.type': 'd06b30f1f1ef',
     'column delivery_filter.until': 'b93ebeb571bf',
+    'column ended_attempt.attempts_before': 'bec111850cf2',
+    'column ended_attempt.delivery_id': 'd06b30f1f1ef',
+    'column ended_attempt.duration_ms': '5d2bfca20d4d',
+    'column ended_attempt.endpoint_id': 'd06b30f1f1ef',
+    'column ended_attempt.error': 'd06b30f1f1ef',
+    'column ended_attempt.organization_id': 'd06b30f1f1ef',
+    'column ended_attempt.outcome': 'd06b30f1f1ef',
+    'column ended_attempt.started_at': 'b93ebeb571bf',
+    'column ended_attempt.status': 'bec111850cf2',
+    'column endpoint_activity.counts': '6d7e6dc74d5d',
+    'column endpoint_activity.endpoint_id': '0415511659f8',
+    'column endpoint_activity.hour': '60019a7f1daa',
+    'column endpoint_activity.organization_id': '0415511659f8',
+    'column endpoint_activity.slot': '2162cfea635a',
     'column endpoint_rates.accepted': '767a7bf880ea',
     'column endpoint_rates.ceiling': 'c5884cab5882',
     'column endpoint_rates.endpoint_id': '0415511659f8',
@@ -263,12 +290,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint api_keys.api_keys_burst_check': 'a3349dedc5b0',
     'constraint api_keys.api_keys_digest_key': '5f622af8cc9e',
     'constraint api_keys.api_keys_pkey': '1a29056265b9',
+    'constraint api_requests.api_requests_pkey': '8269735bf9c8',
     'constraint audit_entries.audit_entries_pkey': '1a29056265b9',
     'constraint businesses.businesses_client_id_check': '4c362f2ae951',
     'constraint businesses.businesses_monthly_revenue_check': 'e012db835d7a',
     'constraint businesses.businesses_pkey': '1a29056265b9',
     'constraint businesses.businesses_total_revenue_check': 'c8fa25807dc9',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
+    'constraint endpoint_activity.endpoint_activity_pkey': 'dc7608cbc400',
     'constraint endpoint_rates.endpoint_rates_pkey': '793db918d1c3',
     'constraint event_days.event_days_organization_id_check': '6f34b39d604d',
     'constraint event_days.event_days_pkey': '787472166460',
@@ -331,6 +360,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       'b8c8226aadd5',
+    'function count_activity(attempts business_api.ended_attempt[])': '63ca30bc1056',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
@@ -347,8 +377,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
-    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb)':
-      '298410298722',
+    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])':
+      'd08d37db16b7',
     'function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)':
       '571cf25b6c17',
     'function ensure_day(at_time timestamp with time zone)': '93c9845109e7',
@@ -362,7 +392,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forbid_plans(function_name text, VARIADIC more text[])': '3548fc26afc8',
     'function forget_business_in(body text, business_id text, forgotten jsonb)': '503395524c08',
     'function forget_business_part(organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[])':
-      'a260eaf5e452',
+      '14c676612a8f',
     'function format_number(series text, count bigint)': '9a0f7bbc781c',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       '3831eeabeaa7',
@@ -386,6 +416,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function late_day_ms(retention_ms double precision)': 'cf3d7fedc8fd',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function list_api_requests(organization_id text, filter jsonb, page_limit integer, before text)':
+      '87826643635e',
     'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
@@ -397,6 +429,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function lock_move(organization_id text)': '994cdd1caafc',
+    'function log_api_requests(requests json)': 'b48095493123',
     'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
@@ -408,7 +441,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       '559de34cdd72',
-    'function organization_tables(record_tables text[])': '9040df10d4fb',
+    'function organization_tables(record_tables text[])': 'ffad8e8584a0',
     'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
       '275a15ae76b6',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
@@ -423,6 +456,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
       'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
+    'function purge_activity(row_limit integer)': 'ead01fa78210',
+    'function purge_api_requests()': 'd6e0901f201f',
     'function purge_days(retention_ms double precision, part_limit integer)': '56b4dc84d785',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '578cf0dd74b0',
@@ -430,18 +465,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'fec4a6a9843f',
     'function purge_lag(retention_ms double precision, cursor jsonb)': '6682ec50a70d',
     'function purge_part(retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      'f7fa8a2d6540',
+      '70b270dea5c2',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd118fc6578e2',
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
       '679c5415606a',
+    'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
+      'ac0f9f016eac',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
-    'function reclaim_expired_leases(max_attempts integer)': '2ea6cce44ee2',
-    'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      'dbb868561296',
+    'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
+    'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
+      'f628426d5d3c',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
+    'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
+      '6a8cca5efd10',
     'function reject_elsewhere(organization_id text)': '12061b1eb1b6',
     'function release_deliveries(claims jsonb)': '0eef303264f4',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
@@ -464,8 +503,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '72176c87f6f6',
+      '52e1ff9204c4',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
+    'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
     'index audit_entries_subject_idx': 'd09f32470406',
@@ -474,6 +514,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index businesses_organization_id_client_id_idx': '1f2cdbac9945',
     'index businesses_organization_id_client_status_client_id_idx': 'b28aa9e88c1a',
     'index businesses_organization_id_updated_at_client_id_idx': '8d3746eb3038',
+    'index endpoint_activity_hour_idx': '61af692b4a3e',
     'index event_ids_delivery_prefix_idx': '96af22c2d109',
     'index events_delivery_prefix_idx': '46fb898dcf06',
     'index events_log_idx': '3013c37ee64d',
@@ -506,9 +547,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',
     'index webhook_endpoints_removed_idx': '09f63ce6fecd',
     'table api_keys': 'e7dde70d4645',
+    'table api_requests': 'fe300c1b6a2f',
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
     'table delivery_attempts': 'e8eb39553230',
+    'table endpoint_activity': 'e7dde70d4645',
     'table endpoint_rates': 'e7dde70d4645',
     'table event_days': 'e7dde70d4645',
     'table event_ids': 'e7dde70d4645',
@@ -533,6 +576,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table shard_places': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',
     'type delivery_filter': '85747f9d68bc',
+    'type ended_attempt': '85747f9d68bc',
     'type logged_delivery': '85747f9d68bc',
   },
 }

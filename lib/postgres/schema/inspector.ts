@@ -27,7 +27,13 @@ export interface ServerState extends ServerKind {
 
 /** Numbers of records, of all organizations together. */
 export interface RecordCounts {
-  readonly endpoints: { readonly enabled: number; readonly paused: number; readonly disabled: number }
+  readonly endpoints: {
+    readonly enabled: number
+    readonly paused: number
+    readonly disabled: number
+    /** Of the enabled and paused ones: the last attempt failed. */
+    readonly failing: number
+  }
   readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
   /** Failed and skipped deliveries, exact to 10,000; 10,001 stands for more. */
   readonly recoverable: number
@@ -153,7 +159,8 @@ export function createInspector(url: string): Inspector {
                 select pg_catalog.json_build_object(
                   'enabled', count(*) filter (where state = 'enabled'),
                   'paused', count(*) filter (where state = 'paused'),
-                  'disabled', count(*) filter (where state = 'disabled')
+                  'disabled', count(*) filter (where state = 'disabled'),
+                  'failing', count(*) filter (where state in ('enabled', 'paused') and failures > 0)
                 )
                 from business_api.webhook_endpoints
               ),

@@ -127,6 +127,7 @@ const API = merge(
         update: ['last_used_at'],
       },
       organization_limits: { select: true },
+      api_requests: { insert: true },
       rate_buckets: {
         select: true,
         insert: true,
@@ -173,6 +174,8 @@ const SETTINGS = merge(PROCESS, {
       ],
     },
     endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
+    endpoint_activity: { select: true },
+    api_requests: { select: true },
     // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
@@ -248,6 +251,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       ],
       delete: true,
     },
+    endpoint_activity: { select: true, insert: true, update: ['counts'], delete: true },
     api_keys: {
       select: [
         'organization_id',
@@ -267,7 +271,14 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       update: ['retention_ms', 'cursor', 'second_cursor', 'second_pass_at', 'purged_at', 'paused_until'],
     },
   },
-  functions: ['make_days', 'make_days_ahead', 'purge_days', 'late_day_ms', 'erase_ended_secrets'],
+  functions: [
+    'make_days',
+    'make_days_ahead',
+    'purge_days',
+    'late_day_ms',
+    'erase_ended_secrets',
+    'purge_api_requests',
+  ],
 })
 
 /** For the deletion of organizations, and of personal values of a business. */
@@ -285,7 +296,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, update: ['body_excerpt', 'location'], delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt', 'location', 'headers'], delete: true },
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },
@@ -297,6 +308,8 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
     rate_buckets: { select: true, delete: true },
     settings_turns: { select: true, delete: true },
     endpoint_rates: { select: true, delete: true },
+    endpoint_activity: { select: true, delete: true },
+    api_requests: { select: true, delete: true },
   },
 })
 

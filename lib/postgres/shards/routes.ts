@@ -46,6 +46,13 @@ const WAYS: Ways = {
       return found
     },
   },
+  requests: {
+    // Each shard logs the requests of its own keys.
+    write: (askAll) => async (requests) => {
+      const { away } = await askAll((store) => store.requests.write(requests))
+      if (away !== undefined) throw away
+    },
+  },
   endpoints: {
     listSealed: (askAll) => async (limit, after) => {
       const all = await join(askAll(({ endpoints }) => endpoints.listSealed(limit, after)))

@@ -207,12 +207,13 @@ function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment 
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
-    // The offset hides the order: without statistics PostgreSQL would scan the primary key for the value.
+    // The order names the index: without statistics PostgreSQL would scan the primary key for the value.
+    const column = sql.unsafe(`record.${unique.column}`)
     return sql`
       select record.* from ${rows} record
-      where record.organization_id = ${organizationId}::text
-        and ${sql.unsafe(`record.${unique.column}`)} = ${unique.value}::text ${conditions} ${afterPage}
-      offset 0`
+      where record.organization_id = ${organizationId}::text ${atValue(sql, column, unique.value)} ${conditions} ${afterPage}
+      order by ${column}
+      limit 1`
   }
   return sql`
     select record.* from ${rows} record

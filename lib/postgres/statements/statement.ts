@@ -1,3 +1,4 @@
+import type { Fragment, ISql } from 'postgres'
 import type { ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 import { ifHere } from './here.ts'
@@ -140,6 +141,41 @@ export async function ask<Values extends object, Column extends string, Bytes ex
     statement,
     await send(database, share, statement.text, () => boundValues(statement, values), wait),
   )
+}
+
+/** Sends a statement that selects one JSON text, and reads the JSON. @param text null stands for `null` */
+export async function jsonFor<Value>(
+  database: RecordDatabase,
+  share: Share | null,
+  text: (sql: ISql) => Fragment,
+): Promise<Value> {
+  const [json] = await database.rowFor(share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
+  return JSON.parse(json ?? 'null')
+}
+
+/**
+ * Calls a function of the schema that returns JSON, and reads it.
+ *
+ * @param call the function with the types of its parameters
+ * @example
+ * ```ts
+ * await callFor<QueueCounts>(database, null, 'count_queue(text, text, int)', organizationId, endpointId, 10_000)
+ * ```
+ */
+export function callFor<Result>(
+  database: RecordDatabase,
+  share: Share | null,
+  call: string,
+  ...values: readonly Value[]
+): Promise<Result> {
+  const [name = '', ...types] = call.split(/, |\(|\)/)
+  return jsonFor(database, share, (sql) => {
+    const given = values.map((value, place) => {
+      const text = value === null ? null : String(value)
+      return sql`${sql.unsafe(place === 0 ? '' : ',')}${text}::text::${sql.unsafe(types[place] ?? 'text')}`
+    })
+    return sql`${sql.unsafe(`business_api.${name}`)}(${given})::text`
+  })
 }
 
 /**

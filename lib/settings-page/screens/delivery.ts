@@ -191,7 +191,7 @@ function pretty(body: string): string {
 /** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
 export function attemptFacts(
   { t, format, access }: Context,
-  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,
+  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'>,
 ): Html {
   const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
   const phases = [

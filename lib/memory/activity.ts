@@ -1,0 +1,79 @@
+import {
+  ACTIVITY_DAYS,
+  type ActivityRequest,
+  addCounts,
+  classOfAttempt,
+  countAttempt,
+  type StoredActivity,
+} from '../webhooks/activity.ts'
+import type { AttemptResult } from '../webhooks/claims.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import { isInForce } from './admission.ts'
+import type { CountedAttempt, Memory, Organization, StoredDelivery } from './state.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** Counts the attempt that was logged last, and the end of the delivery, unless an earlier round has delivered it. */
+export function countLastAttempt(
+  memory: Memory,
+  { endpoint, attemptLog, attemptsBefore }: StoredDelivery,
+  outcome: AttemptResult['outcome'],
+): void {
+  const attempt = attemptLog.at(-1)
+  if (!attempt) return
+  const hour = startOf(Date.parse(attempt.startedAt), HOUR_MS)
+  const wasDelivered = attemptLog.some((one) => one.number <= attemptsBefore && classOfAttempt(one) === '2xx')
+  const counts = countAttempt(attempt, outcome === 'retry' || wasDelivered ? null : outcome)
+  memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
+}
+
+/** Reads the activity of an organization: see `DeliveryStore.readActivity`. */
+export function readActivity(
+  memory: Memory,
+  { organizationId, endpointId, from, to, interval }: ActivityRequest,
+): StoredActivity {
+  const { activity, endpoints, apiKeys } = memory.organization(organizationId)
+  const counted = activity.filter(
+    ({ hour, endpoint }) =>
+      hour >= Date.parse(from) &&
+      hour < Date.parse(to) &&
+      (endpointId === null || endpoint.record.id === endpointId),
+  )
+  const intervalOf = ({ hour }: CountedAttempt): number =>
+    startOf(hour, interval === 'hour' ? HOUR_MS : DAY_MS)
+  const intervals = [...new Set(counted.map(intervalOf))].sort((one, other) => one - other)
+  return {
+    series: intervals.map((at) => ({
+      at: toTimestamp(at),
+      counts: addCounts(counted.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
+    })),
+    endpoints: [...endpoints.values()]
+      .filter(({ record: { id } }) => endpointId === null || id === endpointId)
+      .map((endpoint) => ({ endpoint, own: counted.filter((one) => one.endpoint === endpoint) }))
+      .filter(({ endpoint, own }) => !endpoint.isRemoved || own.length > 0)
+      .sort((one, other) => (one.endpoint.record.id < other.endpoint.record.id ? 1 : -1))
+      .map(({ endpoint: { record, isRemoved, state, failures }, own }) => ({
+        endpointId: record.id,
+        url: record.url,
+        description: record.description,
+        state: isRemoved ? 'removed' : state,
+        failures,
+        counts: addCounts(own.map(({ counts }) => counts)),
+      })),
+    apiKeysInUse: [...apiKeys.values()].filter(
+      (key) => isInForce(key, memory.clock()) && key.lastUsedAt !== null && key.lastUsedAt >= from,
+    ).length,
+  }
+}
+
+/** Purges activity that is older than 35 days. */
+export function purgeActivity({ activity }: Organization, now: number): void {
+  const kept = activity.filter(({ hour }) => hour >= now - ACTIVITY_DAYS * DAY_MS)
+  activity.splice(0, activity.length, ...kept)
+}
+
+/** Returns the beginning of an hour or day in UTC. */
+function startOf(moment: number, lengthMs: number): number {
+  return moment - (moment % lengthMs)
+}

@@ -1,0 +1,201 @@
+import * as v from 'valibot'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { defineCall, IdSchema, MomentSchema, oneOf } from '../base/host-input.ts'
+import type { Clock } from '../base/ids.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import {
+  ACTIVITY_DAYS,
+  type ActiveEndpoint,
+  type ActivityCounts,
+  type ActivityInterval,
+  ATTEMPT_CLASSES,
+  type AttemptClass,
+  addCounts,
+  countOf,
+  type EndpointCounts,
+  percentileOf,
+} from '../webhooks/activity.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+
+// --- Types ---
+
+/** Selects a period of activity. */
+export interface ActivityQuery {
+  /** Only this endpoint. */
+  readonly endpointId?: string | undefined
+  /** Beginning of the period, rounded down to a full hour in UTC. At most 35 days ago. Default: 24 hours before `to`. */
+  readonly from?: Date | string | undefined
+  /** End of the period, rounded up to a full hour in UTC. Default: now. */
+  readonly to?: Date | string | undefined
+  /** Length of the intervals of the series, in UTC. Default `hour` for a period up to two days, else `day`. */
+  readonly interval?: ActivityInterval | undefined
+}
+
+/** What happened in a period. */
+export interface ActivityNumbers {
+  /** Deliveries that were delivered for the first time. */
+  readonly delivered: number
+  /** Deliveries that failed for good, and were never delivered before. */
+  readonly failed: number
+  /** `delivered` as a share of `delivered` and `failed`, 0 to 1; null if no delivery ended. */
+  readonly successRate: number | null
+  readonly attempts: number
+  /** Attempts by class of result. */
+  readonly results: Readonly<Record<AttemptClass, number>>
+  /**
+   * Median and 95th percentile of the duration of attempts with a response, in ms, estimated from 12 buckets whose bounds double: from
+   * 8 ms on, the true value is more than half of the number and less than double. Null without a response.
+   */
+  readonly p50Ms: number | null
+  readonly p95Ms: number | null
+}
+
+/** What happened in an interval of a series. */
+export interface IntervalActivity extends ActivityNumbers {
+  /** Beginning of the interval, ISO 8601. */
+  readonly at: string
+}
+
+/** What happened at an endpoint, with its state now. */
+export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {}
+
+/** The activity of an organization. */
+export interface Activity {
+  /** Beginning and end of the period: full hours in UTC, the end exclusive. */
+  readonly from: string
+  readonly to: string
+  readonly interval: ActivityInterval
+  readonly totals: ActivityNumbers
+  /** Every interval of the period, oldest first, also without an attempt. */
+  readonly series: readonly IntervalActivity[]
+  /** In order of trouble: disabled, then failing now, then by failed deliveries and by failed attempts in the period. */
+  readonly endpoints: readonly EndpointActivity[]
+  /** Deliveries that wait or are being sent now, and failed deliveries that were not recovered; 10,001 stands for more. */
+  readonly pendingNow: number
+  readonly failedNow: number
+  /** API keys in force that were used since `from`. */
+  readonly apiKeysInUse: number
+}
+
+/**
+ * Shows how many deliveries and attempts an organization had, by time and endpoint: two statements, whose cost does not grow with the
+ * number of deliveries.
+ *
+ * @example
+ * ```ts
+ * const { totals, endpoints } = await settings.activity('org_42', { from: '2026-11-01T00:00:00Z' })
+ * ```
+ */
+export type ReadActivity = (organizationId: string, query?: ActivityQuery) => Promise<Activity>
+
+// --- Call ---
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+const ACTION = 'Cannot show the activity'
+const readQuery = defineCall(ACTION, {
+  endpointId: v.exactOptional(IdSchema),
+  from: v.exactOptional(MomentSchema),
+  to: v.exactOptional(MomentSchema),
+  interval: v.exactOptional(oneOf<ActivityInterval>(['hour', 'day'])),
+})
+
+/** Creates the call `settings.activity`. */
+export function createActivitySettings(
+  { deliveries }: Pick<BusinessApiStore, 'deliveries'>,
+  clock: Clock,
+): ReadActivity {
+  return async (organizationId, query) => {
+    const { organizationId: owner, input } = readQuery(organizationId, query)
+    const { endpointId } = input
+    const now = clock()
+    const period = readPeriod(input, now)
+    const target = { organizationId: owner, ...(endpointId === undefined ? {} : { endpointId }) }
+    const [stored, queue] = await Promise.all([
+      deliveries.readActivity({ organizationId: owner, endpointId: endpointId ?? null, ...period }),
+      deliveries.countQueue(target),
+    ])
+    const counted = new Map(stored.series.map(({ at, counts }) => [at, counts]))
+    return {
+      ...period,
+      totals: numbersOf(addCounts([...counted.values()])),
+      series: intervalsOf(period).map((at) => ({ at, ...numbersOf(counted.get(at) ?? []) })),
+      endpoints: stored.endpoints
+        .toSorted(byTrouble)
+        .map(({ counts, ...endpoint }) => ({ ...endpoint, ...numbersOf(counts) })),
+      pendingNow: Math.min(COUNT_MAX, queue.due + queue.backingOff + queue.paused + queue.sending),
+      failedNow: queue.failed,
+      apiKeysInUse: stored.apiKeysInUse,
+    }
+  }
+}
+
+/** Stands for more than 10,000, as each count of the queue does. */
+const COUNT_MAX = 10_001
+
+type Period = Pick<Activity, 'from' | 'to' | 'interval'>
+
+/** @throws `BusinessApiError` with code `invalid_input` */
+function readPeriod({ from, to, interval }: { [Name in keyof Period]?: Period[Name] }, now: number): Period {
+  const end = Math.ceil((to === undefined ? now : Date.parse(to)) / HOUR_MS) * HOUR_MS
+  const asked = from === undefined ? end - DAY_MS : Date.parse(from)
+  const start = Math.floor(asked / HOUR_MS) * HOUR_MS
+  if (start >= end) throw unusable('from must be before to')
+  // A day more, because hours are kept until the purge, and the clocks may differ.
+  if (start < now - (ACTIVITY_DAYS + 1) * DAY_MS || end > now + DAY_MS) {
+    throw unusable(`the period must be within the last ${ACTIVITY_DAYS} days, for which activity is kept`)
+  }
+  return {
+    from: toTimestamp(start),
+    to: toTimestamp(end),
+    interval: interval ?? (end - start <= 2 * DAY_MS ? 'hour' : 'day'),
+  }
+}
+
+function unusable(reason: string): BusinessApiError {
+  return new BusinessApiError(INVALID_INPUT, `${ACTION} because ${reason}`)
+}
+
+/** Returns the beginning of every interval of a period; of the first day, midnight. */
+function intervalsOf({ from, to, interval }: Period): readonly string[] {
+  const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
+  const first = Math.floor(Date.parse(from) / lengthMs)
+  const end = Math.ceil(Date.parse(to) / lengthMs)
+  return Array.from({ length: end - first }, (_, index) => toTimestamp((first + index) * lengthMs))
+}
+
+function numbersOf(counts: ActivityCounts): ActivityNumbers {
+  const [delivered, failed] = [countOf(counts, 'delivered'), countOf(counts, 'failed')]
+  const ended = delivered + failed
+  return {
+    delivered,
+    failed,
+    successRate: ended === 0 ? null : delivered / ended,
+    attempts: countAll(counts, ATTEMPT_CLASSES),
+    results: Object.fromEntries(
+      ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)]),
+    ) as ActivityNumbers['results'],
+    p50Ms: percentileOf(counts, 0.5),
+    p95Ms: percentileOf(counts, 0.95),
+  }
+}
+
+function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): number {
+  return classes.reduce((sum, name) => sum + countOf(counts, name), 0)
+}
+
+/** Classes that say something bad about the endpoint. */
+const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
+
+/** The place of each state in the order of trouble. A removed endpoint needs nobody. */
+const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
+
+function byTrouble(one: EndpointCounts, other: EndpointCounts): number {
+  return (
+    TROUBLE[one.state] - TROUBLE[other.state] ||
+    Number(other.failures > 0) - Number(one.failures > 0) ||
+    countOf(other.counts, 'failed') - countOf(one.counts, 'failed') ||
+    countAll(other.counts, FAULTS) - countAll(one.counts, FAULTS)
+  )
+}

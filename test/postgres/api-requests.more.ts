@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import postgres from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
+import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createTestDatabase } from '../_database.ts'
+import { startPrimary, startReplica } from './_replica.ts'
+
+// The unlogged tables of the log of API requests: by day, on a standby, and after a crash.
+
+const DAY_MS = 86_400_000
+const IDS = ['req_1', 'req_2']
+
+async function fill(store: PostgresStore): Promise<void> {
+  const { key } = await createDeveloperSettings(store).apiKeys.create('org_1', {
+    name: 'k',
+    scopes: ['clients:read'],
+  })
+  await store.requests.write(
+    IDS.map((id, day) => ({
+      ...{
+        id,
+        at: new Date(Date.now() - day * DAY_MS).toISOString(),
+        keyDigest: digestApiKey(key),
+        organizationId: 'org_1',
+      },
+      ...{ method: 'GET', route: '/a', path: '/a', status: 200, durationMs: 1, error: null, isReplay: false },
+    })),
+  )
+}
+
+test('a purge empties the table of tomorrow only, without waiting for a reader', async (t) => {
+  const database = await createTestDatabase()
+  const store = createPostgresStore(database.url)
+  t.after(async () => {
+    await store.close()
+    await database.drop()
+  })
+  const sql = database.sql({ max: 2 })
+  await fill(store)
+  const list = async () => (await store.requests.list('org_1', {}, 10, null)).data.map(({ id }) => id)
+  const purge = () => store.deliveries.purge({ eventsAfterMs: DAY_MS, limit: 1 })
+  await purge()
+  assert.deepEqual(await list(), IDS)
+  // As if yesterday's request were eight days old, and today's seven.
+  const today = Math.floor(Date.now() / DAY_MS)
+  for (const [id, day] of [
+    ['req_2', today + 1],
+    ['req_1', today + 2],
+  ] as const)
+    await sql`update business_api.api_requests set day = ${day % 9} where id = ${id}`
+  await sql.begin(async (tx) => {
+    await tx`select from business_api.api_requests limit 1`
+    await purge()
+    assert.deepEqual(await list(), IDS)
+  })
+  await purge()
+  assert.deepEqual(await list(), ['req_1'])
+})
+
+test('a standby has no log of requests, and the calls say that the server is read-only; after a crash the log is empty', async (t) => {
+  const primary = await startPrimary()
+  t.after(() => primary.remove())
+  const sql = postgres(primary.url, { max: 1, onnotice: () => {} })
+  await migrate(sql)
+  const store = createPostgresStore(primary.url)
+  await fill(store)
+  const replica = await startReplica(primary)
+  t.after(() => replica.remove())
+  const standby = createPostgresStore(`${replica.url}?target_session_attrs=any`)
+  const { requests, audit } = createDeveloperSettings(standby)
+  const refused = { code: 'store_unavailable', message: /the server is read-only: is it a standby\?/ }
+  await assert.rejects(requests.list('org_1'), refused)
+  await assert.rejects(requests.get('org_1', 'req_1'), refused)
+  assert.equal((await audit.list('org_1')).data.length, 1)
+  await standby.close()
+
+  await primary.stopServer('immediate')
+  await primary.startServer()
+  const calls = createDeveloperSettings(store)
+  assert.deepEqual(await calls.requests.list('org_1'), { data: [], next: null }, 'empty after a crash')
+  await fill(store)
+  assert.equal((await calls.requests.list('org_1')).data.length, 2)
+  await Promise.all([store.close(), sql.end()])
+})
