@@ -63,7 +63,7 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
  * a dependency that shows through has no name (TS2742).
  */
 const FACTORIES = `
-import { createBusinessApi, createIds, defineEvent, defineService, type EventsOf, type StandardSchema } from 'business-api-kit'
+import { createBusinessApi, createIds, defineEvent, defineRoute, defineService, type EventsOf, page as pageOf, readPage, type StandardSchema, withJsonSchema } from 'business-api-kit'
 import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createMetrics } from 'business-api-kit/metrics'
@@ -83,7 +83,21 @@ export const bookingCreated = defineEvent({
   example: { bookingId: 'bkg_1' },
   subject: 'bookingId',
 })
-export const service = defineService({ name: 'Acme API', events: [bookingCreated] })
+declare const listSchema: StandardSchema<{ data: { id: string }[] }>
+export const response = withJsonSchema(listSchema, { type: 'object' })
+export const listBookings = defineRoute({
+  method: 'GET',
+  path: '/rooms/{room}/bookings',
+  operationId: 'listBookings',
+  summary: 'List bookings',
+  tag: 'Bookings',
+  scope: 'bookings:read',
+  paged: /^bkg_/,
+  response,
+  handle: (context) => pageOf([{ id: context.input.params.room + readPage(context).limit }], context),
+})
+export const { handle, query } = listBookings
+export const service = defineService({ name: 'Acme API', events: [bookingCreated], scopes: ['bookings:read'], routes: [listBookings] })
 export const store = createPostgresStore('postgres://localhost/app', { service })
 export const sharded = createShardedStore({ shards: { store } })
 export const slots = createDeliverySlots(8)
@@ -93,7 +107,10 @@ export const { clients, leads, projects } = client
 export const listed = client.clients.list().pages()
 export const report = migrate('postgres://localhost/app')
 export const api = createBusinessApi(store)
-export const { fetch } = api
+export const { fetch, authenticate } = api
+export const caller = api.authenticate(new Request('https://x.example'), { scope: 'bookings:read' })
+// @ts-expect-error no such scope
+api.authenticate(new Request('https://x.example'), { scope: 'bookings:write' })
 export const served = api.fetch(new Request('https://x.example'), { rawBody: '{}' })
 export const platform = createPlatform(store)
 export const { using, publish, invoices } = platform
@@ -119,11 +136,14 @@ export const failure = storeUnavailable('x')
 export const signed = signWebhook
 export const verified = verifyWebhook
 export const inTransaction = platform.using(null as never)
+export const once = inTransaction.idempotent(null as never, () => ({ data: [] }))
+export const key = apiKeys.create('org_1', { name: 'Website', scopes: ['bookings:read', 'leads:write'] })
+// @ts-expect-error no such scope
+apiKeys.create('org_1', { name: 'Website', scopes: ['bookings:write'] })
 export const published = inTransaction.publish('org_1', 'booking.created', { bookingId: 'bkg_1' })
 // @ts-expect-error no such type
 inTransaction.publish('org_1', 'booking.creatd', { bookingId: 'bkg_1' })
 export const registered = endpoints.register('org_1', { url: 'https://x.example', types: ['booking.created'] })
-export const sharded = createShardedStore({ shards: { a: store } })
 export const onShard = sharded.shardOf('org_1').then((shard) => createPlatform(shard.store))
 export const bookings = captureWebhooks<EventsOf<typeof service>>({ settings, organizationId: 'org_1' })
 export const booked = bookings.then((webhooks) => webhooks.next('booking.created'))

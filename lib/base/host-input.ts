@@ -34,6 +34,19 @@ export function someOf<const Word extends string>(words: readonly Word[]): v.Gen
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
+/** Makes the schema of a list of one word or more, each once. @param requirement the text of a refusal: "must be …" */
+export function setOf<Word extends string>(
+  isKnown: (word: Word) => boolean,
+  requirement: string,
+): v.GenericSchema<readonly Word[]> {
+  const word = v.custom<Word>((given) => typeof given === 'string' && isKnown(given as Word), requirement)
+  return v.pipe(
+    v.array(word, requirement),
+    v.minLength(1, requirement),
+    v.check((words) => new Set(words).size === words.length, requirement),
+  )
+}
+
 /** Makes the schema of a whole number from `min` to `max`, both included. */
 export function whole(min: number, max: number): v.GenericSchema<number, number> {
   const requirement = `must be a whole number from ${min} to ${max}`

@@ -40,7 +40,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     })),
     create: createVerb(database, {
       statements: CREATE,
-      rejectBeyond: admissions.rejectBeyond,
+      limits: admissions.limits,
       // Spreads are slow for so many fields.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),

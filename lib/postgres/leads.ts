@@ -15,7 +15,7 @@ import {
 } from './statements/change.ts'
 import { type ColumnValues, given, namesOf, represent, valuesOf } from './statements/columns.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
-import { eventsOf } from './statements/key-reservation.ts'
+import { eventsOf, unlessGoneOn } from './statements/key-reservation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
 const COLUMNS = columnsOf(leadTable)
@@ -32,7 +32,7 @@ const HAS_BUSINESS = `((
   where business.organization_id = @organizationId::text and business.id = @business_id::text
 ) is not null)`
 
-const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: `${HAS_BUSINESS}::text` })
+const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unlessGoneOn(HAS_BUSINESS) })
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
@@ -89,7 +89,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     })),
     create: createVerb(database, {
       statements: CREATE,
-      rejectBeyond: admissions.rejectBeyond,
+      limits: admissions.limits,
       refused: ({ hasBusiness }) =>
         hasBusiness === 'false' ? { outcome: 'no_business' as const } : undefined,
     }),

@@ -21,7 +21,7 @@ export function createPlainStores(database: RecordDatabase, admissions: Admissio
       ...readSlice(database, admissions, reads, ({ statuses }) => ({
         states: { column: 'status', values: statuses },
       })),
-      create: createVerb(database, { statements, rejectBeyond: admissions.rejectBeyond }),
+      create: createVerb(database, { statements, limits: admissions.limits }),
       change: changeVerb(database, change),
     }
     return [resource, store]

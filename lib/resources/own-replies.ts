@@ -28,6 +28,8 @@ export interface RouteState {
   readonly paging: (RoutePage & { linkAfter(id: string): string }) | null
   /** Gives the reservation of the Idempotency-Key, or null without one; undefined: the route takes no key. */
   readonly reserve: (() => Omit<KeyReservation, 'reply'> | null) | undefined
+  /** Returns what ends the work at the deadline. */
+  ending(): AbortController
   /** Checks a result by the route's `response`, and gives the body of the answer. @throws `TypeError` naming the fields that do not fit */
   render(result: unknown): string
 }

@@ -10,7 +10,7 @@ import type { RateLimit } from '../access/rate-limit.ts'
 import { type KeyScope, type Scope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { type Call, defineCall, found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
+import { type Call, defineCall, found, IdSchema, moment, newIdOf, setOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -146,7 +146,10 @@ function defineCalls(clock: Clock, scopes: readonly KeyScope[]) {
   const entries = {
     id: v.exactOptional(newIdOf('key')),
     name: field.text(1, 100),
-    scopes: scopesSchema(scopes),
+    scopes: setOf<KeyScope>(
+      (scope) => scopes.includes(scope),
+      `must be one or more of ${scopes.join(', ')}, each once`,
+    ),
     expiresAt: v.exactOptional(v.nullable(ExpirySchema), null),
     rateLimit: v.exactOptional(v.nullable(RateLimitSchema), null),
   }
@@ -187,15 +190,6 @@ const IMPORTED = {
   ),
   prefix: matching(/^[!-~]{0,24}$/, 'must be at most 24 visible ASCII characters'),
   lastFour: matching(/^[!-~]{4}$/, 'must be four visible ASCII characters'),
-}
-
-function scopesSchema(all: readonly KeyScope[]) {
-  const requirement = `must be one or more of ${all.join(', ')}, each once`
-  return v.pipe(
-    v.array(v.picklist(all, requirement), requirement),
-    v.minLength(1, requirement),
-    v.check((scopes) => new Set(scopes).size === scopes.length, requirement),
-  )
 }
 
 // --- Calls ---

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
-import { defineCall, IdSchema, newIdOf, whole } from '../base/host-input.ts'
+import { defineCall, IdSchema, newIdOf, setOf, whole } from '../base/host-input.ts'
 import type { DestinationVerdict } from '../webhooks/destination.ts'
-import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
+import { CHOICES } from '../webhooks/endpoint-choices.ts'
 import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
@@ -10,20 +10,6 @@ import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 /** The words of a refusal. @param types that the service has */
 export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
-}
-
-/** @param isKnown judges the name of a type */
-function createTypesSchema(
-  requirement: string,
-  isKnown: (type: string) => boolean,
-): v.GenericSchema<EndpointChoices['types']> {
-  return v.nullable(
-    v.pipe(
-      v.array(v.pipe(v.string(requirement), v.check(isKnown, requirement)), requirement),
-      v.minLength(1, requirement),
-      v.check((types) => new Set(types).size === types.length, requirement),
-    ),
-  )
 }
 
 const secretRequirement =
@@ -99,7 +85,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
       {
         id: v.exactOptional(newIdOf('we')),
         ...CHOICE_INPUTS,
-        types: v.exactOptional(createTypesSchema(requirement, (type) => types.includes(type))),
+        types: v.exactOptional(v.nullable(setOf((type) => types.includes(type), requirement))),
         url: CHOICES.url.input,
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
@@ -110,7 +96,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
       ...CHOICE_INPUTS,
-      types: v.exactOptional(createTypesSchema(requirement, () => true)),
+      types: v.exactOptional(v.nullable(setOf(() => true, requirement))),
       headers: v.exactOptional(PatchSchema),
       replaces: v.exactOptional(SeenSchema),
     }),

@@ -3,14 +3,16 @@ import type { RateLimits } from '../../lib/access/rate-limit.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from './audit-entry.ts'
+import { claim as claimDeliveries, createPublisher } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
 import { type Attempt, type Attempted, idsOf, type Kind, kinds } from './kinds.ts'
-import { claim, createTenant, events, requestOf, type Tenant, WEEK_MS } from './tenant.ts'
+import { claim, createTenant, events, ids, requestOf, type Tenant, WEEK_MS } from './tenant.ts'
 
 /** The rules that hold when everything happens at once, in two processes. */
 export function testRaces(harness: StoreHarness): void {
   testDuplicates(harness)
   for (const kind of [kinds.clients, kinds.leads]) testManyCreations(harness, kind)
+  testSameCreations(harness)
   testTakeover(harness)
   testBursts(harness)
   testFirstRequests(harness)
@@ -137,6 +139,33 @@ function testDuplicates(harness: StoreHarness): void {
       assert.deepEqual(await tenant.events(), published)
     },
   )
+}
+
+/** Nothing of the record is there yet, so a store that writes creations together meets all of them in one piece. */
+function testSameCreations(harness: StoreHarness): void {
+  const reservations = {
+    'without an idempotency key': () => ({}),
+    'under several idempotency keys': () => ({ idempotency: claim() }),
+  }
+  for (const [under, reserve] of Object.entries(reservations)) {
+    harness.test(
+      `a creation for an API key, sent 20 times at once ${under}, writes the record and the events once`,
+      async (t) => {
+        const tenant = await createPublisher(harness, t)
+        await tenant.insertEndpoint()
+        const item = { ...kinds.clients.examples[0], id: ids('cli') }
+        const published = events(2)
+        const attempt = { apiKeyId: tenant.key.id, item, events: published }
+        const attempts = await atOnce(tenant, 20, (store) =>
+          kinds.clients.create(tenant, { ...attempt, ...reserve(), store }),
+        )
+        for (const { outcome } of attempts) assert.deepEqual(outcome, { outcome: 'created' })
+        assert.deepEqual(await idsOf(kinds.clients, tenant), [item.id])
+        assert.deepEqual(await tenant.events(), published)
+        assert.equal((await claimDeliveries(tenant)).deliveries.length, 2)
+      },
+    )
+  }
 }
 
 function testTakeover(harness: StoreHarness): void {

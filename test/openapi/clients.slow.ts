@@ -8,6 +8,7 @@ import { promisify, stripVTControlCharacters } from 'node:util'
 import { type BusinessApi, createBusinessApi } from '../../lib/index.ts'
 import { named } from '../_service.ts'
 import { seedClients, serve, startPlatform } from '../api/_api.ts'
+import { roomRoutes } from './_rooms.ts'
 
 // Clients that generators make of the document, for other languages than TypeScript (that is tools.slow.ts): each compiles, and reads
 // 1,000 records page by page. Installs the generators from the registries of their languages; a language that is not on this machine is
@@ -20,7 +21,10 @@ const GENERATOR = 'openapi-generator-cli-7.14.0.jar'
 const platform = await startPlatform()
 let api: BusinessApi | undefined
 const server = await serve((request, response) => api?.(request, response))
-api = createBusinessApi(named(platform.store, { baseUrl: server.url }), { rateLimit: false, logger: false })
+api = createBusinessApi(named(platform.store, { baseUrl: server.url, routes: roomRoutes }), {
+  rateLimit: false,
+  logger: false,
+})
 const { id, key } = await platform.organization()
 await seedClients(platform.store, id, RECORDS)
 let directory: string

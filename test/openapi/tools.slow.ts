@@ -17,6 +17,7 @@ import {
   serve,
   startPlatform,
 } from '../api/_api.ts'
+import { roomRoutes } from './_rooms.ts'
 import '../tools/_install.ts'
 import type { Integration } from './tools/clients/_integration.ts'
 
@@ -38,7 +39,7 @@ const options = {
   },
   rateLimit: { key: { perSecond: 1000, burst: 1000 }, organization: { perSecond: 1000, burst: 1000 } },
 }
-api = platform.apiWith(options, named(platform.store, { baseUrl: server.url }))
+api = platform.apiWith(options, named(platform.store, { baseUrl: server.url, routes: roomRoutes }))
 after(async () => {
   await server.close()
   await platform.close()
@@ -104,6 +105,7 @@ describe('generators', () => {
         isSameClient: true,
         leadStage: 'new',
         listed: [1, 1, 0, 0, 0],
+        room: 'Atlas',
         refusal: 'Validation failed: name must be a string of 2 to 150 characters',
       }
       assert.deepEqual(await integrate(server.url, key), expected)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Sql } from 'postgres'
-import type { PostgresStoreOptions } from '../../lib/postgres/store.ts'
+import type { ISql, Sql } from 'postgres'
+import { createDatabase } from '../../lib/postgres/connection/database.ts'
+import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { newLead } from '../../lib/resources/leads.ts'
@@ -26,15 +27,14 @@ after(() => database.drop())
 interface Creator {
   readonly organizationId: string
   readonly store: PostgresStore
-  create(name: string, idempotency?: KeyReservation | null): Promise<unknown>
+  create(name: string, idempotency?: KeyReservation | null, atMostMs?: number): Promise<unknown>
 }
 
 /** Opens a store, with an organization that has a key. */
 async function openCreator(
   t: { after(work: () => Promise<void>): void },
-  options: PostgresStoreOptions = {},
+  store = createPostgresStore(database.url),
 ): Promise<Creator> {
-  const store = createPostgresStore(database.url, options)
   t.after(() => store.close())
   return addOrganization(store)
 }
@@ -46,9 +46,9 @@ async function addOrganization(store: PostgresStore): Promise<Creator> {
   return {
     organizationId,
     store,
-    async create(name, idempotency = null) {
+    async create(name, idempotency = null, atMostMs = 60_000) {
       const { record, events } = newClient({ name }, { ids, now: Date.now() })
-      return store.clients.create({ organizationId, apiKeyId: key.id, record, events, idempotency })
+      return store.clients.create({ organizationId, apiKeyId: key.id, record, events, idempotency, atMostMs })
     },
   }
 }
@@ -144,6 +144,49 @@ describe('Creations of an organization at the same time', () => {
     assert.deepEqual(await waiting, { outcome: 'replayed', reply: 'the first' })
   })
 
+  test('are not written once the caller has stopped waiting', async (t) => {
+    const creator = await openCreator(t)
+    const inTime: Promise<unknown>[] = []
+    await sql.begin(async (tx) => {
+      await tx`lock table business_api.businesses in share mode`
+      inTime.push(creator.create('One'))
+      await untilWaiting(sql, 1)
+      inTime.push(creator.create('Two'))
+      await untilWaiting(sql, 2)
+      // Both statements are under way, and this one waits for the next.
+      const late = assert.rejects(creator.create('Late', null, 20), { code: 'store_unavailable' })
+      assert.equal(creator.store.connectionUse?.().waiting, 1)
+      await late
+    })
+    assert.equal(creator.store.connectionUse?.().waiting, 0)
+    assert.equal(creator.store.connectionUse?.().timedOut, 1)
+    assert.deepEqual(await Promise.all(inTime), [CREATED, CREATED])
+    assert.deepEqual(
+      (await clientsOf(creator)).map(({ name }) => name),
+      ['One', 'Two'],
+    )
+  })
+
+  test('are not sent alone after a batch that has taken all their time', async (t) => {
+    const server = createDatabase(database.url)
+    let statements = 0
+    const bytesFor: typeof server.bytesFor = (...call) => {
+      statements++
+      return server.bytesFor(...call)
+    }
+    const creator = await openCreator(t, createStoreOn({ ...server, bytesFor }))
+    let patient: Promise<unknown> | undefined
+    await sql.begin(async (tx) => {
+      await tx`lock table business_api.businesses in share mode`
+      statements = 0
+      const late = assert.rejects(creator.create('Late', null, 200), { code: 'store_unavailable' })
+      patient = creator.create('Patient')
+      await late
+    })
+    assert.deepEqual(await patient, CREATED)
+    assert.equal(statements, 2)
+  })
+
   test('of leads tell an unknown business from known ones', async (t) => {
     const { store, organizationId } = await openCreator(t)
     const key = newKey()
@@ -162,6 +205,53 @@ describe('Creations of an organization at the same time', () => {
     assert.deepEqual(outcomes, [CREATED, { outcome: 'no_business' }, CREATED, { outcome: 'no_business' }])
   })
 
+  test('of leads walk no table, also in a session that has planned them for empty tables', async (t) => {
+    const own = await createTestDatabase()
+    t.after(() => own.drop())
+    const server = createDatabase(own.url)
+    const batches: { readonly text: string; readonly values: readonly unknown[] }[] = []
+    const bytesFor: typeof server.bytesFor = (share, build, wait) => {
+      const sent = (sql: ISql, answerTag: string) => {
+        const unsafe = (text: string, values: unknown[], options: object) => {
+          if (text.includes('json_to_recordset')) batches.push({ text, values })
+          return sql.unsafe(text, values as string[], options)
+        }
+        return build({ unsafe } as ISql, answerTag)
+      }
+      return server.bytesFor(share, sent, wait)
+    }
+    const store = createStoreOn({ ...server, bytesFor })
+    t.after(() => store.close())
+    const [organizationId, key] = ['org_planned', newKey()]
+    await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
+    const one = own.sql({ max: 1 })
+    // As the sessions of a store.
+    await one`set enable_seqscan = off`
+    await one`vacuum analyze`
+    const create = async () =>
+      store.leads.create({
+        ...{ organizationId, apiKeyId: key.id, idempotency: claim() },
+        ...newLead({ businessId: 'biz_1' }, { ids, now: Date.now() }),
+      })
+    await Promise.all([create(), create(), create()])
+    const [batch] = batches
+    assert.ok(batch, 'no batch')
+    await one.unsafe(`prepare batch as ${batch.text}`)
+    const values = batch.values.map((value) => `'${String(value).replaceAll("'", "''")}'`).join(', ')
+    const read = async (): Promise<number> => {
+      const [row] = await one.unsafe(`explain (analyze, buffers, format json) execute batch (${values})`)
+      const plan = row?.['QUERY PLAN'][0].Plan
+      return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
+    }
+    // From the sixth time on the session keeps one plan.
+    for (let time = 0; time < 8; time++) await read()
+    await one`
+      insert into business_api.businesses (organization_id, id, name)
+      select ${organizationId}, 'biz_none_' || n, 'Atlas' from generate_series(1, 20000) as n`
+    const blocks = await read()
+    assert.ok(blocks < 200, `${blocks} blocks`)
+  })
+
   test('of other organizations are written by other transactions', async (t) => {
     const one = await openCreator(t)
     const other = await addOrganization(one.store)
@@ -173,7 +263,7 @@ describe('Creations of an organization at the same time', () => {
   })
 
   test('are rejected beyond maxPending, and the others are written', async (t) => {
-    const creator = await openCreator(t, { maxPending: 10 })
+    const creator = await openCreator(t, createPostgresStore(database.url, { maxPending: 10 }))
     const results = await Promise.allSettled(
       Array.from({ length: 50 }, (_, index) => creator.create(String(index))),
     )

@@ -17,8 +17,7 @@ export interface Admissions {
     list: ListStatements,
     asked: PageRequest,
   ): Promise<AdmittedPage<Representation>>
-  /** Rejects a request beyond those that may wait; null in a transaction of the host, where none waits. */
-  readonly rejectBeyond: Asking['rejectBeyond']
+  readonly limits: Asking['limits']
 }
 
 /** The requests of a key that wait for the same judgement. */
@@ -42,7 +41,7 @@ const REJECTED_MAX = 10_000
  * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
  * rejected request of a key the verdict comes first, so that requests over a limit cost no pages.
  */
-export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Asking): Admissions {
+export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): Admissions {
   /** By the limits of the API, of which a store may have several, and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
   /** The requests without a verdict, of all keys, and the judgements that they wait for. */
@@ -86,7 +85,7 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
   async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
     // A key with less than an equal share of the places is kept out by no other key. The queue of the batches bounds the first requests.
-    if (joined.count * judgements >= pending) rejectBeyond?.(pending)
+    if (joined.count * judgements >= pending) limits?.rejectBeyond(pending)
     const place = joined.count++
     pending++
     try {
@@ -139,7 +138,7 @@ export function createAdmissions({ ask, rejectBeyond, hasRoom, timeoutMs }: Aski
 
   return {
     admit: (request) => admit(request, performance.now()),
-    rejectBeyond,
+    limits,
     async admitToPage(request, list, asked) {
       const hint = organizationAhead(request)
       const ahead = hint === undefined ? undefined : readPage(hint, list, asked)

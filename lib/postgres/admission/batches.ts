@@ -28,16 +28,26 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
   records?: number,
 ) => Promise<ResultColumns<Column, Bytes>>
 
-/** Asks statements for requests. */
-export interface Asking {
-  readonly ask: AskForRequest
+/** The limits of requests that wait, and the counts for {@link Batches.connectionUse}. */
+export interface WaitLimits {
   /**
-   * Rejects a request beyond `maxPending`; null in a transaction of the host, where none waits.
+   * Rejects a request beyond `maxPending`.
    *
    * @param pending the requests that wait
    * @throws with code `store_unavailable`
    */
-  readonly rejectBeyond: ((pending: number) => void) | null
+  rejectBeyond(pending: number): void
+  /** Creates the error of a request whose time was over before its statement was sent. @param waitedMs milliseconds */
+  timedOut(waitedMs: number): BusinessApiError
+  /** Adds requests that wait elsewhere to those that wait for a batch. */
+  countWaiting(count: () => number): void
+}
+
+/** Asks statements for requests. */
+export interface Asking {
+  readonly ask: AskForRequest
+  /** Null in a transaction of the host, where no request waits for others. */
+  readonly limits: WaitLimits | null
   /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
   hasRoom(): boolean
   /** Milliseconds that a request may wait for its answer. */
@@ -85,7 +95,7 @@ export function askEachAlone(database: RecordDatabase): Asking {
       const bound = boundValues(statement, values())
       return askAlone(database, organizationId, statement, () => bound)
     },
-    rejectBeyond: null,
+    limits: null,
     hasRoom: () => false,
     timeoutMs: Number.POSITIVE_INFINITY,
   }
@@ -114,6 +124,7 @@ export function createBatches(database: Database): Batches {
   let underWay = 0
   let refused = 0
   let timedOut = 0
+  const waitingElsewhere: (() => number)[] = []
 
   function queueFor(text: string): FairQueue<string, Waiting> {
     const known = waitingFor.get(text)
@@ -126,6 +137,11 @@ export function createBatches(database: Database): Batches {
   function full(): BusinessApiError {
     refused++
     return storeUnavailable(`Cannot use PostgreSQL because ${maxPending} requests are waiting already`)
+  }
+
+  function late(waitedMs: number): BusinessApiError {
+    timedOut++
+    return storeUnavailable(`Cannot use PostgreSQL because a request has waited for ${waitedMs} ms`)
   }
 
   function makeRoom(organizationId: string): void {
@@ -166,10 +182,7 @@ export function createBatches(database: Database): Batches {
         batch.push(next)
         records += next.records
       } else {
-        timedOut++
-        next.reject(
-          storeUnavailable(`Cannot use PostgreSQL because a request has waited for ${statementTimeoutMs} ms`),
-        )
+        next.reject(late(statementTimeoutMs))
       }
       if (batch.length === REQUESTS_MAX || records >= RECORDS_MAX) break
     }
@@ -253,8 +266,12 @@ export function createBatches(database: Database): Batches {
       }
       return alone()
     },
-    rejectBeyond(pending) {
-      if (pending >= maxPending) throw full()
+    limits: {
+      rejectBeyond(pending) {
+        if (pending >= maxPending) throw full()
+      },
+      timedOut: late,
+      countWaiting: (count) => waitingElsewhere.push(count),
     },
     timeoutMs: statementTimeoutMs,
     hasRoom: () => waiting.size < roomMax,
@@ -262,7 +279,7 @@ export function createBatches(database: Database): Batches {
       const use = database.connectionUse()
       return {
         ...use,
-        waiting: use.waiting + waiting.size,
+        waiting: waitingElsewhere.reduce((sum, count) => sum + count(), use.waiting + waiting.size),
         refused: use.refused + refused,
         timedOut: use.timedOut + timedOut,
       }

@@ -1,8 +1,9 @@
 import { withDeadline } from '../../base/time.ts'
 import type { NamedColumn } from '../../resources/columns.ts'
+import type { WaitLimits } from '../admission/batches.ts'
 import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import { insertInto } from './columns.ts'
-import { OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
+import { GONE_ON, OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 import type { AskForWrite } from './write.ts'
 
@@ -58,7 +59,7 @@ export function defineCreationBatch(
         select business_api.insert_events(
           @organizationId::text, pg_catalog.jsonb_agg(event.value order by creation.place, event.number)
         ) as due
-        from creation
+        from (${FIRST_OF_EACH_RECORD}) as creation
         join record on record.id = @id::text
         cross join pg_catalog.jsonb_array_elements(@events::text::jsonb) with ordinality as event (value, number)
         having pg_catalog.count(*) > 0
@@ -76,13 +77,17 @@ export function defineCreationBatch(
 /** The parameters that have one value for all creations. */
 const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
 
-const HAS_GONE_ON =
-  "case when exists (select 1 from reserved where reserved.write_id = @writeId::text) then '1' else '0' end"
+/** The same creation may come more than once: its events are published once. */
+const FIRST_OF_EACH_RECORD =
+  'select distinct on (given.id) given.* from creation as given order by given.id, given.place'
 
-/** The statements of an organization that are under way: while one is committed, the next one is filled. */
+const HAS_GONE_ON = `case when ${GONE_ON} then '1' else '0' end`
+
+/** Maximum number of an organization's statements under way at once: while one is committed, the next one is filled. */
 const UNDER_WAY_MAX = 2
+/** Maximum number of creations in a statement. */
 const CREATIONS_MAX = 16
-/** Milliseconds for which a batch waits for a lock, such as the one of an idempotency key. */
+/** Maximum time that a batch waits for an idempotency key's lock, and a later batch for creations that are sent alone, in ms. */
 const LOCK_MS = 100
 
 /** A statement for one creation, and the same for several. */
@@ -97,6 +102,7 @@ interface Waiting<Values, Column extends string> {
   /** On the monotonic clock, in milliseconds. */
   readonly askedAt: number
   resolve(answer: ResultColumns<Column, never> | Promise<ResultColumns<Column, never>>): void
+  reject(error: unknown): void
 }
 
 /** The creations of an organization. */
@@ -109,16 +115,15 @@ interface Queue<Values, Column extends string> {
  * Creates the batches of a creation by API keys. Two statements of an organization are under way at once, and the creations that come
  * meanwhile share the next one: an organization that creates many records has one transaction for up to 16 of them, and no organization
  * waits for a lock of another. A batch that fails is given up, and each of its creations is sent alone: all are safe to repeat.
- *
- * @param rejectBeyond throws if no further request may wait
  */
 export function createCreationBatches<Values extends object, Column extends string>(
   database: RecordDatabase,
   statement: CreationStatement<Values, Column>,
-  rejectBeyond: (pending: number) => void,
+  limits: WaitLimits,
 ): AskForWrite<Values, Column> {
   const queues = new Map<string, Queue<Values, Column>>()
   let pending = 0
+  limits.countWaiting(() => pending)
 
   function queueOf(organizationId: string): Queue<Values, Column> {
     const known = queues.get(organizationId)
@@ -141,9 +146,18 @@ export function createCreationBatches<Values extends object, Column extends stri
     if (queue.underWay === 0) queues.delete(organizationId)
   }
 
+  /** Rejects a creation that no caller waits for any more: it must not be written. */
+  function isInTime({ wait, askedAt, reject }: Waiting<Values, Column>): boolean {
+    // A timer may come a millisecond early.
+    const isInTime = leftOf(wait, askedAt) >= 1
+    if (!isInTime) reject(limits.timedOut(Math.round(performance.now() - askedAt)))
+    return isInTime
+  }
+
   async function send(organizationId: string, creations: readonly Waiting<Values, Column>[]): Promise<void> {
-    if (creations.length > 1 && (await sendTogether(organizationId, creations))) return
-    const sent = creations.map(({ values, wait, askedAt, resolve }) => {
+    const inTime = creations.filter(isInTime)
+    if (inTime.length > 1 && (await sendTogether(organizationId, inTime))) return
+    const sent = inTime.filter(isInTime).map(({ values, wait, askedAt, resolve }) => {
       const alone = { ...wait, atMostMs: leftOf(wait, askedAt) }
       const answer = ask(database, organizationId, statement, values, alone)
       resolve(answer)
@@ -163,7 +177,7 @@ export function createCreationBatches<Values extends object, Column extends stri
       creations: JSON.stringify(creations.map(({ values }) => values)),
       lockTimeout: String(LOCK_MS),
     }
-    const atMostMs = Math.max(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt)))
+    const atMostMs = Math.min(...creations.map(({ wait, askedAt }) => leftOf(wait, askedAt)))
     const wait = { lockMs: LOCK_MS, atMostMs }
     const answer = await ask(database, organizationId, statement.batch, values, wait).catch(() => null)
     if (answer === null) return false
@@ -175,12 +189,12 @@ export function createCreationBatches<Values extends object, Column extends stri
   }
 
   return (organizationId, values, wait) =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const queue = queueOf(organizationId)
       // An organization with less than an equal share of the places is kept out by no other.
-      if (queue.waiting.length * queues.size >= pending) rejectBeyond(pending)
+      if (queue.waiting.length * queues.size >= pending) limits.rejectBeyond(pending)
       pending++
-      queue.waiting.push({ values, wait, askedAt: performance.now(), resolve })
+      queue.waiting.push({ values, wait, askedAt: performance.now(), resolve, reject })
       // Together with the creations that come in the same turn of the event loop.
       if (queue.waiting.length === 1) setImmediate(start, organizationId, queue)
     })
@@ -188,5 +202,5 @@ export function createCreationBatches<Values extends object, Column extends stri
 
 /** Milliseconds that a creation may still take. */
 function leftOf({ atMostMs = Number.POSITIVE_INFINITY }: StatementWait, askedAt: number): number {
-  return Math.max(1, atMostMs - (performance.now() - askedAt))
+  return atMostMs - (performance.now() - askedAt)
 }

@@ -1,5 +1,6 @@
 import type { NamedColumn } from '../../resources/columns.ts'
 import type { ApiCreationOutcome, Creation, CreationOutcome } from '../../writes/creation.ts'
+import type { WaitLimits } from '../admission/batches.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { type ColumnValues, insertInto, valuesOf } from './columns.ts'
 import { type CreationStatement, createCreationBatches, defineCreationBatch } from './creation-batches.ts'
@@ -12,6 +13,7 @@ import {
   type OutcomeColumn,
   published,
   reserveKey,
+  unlessGoneOn,
   type WriteStatements,
 } from './key-reservation.ts'
 import type { ResultColumns } from './statement.ts'
@@ -70,7 +72,7 @@ export function defineCreation<Column extends string = never>(
     table,
     columns,
     condition: `${IS_IN_FORCE} and ${condition}`,
-    answer: { ...answer, isInForce: `${IS_IN_FORCE}::text` },
+    answer: { ...answer, isInForce: unlessGoneOn(IS_IN_FORCE) },
   }
   const one = define<NewValues & OfKey, Column | 'isInForce'>(ofKey.condition, ofKey.answer)
   return {
@@ -91,7 +93,7 @@ interface CreationVerb<NewRecord, Column extends string, Refusal> {
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
   /** See {@link createCreationBatches}. Null or absent: each creation is sent alone. */
-  readonly rejectBeyond?: ((pending: number) => void) | null
+  readonly limits?: WaitLimits | null
 }
 
 type Done = { readonly outcome: 'created' }
@@ -108,15 +110,15 @@ export function createVerb<
     statements,
     valuesOf: given = (record) => valuesOf(statements.columns, record),
     refused = () => undefined,
-    rejectBeyond = null,
+    limits = null,
   }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
   const { keyed, keyless } = statements.ofKey
   const ofHost = askEach(database, statements.ofHost)
-  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = rejectBeyond
+  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = limits
     ? {
-        keyed: createCreationBatches(database, keyed, rejectBeyond),
-        keyless: createCreationBatches(database, keyless, rejectBeyond),
+        keyed: createCreationBatches(database, keyed, limits),
+        keyless: createCreationBatches(database, keyless, limits),
       }
     : askEach(database, statements.ofKey)
 

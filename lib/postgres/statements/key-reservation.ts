@@ -102,6 +102,14 @@ export function defineWrite<Values, Column extends string = never>(
   }
 }
 
+/** A condition, after the step `reserved`: the write goes on. */
+export const GONE_ON = 'exists (select 1 from reserved where reserved.write_id = @writeId::text)'
+
+/** Builds a column of the answer that is read only if the write has not gone on. */
+export function unlessGoneOn(condition: string): string {
+  return `case when not ${GONE_ON} then ${condition}::text end`
+}
+
 /** How the columns of every write's answer are read from its steps. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',

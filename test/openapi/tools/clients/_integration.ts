@@ -6,6 +6,8 @@ export interface Integration {
   readonly leadStage: string
   /** The records in the lists of clients, leads, invoices, proposals and projects. */
   readonly listed: readonly number[]
+  /** The name of a room that was created and then fetched, by routes of the host's own. */
+  readonly room: string
   /** The error of a client with a name of one letter. */
   readonly refusal: string
 }
@@ -13,4 +15,5 @@ export interface Integration {
 /** The data of the calls. */
 export const NEW_CLIENT = { name: 'Atlas Ceramics', city: 'Tunis', email: 'hello@atlas.example' }
 export const IDEMPOTENCY_KEY = 'form-submission-1'
+export const NEW_ROOM = { name: 'Atlas' }
 export const SHORT_NAME = { name: 'A' }

@@ -3,6 +3,8 @@ import {
   type ClientCreatedEvent,
   createClient,
   createLead,
+  createRoom,
+  getRoom,
   type InvoicePaidEvent,
   listClients,
   listInvoices,
@@ -10,7 +12,7 @@ import {
   listProjects,
   listProposals,
 } from '../generated/hey-api/index.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
@@ -36,11 +38,15 @@ export async function integrate(baseUrl: string, key: string): Promise<Integrati
     listProposals(options),
     listProjects(options),
   ])
+  const room = await createRoom({ client, body: NEW_ROOM, throwOnError: true })
+  const path = { roomId: room.data.data.id }
+  const found = await getRoom({ client, path, throwOnError: true })
   return {
     clientName: created.business.name,
     isSameClient: created.id === again.id,
     leadStage: lead.data.data.stage,
     listed: lists.map(({ data }) => data.data.length),
+    room: found.data.data.name,
     refusal: refused.error?.error ?? '',
   }
 }

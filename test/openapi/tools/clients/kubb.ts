@@ -2,6 +2,8 @@ import {
   type ClientCreatedEvent,
   createClient,
   createLead,
+  createRoom,
+  getRoom,
   type InvoicePaidEvent,
   listClients,
   listInvoices,
@@ -9,7 +11,7 @@ import {
   listProjects,
   listProposals,
 } from '../generated/kubb/index.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
@@ -32,11 +34,14 @@ export async function integrate(_baseUrl: string, key: string): Promise<Integrat
     listProposals(query, { headers }),
     listProjects(query, { headers }),
   ])
+  const room = await createRoom(NEW_ROOM, { headers })
+  const found = await getRoom(room.data.id, { headers })
   return {
     clientName: client.data.business.name,
     isSameClient: client.data.id === again.data.id,
     leadStage: lead.data.stage,
     listed: lists.map(({ data }) => data.length),
+    room: found.data.name,
     refusal: 'error' in refused ? String(refused.error) : '',
   }
 }

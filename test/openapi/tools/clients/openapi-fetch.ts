@@ -1,6 +1,6 @@
 import createClient from 'openapi-fetch'
 import type { components, paths } from '../generated/openapi-typescript.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 type Event = components['schemas']['ClientCreatedEvent'] | components['schemas']['InvoicePaidEvent']
 
@@ -28,11 +28,15 @@ export async function integrate(baseUrl: string, key: string): Promise<Integrati
     api.GET('/api/v1/proposals', { params: { query } }),
     api.GET('/api/v1/projects', { params: { query } }),
   ])
+  const room = await api.POST('/api/v1/rooms', { body: NEW_ROOM })
+  const params = { path: { roomId: room.data?.data.id ?? '' } }
+  const found = await api.GET('/api/v1/rooms/{roomId}', { params })
   return {
     clientName: client.business.name,
     isSameClient: client.id === again.id,
     leadStage: lead.data?.data.stage ?? '',
     listed: lists.map(({ data }) => data?.data.length ?? -1),
+    room: found.data?.data.name ?? '',
     refusal: refused.error?.error ?? '',
   }
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { createApiClient, schemas } from '../generated/openapi-zod-client.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 type Event = z.infer<typeof schemas.ClientCreatedEvent> | z.infer<typeof schemas.InvoicePaidEvent>
 
@@ -36,11 +36,14 @@ export async function integrate(baseUrl: string, key: string): Promise<Integrati
     api.get('/api/v1/proposals', { queries }),
     api.get('/api/v1/projects', { queries }),
   ])
+  const room = await api.post('/api/v1/rooms', NEW_ROOM)
+  const found = await api.get('/api/v1/rooms/:roomId', { params: { roomId: room.data.id } })
   return {
     clientName: client.business.name,
     isSameClient: client.id === again.id,
     leadStage: lead.data.stage,
     listed: lists.map(({ data }) => data.length),
+    room: found.data.name,
     // The client itself refuses what breaks the schema of the input, so that the server is asked without it.
     refusal: schemas.ErrorResponse.parse(await refused.json()).error,
   }

@@ -2,6 +2,8 @@ import {
   type ClientCreatedEvent,
   createClient,
   createLead,
+  createRoom,
+  getRoom,
   type InvoicePaidEvent,
   listClients,
   listInvoices,
@@ -9,7 +11,7 @@ import {
   listProjects,
   listProposals,
 } from '../generated/orval.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
@@ -37,11 +39,14 @@ export async function integrate(_baseUrl: string, key: string): Promise<Integrat
     listProposals(query, { headers }),
     listProjects(query, { headers }),
   ])
+  const room = await createRoom(NEW_ROOM, { headers })
+  const found = await getRoom(room.status === 200 ? room.data.data.id : '', { headers })
   return {
     clientName: client.business.name,
     isSameClient: client.id === again.id,
     leadStage: lead.status === 200 ? lead.data.data.stage : '',
     listed: lists.map((list) => (list.status === 200 ? list.data.data.length : -1)),
+    room: found.status === 200 ? found.data.data.name : '',
     refusal: refused.status === 200 ? '' : refused.data.error,
   }
 }

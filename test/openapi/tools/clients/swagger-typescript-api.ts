@@ -3,7 +3,7 @@ import {
   type ClientCreatedEvent,
   type InvoicePaidEvent,
 } from '../generated/swagger-typescript-api/api.ts'
-import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } from './_integration.ts'
 
 export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
@@ -27,11 +27,14 @@ export async function integrate(baseUrl: string, key: string): Promise<Integrati
     api.listProposals(query),
     api.listProjects(query),
   ])
+  const room = await api.createRoom(NEW_ROOM)
+  const found = await api.getRoom(room.data.data.id)
   return {
     clientName: client.business.name,
     isSameClient: client.id === again.id,
     leadStage: lead.data.data.stage,
     listed: lists.map(({ data }) => data.data.length),
+    room: found.data.data.name,
     refusal: refused.error.error,
   }
 }
