@@ -28,6 +28,9 @@ create unlogged table business_api.rate_buckets (
 -- that sent it is stopped. A bucket that is plainly empty is not locked, so a flood over the limit waits for no lock. Without `may_wait`
 -- the statement waits for no lock at all and makes no bucket: `tokens` is -1 where another statement has locked a bucket, or one is
 -- missing. With `may_wait` there must be one digest: the locks of several would be taken in no common order.
+--
+-- A key of an organization that has moved to another shard ends the statement, also when the key is no longer here: the hint names the
+-- organization to which the caller believes the key to belong, or is empty.
 create function business_api.judge(
   digests text[],
   wanted integer[],
@@ -35,6 +38,7 @@ create function business_api.judge(
   key_bursts double precision[],
   organization_rates double precision[],
   organization_bursts double precision[],
+  organization_hints text[],
   may_wait boolean
 ) returns table (
   place bigint,
@@ -79,7 +83,9 @@ begin
            (select b.full_at from business_api.rate_buckets b
              where b.organization_id = k.organization_id and b.bucket = k.id) as key_full_at,
            (select b.full_at from business_api.rate_buckets b
-             where b.organization_id = k.organization_id and b.bucket = 'organization') as organization_full_at
+             where b.organization_id = k.organization_id and b.bucket = 'organization') as organization_full_at,
+           (select p.is_here from business_api.shard_places p
+             where p.organization_id = k.organization_id order by p.version desc limit 1) as is_here
       into key
       from business_api.api_keys k
       left join lateral (
@@ -88,6 +94,13 @@ begin
      where k.digest = digests[index]
        and (k.revoked_at is null or k.revoked_at > clock_timestamp())
        and (k.expires_at is null or k.expires_at > clock_timestamp());
+    if not found and organization_hints[index] <> '' then
+      select p.is_here into key.is_here from business_api.shard_places p
+       where p.organization_id = organization_hints[index] order by p.version desc limit 1;
+    end if;
+    if key.is_here is false then
+      perform business_api.reject_elsewhere(coalesce(key.organization_id, organization_hints[index]));
+    end if;
     place := index;
     organization_id := key.organization_id;
     key_id := key.id;
@@ -100,7 +113,7 @@ begin
     key_full_in := key.key_full_at - at;
     organization_full_in := key.organization_full_at - at;
     tokens := 0;
-    if wanted[index] = 0 or not found then
+    if wanted[index] = 0 or key_id is null then
       return next;
       continue;
     end if;

@@ -202,18 +202,15 @@ begin
 end
 $$;
 
--- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
--- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock conflicts only
--- with other makers of days and with vacuums of the parents. A new table is empty, so attaching reads nothing. Days whose rows were
--- deleted or changed are repaired first; otherwise a new day could overlap a table.
-create function business_api.make_days() returns void
-language plpgsql volatile security definer
+-- Makes the days that are missing between two moments. The lock conflicts only with other makers of days and with vacuums of the
+-- parents. A new table is empty, so attaching reads nothing. Days whose rows were deleted or changed are repaired first; otherwise a new
+-- day could overlap a table.
+create function business_api.make_days_between(begins_at timestamptz, ends_at timestamptz) returns void
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  at_time timestamptz := clock_timestamp();
-  -- A publisher may have read the clock a little earlier.
-  here timestamptz := at_time - interval '1 hour';
+  here timestamptz := begins_at;
   width integer;
   unlisted record;
   next_at timestamptz;
@@ -221,10 +218,6 @@ declare
   day_ends_at timestamptz;
   day_name text;
 begin
-  -- A publisher from whom row level security hides the days asks each time, and must not wait for another one.
-  if business_api.days_end(here) >= at_time + interval '144 hours' then
-    return;
-  end if;
   lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
     in share update exclusive mode;
   for unlisted in select u.* from business_api.unlisted_days() as u loop
@@ -233,7 +226,7 @@ begin
   width := business_api.day_width(
     coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
   );
-  while here < at_time + interval '168 hours' loop
+  while here < $2 loop
     select max(d.ends_at) filter (where d.begins <= business_api.day_bound(here) and d.ends > business_api.day_bound(here)),
            max(d.ends_at) filter (where d.ends_at <= here),
            min(d.begins_at) filter (where d.begins_at > here)
@@ -248,6 +241,24 @@ begin
     end if;
     here := next_at;
   end loop;
+end
+$$;
+
+-- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
+-- finds no day for its event makes the days too, so that publishing never depends on a loop.
+create function business_api.make_days() returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- A publisher may have read the clock a little earlier.
+  here timestamptz := at_time - interval '1 hour';
+begin
+  -- A publisher from whom row level security hides the days asks each time, and must not wait for another one.
+  if business_api.days_end(here) < at_time + interval '144 hours' then
+    perform business_api.make_days_between(here, at_time + interval '168 hours');
+  end if;
 end
 $$;
 revoke execute on function business_api.make_days() from public;

@@ -162,6 +162,12 @@ begin
     raise exception 'Cannot publish % because its id is not 1 to 64 visible ASCII characters', type
       using errcode = 'invalid_parameter_value';
   end if;
+  if (
+    select p.is_here from business_api.shard_places p
+     where p.organization_id = $1 order by p.version desc limit 1
+  ) is false then
+    perform business_api.reject_elsewhere(organization_id);
+  end if;
   perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
     'id', event_id,
     'hasNewId', id is null,

@@ -5,7 +5,8 @@
 -- used again before the call ends.
 
 -- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
--- `later`. A paused endpoint keeps its deliveries; those of a disabled or removed endpoint are skipped. An endpoint with a rate gets what
+-- `later`. A paused endpoint keeps its deliveries, and so does an organization that has moved to another shard; those of a disabled or
+-- removed endpoint are skipped. An endpoint with a rate gets what
 -- the rate allows (44-endpoint-rates.sql), and `turn_at` is the time of its next turn; deliveries that the claim leaves after all have
 -- spent the rate.
 create function business_api.pick_deliveries(
@@ -20,11 +21,14 @@ declare
   picked text[];
 begin
   ids := '{}';
-  select e.state, e.max_per_second, e.max_per_second is not null or r.endpoint_id is not null as has_rate into known
+  select e.state, e.max_per_second, e.max_per_second is not null or r.endpoint_id is not null as has_rate,
+         (select p.is_here from business_api.shard_places p
+           where p.organization_id = organization order by p.version desc limit 1) as is_here
+    into known
     from business_api.webhook_endpoints e
     left join business_api.endpoint_rates r on r.organization_id = e.organization_id and r.endpoint_id = e.id
    where e.organization_id = organization and e.id = endpoint;
-  if known.state = 'paused' then
+  if known.state = 'paused' or known.is_here is false then
     return;
   elsif known.state is distinct from 'enabled' then
     perform business_api.skip_pending(organization, endpoint);

@@ -288,6 +288,11 @@ begin
         left join lateral (
           select d.ctid as place from business_api.open_deliveries d
            where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+             -- The shard to which the organization moves has the claim too, and ends it with the lease.
+             and (
+               select p.is_here from business_api.shard_places p
+                where p.organization_id = r."organizationId" order by p.version desc limit 1
+             ) is not false
            limit 1
         ) as open on true
     ), at_time);

@@ -1,4 +1,31 @@
--- The deletion of an organization.
+-- The deletion of an organization, on its shard or, after a move, on the shard that it has left.
+
+-- Returns the tables with rows of organizations, each with the rest of its primary key: referring tables before the tables that they
+-- refer to. A deletion walks along the list, and a move copies in the opposite order (lib/postgres/shards/move.ts).
+create function business_api.organization_tables(record_tables text[]) returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array[
+    ['delivery_attempts', 'delivery_id, number'],
+    ['open_deliveries', 'id'],
+    ['finished_deliveries', 'id'],
+    ['events', 'delivery_prefix'],
+    ['event_ids', 'id'],
+    ['idempotency_keys', 'operation, key']
+  ] || array(select array[name, 'id'] from unnest(record_tables) as name) || array[
+    ['number_series', 'series'],
+    ['audit_entries', 'id'],
+    ['endpoint_rates', 'endpoint_id'],
+    ['endpoint_activity', 'hour, endpoint_id, slot'],
+    ['api_requests', 'id, day'],
+    ['webhook_endpoints', 'id'],
+    ['organization_limits', 'organization_id'],
+    ['rate_buckets', 'bucket'],
+    ['settings_turns', 'organization_id'],
+    ['api_keys', 'id']
+  ]
+$$;
 
 -- Writes the values of a key, a JSON array, as literals for a statement.
 create function business_api.literals_of(key jsonb) returns text
@@ -28,7 +55,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  targets text[];
+  targets text[] := business_api.organization_tables(record_tables);
   place integer := coalesce((after ->> 0)::integer, 1);
   columns text;
   lower_bound text := '';
@@ -45,26 +72,6 @@ begin
      where e.organization_id = $1 and e.state <> 'removed';
   end if;
 
-  -- Referring tables come before the tables that they refer to.
-  targets := array[
-    ['delivery_attempts', 'delivery_id, number'],
-    ['open_deliveries', 'id'],
-    ['finished_deliveries', 'id'],
-    ['events', 'delivery_prefix'],
-    ['event_ids', 'id'],
-    ['idempotency_keys', 'operation, key']
-  ] || array(select array[name, 'id'] from unnest(record_tables) as name) || array[
-    ['number_series', 'series'],
-    ['audit_entries', 'id'],
-    ['endpoint_rates', 'endpoint_id'],
-    ['endpoint_activity', 'hour, endpoint_id, slot'],
-    ['api_requests', 'id, day'],
-    ['webhook_endpoints', 'id'],
-    ['organization_limits', 'organization_id'],
-    ['rate_buckets', 'bucket'],
-    ['settings_turns', 'organization_id'],
-    ['api_keys', 'id']
-  ];
   columns := targets[place][2];
   if after ->> 1 is not null then
     lower_bound := format('and (%s) > (%s)', columns, business_api.literals_of(after -> 1));

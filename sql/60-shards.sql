@@ -1,36 +1,103 @@
--- The place of this database among the shards of an installation, for the whole database, which the first process of a sharded store
--- writes (lib/postgres/shards/). Without shards the table is empty, and no statement reads it.
+-- The place of this database among the shards of an installation, and the map: see lib/postgres/shards/. Without shards the table is
+-- empty. Rows are only added, so no role needs to change one; of the database, and of each organization, the highest version counts.
 --
--- The highest version counts. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a
--- shard with version 1, has lost its data. Rows are only added, so no role needs to change one.
+-- Of the whole database, with an empty organization_id: the name of the shard, and the shard of each of the 1,024 slots, in the order of
+-- the slots. The slot of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash
+-- with 1,024 partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with
+-- version 1, has lost its data.
 --
--- `slots` is the map: the name of the shard of each of the 1,024 slots, in the order of the slots. Every shard has a copy of the
--- map, and a name of its own. The slot of an organization is the remainder by which PostgreSQL itself would place the id in a table
--- partitioned by hash with 1,024 partitions.
+-- Of an organization that has moved away from the shard of its slot: the shard where it is, or, with an odd version, to which it is
+-- moving. While it moves, no shard answers for it.
 create table business_api.shard_places (
   organization_id text collate "C" not null default '',
   name text collate "C" not null,
   version bigint not null,
-  slots text[] not null,
+  slots text[],
+  -- The names of shards that were added after the first start. They have no slots: organizations are moved to them.
+  added text[] not null default '{}',
+  -- False: this database answers no call about the organization. Each statement of an organization checks it: see here() in
+  -- lib/postgres/statements/here.ts.
+  is_here boolean not null default true,
   constraint shard_places_pkey primary key (organization_id, version),
-  constraint shard_places_organization_id_check check (organization_id = ''),
-  constraint shard_places_slots_check check (cardinality(slots) = 1024 and array_position(slots, null) is null)
+  constraint shard_places_slots_check check (
+    case when organization_id = '' then cardinality(slots) = 1024 and array_position(slots, null) is null else slots is null end
+  )
 );
 
+-- Ends a statement of an organization that is not here. The detail is the organization's place, as JSON.
+create function business_api.reject_elsewhere(organization_id text) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  place record;
+begin
+  select p.name, p.version into place
+    from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1;
+  raise exception 'Organization % is not in this database: it % shard %',
+    $1, case when place.version % 2 = 0 then 'belongs to' else 'is moving to' end, place.name
+    using errcode = 'BA001', detail = json_build_object('organizationId', $1, 'name', place.name, 'version', place.version);
+end
+$$;
+
 -- Returns the place: the stored one, or `first`, which is stored if there is none of its version or a higher one; null for neither.
-create function business_api.shard_place(first jsonb) returns jsonb
+-- `moved` has the organizations away from the shards of their slots, by id, as [name, version]. Those of `told` are added to it.
+create function business_api.shard_place(first jsonb, told jsonb) returns jsonb
   language plpgsql volatile
   set search_path = ''
 as $$
 declare
   given bigint := (first -> 'version')::bigint;
 begin
-  if first ->> 'name' is not null and not exists (select from business_api.shard_places p where p.version >= given) then
-    insert into business_api.shard_places (name, version, slots)
-    select first ->> 'name', given, array(select jsonb_array_elements_text(first -> 'slots'))
+  if first ->> 'name' is not null and not exists (
+    select from business_api.shard_places p where p.organization_id = '' and p.version >= given
+  ) then
+    insert into business_api.shard_places (name, version, slots, added)
+    select first ->> 'name', given, array(select jsonb_array_elements_text(first -> 'slots')),
+           array(select jsonb_array_elements_text(first -> 'added'))
     on conflict (organization_id, version) do nothing;
   end if;
-  return (select jsonb_build_object('name', p.name, 'version', p.version, 'slots', p.slots)
-            from business_api.shard_places p order by p.version desc limit 1);
+  if told <> '{}' then
+    insert into business_api.shard_places (organization_id, name, version, is_here)
+    select t.key, t.value ->> 0, (t.value -> 1)::bigint, false from jsonb_each(told) as t
+    on conflict (organization_id, version) do nothing;
+  end if;
+  return (
+    select jsonb_build_object('name', p.name, 'version', p.version, 'slots', p.slots, 'added', p.added, 'moved', (
+             select coalesce(jsonb_object_agg(m.organization_id, jsonb_build_array(m.name, m.version)), '{}') from (
+               select distinct on (m.organization_id) m.* from business_api.shard_places m
+                where m.organization_id <> '' order by m.organization_id, m.version desc
+             ) as m
+           ))
+      from business_api.shard_places p where p.organization_id = '' order by p.version desc limit 1
+  );
 end
+$$;
+
+-- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part, and
+-- nothing if the organization is here. The lock is that of a copy, which may bring the organization back.
+create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform business_api.lock_move($1);
+  if (
+    select p.is_here from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
+  ) is false then
+    return business_api.delete_organization_part($1, part_limit, after, record_tables);
+  end if;
+  return '{"counts": {}, "next": null}';
+end
+$$;
+
+-- Keeps the copy of an organization to this database, and the deletion of what it has left here, apart until the transaction ends.
+create function business_api.lock_move(organization_id text) returns void
+language sql volatile
+set search_path = ''
+as $$
+  select pg_advisory_xact_lock(hashtextextended('business_api.shard_places ' || $1, 0))
 $$;

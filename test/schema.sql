@@ -410,10 +410,15 @@ create table business_api.shard_places (
   organization_id text collate "C" default ''::text not null,
   name text collate "C" not null,
   version bigint not null,
-  slots text[] not null,
+  slots text[],
+  added text[] default '{}'::text[] not null,
+  is_here boolean default true not null,
   constraint shard_places_pkey PRIMARY KEY (organization_id, version),
-  constraint shard_places_organization_id_check CHECK ((organization_id = ''::text)),
-  constraint shard_places_slots_check CHECK (((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL)))
+  constraint shard_places_slots_check CHECK (
+CASE
+    WHEN (organization_id = ''::text) THEN ((cardinality(slots) = 1024) AND (array_position(slots, NULL::text) IS NULL))
+    ELSE (slots IS NULL)
+END)
 );
 
 create table business_api.webhook_endpoints (
@@ -541,7 +546,8 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- 5cee9553ebc6 business_api.delete_organization_part(text,integer,jsonb,text[])
+-- db98a2d59a68 business_api.delete_left_part(text,integer,jsonb,text[])
+-- 22509f8d6f69 business_api.delete_organization_part(text,integer,jsonb,text[])
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
@@ -568,7 +574,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
 -- 572c911ea916 business_api.is_selected(business_api.delivery_filter,business_api.logged_delivery)
--- 4b4693f255c5 business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],boolean)
+-- 9b3959e58cfe business_api.judge(text[],integer[],double precision[],double precision[],double precision[],double precision[],text[],boolean)
 -- 0184a96991f4 business_api.judge_endpoint(text,jsonb,timestamp with time zone,integer,double precision)
 -- eb6b7571c0be business_api.judge_rate(jsonb,timestamp with time zone)
 -- 4c580128e472 business_api.last_attempts(text,text[])
@@ -581,20 +587,23 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8df2edac0d14 business_api.list_finished_deliveries(text,jsonb,text,text,integer,boolean)
 -- 27533e2decf0 business_api.list_open_deliveries(text,jsonb,text,text,integer)
 -- 43bf1e1380cf business_api.literals_of(jsonb)
+-- fa390fbb4799 business_api.lock_move(text)
 -- 1f82d8515165 business_api.log_api_requests(json)
 -- 2135338fa6a2 business_api.log_finished(business_api.finished_deliveries)
 -- 0621dc1f0be0 business_api.log_open(business_api.open_deliveries)
 -- 671e0f433c96 business_api.make_day(text,timestamp with time zone,timestamp with time zone)
--- 4f7f3db4c659 business_api.make_days()
+-- 46822e84d848 business_api.make_days()
 -- 6c11d609af74 business_api.make_days_ahead()
+-- e8b34f293ba9 business_api.make_days_between(timestamp with time zone,timestamp with time zone)
 -- 1a2e1c0b4462 business_api.new_id(text)
 -- 23bc12fdbb86 business_api.next_number(text,text,text,text)
--- a796d2f1f036 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
+-- e57126fbabef business_api.organization_tables(text[])
+-- 4188293ab8c9 business_api.pick_deliveries(text,text,integer,text,timestamp with time zone)
 -- 501fef539479 business_api.project_representation(text,text,text,text,numeric)
 -- befd6b602d16 business_api.promote_due_retries(timestamp with time zone)
 -- 5f2039de0c33 business_api.proposal_representation(text,text,text,text,integer,numeric,numeric,text)
 -- ad160541df0a business_api.publish_event(text,text,json,text,text)
--- 5f4f3856d0c5 business_api.publish_event(text,text,jsonb,text,text)
+-- 0daa7971213e business_api.publish_event(text,text,jsonb,text,text)
 -- ae2890320c46 business_api.publish_event(text,text,text,text,text)
 -- dc7270dcfe75 business_api.published_at(text)
 -- c3bcd0656692 business_api.purge_activity(integer)
@@ -614,6 +623,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 347c9d35a4d0 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- 6e30587cfc43 business_api.record_test(text,jsonb,integer,double precision)
 -- b934a945628e business_api.redeliver_event(text,text,text,jsonb)
+-- 7838763762eb business_api.reject_elsewhere(text)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 6137bf7fdc93 business_api.render_template(text,json,json)
@@ -622,11 +632,11 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- eb923711257b business_api.retained_deliveries()
 -- 01ffa5e66f74 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- 3b0b7ae3b8e5 business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],text,timestamp with time zone)
--- e267f5c714d4 business_api.shard_place(jsonb)
+-- 1493f4833053 business_api.shard_place(jsonb,jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- a47527f36e77 business_api.spend_rate(text,text,double precision,text[],text,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)
 -- 47edb116705d business_api.tables_of_day(text)
 -- b79fc0142c82 business_api.take_settings_turn(text)
 -- 6f659a1542a4 business_api.unlisted_days()
--- 0c27fc9d8526 business_api.write_attempt_results(jsonb,integer,double precision)
+-- 504fe771e0a7 business_api.write_attempt_results(jsonb,integer,double precision)

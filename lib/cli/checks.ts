@@ -1,6 +1,12 @@
 import type { RetentionState } from '../postgres/retention.ts'
 import type { SchemaDrift } from '../postgres/schema/catalogue.ts'
-import type { DaysState, EndedLeases, ServerState, StoredSecrets } from '../postgres/schema/inspector.ts'
+import type {
+  DaysState,
+  EndedLeases,
+  MisplacedOrganizations,
+  ServerState,
+  StoredSecrets,
+} from '../postgres/schema/inspector.ts'
 import {
   describeGap,
   describeRenamed,
@@ -309,5 +315,21 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
     level: 'warn',
     message: 'there is no key to seal any with',
     advice: 'set BUSINESS_API_SECRET_KEYS to a key (openssl rand -base64 32) before endpoints are registered',
+  }
+}
+
+/** Checks that every organization is on the shard where the map says. */
+export function checkShard({ moving, left, foreign }: MisplacedOrganizations): Finding {
+  if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is in its place' }
+  const counts = [
+    `${formatCount(moving)} between two shards`,
+    `${formatCount(left)} with rows left behind`,
+    `${formatCount(foreign)} of other shards`,
+  ]
+  return {
+    level: foreign > 0 ? 'fail' : 'warn',
+    message: `organizations are where they should not be: ${counts.join(', ')}`,
+    advice:
+      'finish each move by the same business-api-kit organizations move, and give every process all shards',
   }
 }

@@ -17,6 +17,7 @@ import { migrateCommand } from './commands/migrate.ts'
 import { organizations } from './commands/organizations.ts'
 import { purge } from './commands/purge.ts'
 import { requests } from './commands/requests.ts'
+import { shards } from './commands/shards.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
 
@@ -42,4 +43,5 @@ export const COMMANDS: readonly (Command | Group)[] = [
   purge,
   importCommand,
   organizations,
+  shards,
 ]

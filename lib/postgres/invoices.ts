@@ -1,3 +1,4 @@
+import type { Fragment, ISql as Sql } from 'postgres'
 import { columnsOf } from '../resources/columns.ts'
 import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission/admission.ts'
@@ -83,7 +84,7 @@ async function markOverdue(
         select organization_id, id from business_api.invoices
         where status in ('issued', 'partially_paid') and amount_paid < total
           and due_date < coalesce(${asOf}::text::timestamptz, now())
-          ${organizationId === null ? sql`` : sql`and organization_id = ${organizationId}::text`}
+          ${organizationId === null ? isNotElsewhere(sql) : sql`and organization_id = ${organizationId}::text`}
         order by due_date, id
         limit ${limit}::int
         for update skip locked
@@ -120,4 +121,12 @@ async function markOverdue(
   )
   if (due !== '0') database.wakeUp.signal()
   return JSON.parse(marked ?? '[]') as Invoice[]
+}
+
+/** Leaves out the invoices that an organization has left here when it moved to another shard. */
+function isNotElsewhere(sql: Sql): Fragment {
+  return sql`and (
+    select place.is_here from business_api.shard_places place
+    where place.organization_id = invoices.organization_id order by place.version desc limit 1
+  ) is not false`
 }

@@ -33,7 +33,12 @@ import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createReplyStore } from './replies.ts'
 import { createRequestLogStore } from './request-log.ts'
-import { readShardPlace, type ShardPlace } from './shards/shard-place.ts'
+import {
+  type OrganizationPlace,
+  readShardPlace,
+  type ShardPlace,
+  type StoredPlace,
+} from './shards/shard-place.ts'
 
 /** Options of `createPostgresStore`. */
 export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
@@ -69,13 +74,17 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
    * Reads the place of the database among shards: for `createShardedStore`.
    *
    * @param first the place that a database without one, or with an earlier version, gets; null: none
-   * @param transaction the transaction of the host whose database is asked. Default: the store's own connections
+   * @param options.transaction the transaction of the host whose database is asked. Default: the store's own connections
+   * @param options.told entries of the map that the database gets
    * @returns null for a database without a place
    */
   shardPlace(
     first?: ShardPlace | null,
-    transaction?: PostgresTransaction | SqlTransaction,
-  ): Promise<ShardPlace | null>
+    options?: {
+      readonly transaction?: PostgresTransaction | SqlTransaction
+      readonly told?: Readonly<Record<string, OrganizationPlace>>
+    },
+  ): Promise<StoredPlace | null>
 }
 
 /**
@@ -129,7 +138,8 @@ export function createStoreOn(database: Database, service: Service = defineServi
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
-    shardPlace: (first, given) => readShardPlace(given ? inTransaction(given) : database, first),
+    shardPlace: (first, { transaction, told } = {}) =>
+      readShardPlace(transaction ? inTransaction(transaction) : database, first, told),
     close: database.close,
     [Symbol.asyncDispose]: () => database.close(),
   }

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { after, before, test } from 'node:test'
 import { defineCommand } from '../../lib/cli/command.ts'
 import { text } from '../../lib/cli/flags.ts'
-import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_database.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
 import {
   assertFailed,
@@ -235,4 +235,68 @@ test('texts of DATABASE_URLS that cannot be used are refused, and no part is rep
   }
   const hosts = `a=postgres://one:1,two:2/app?target_session_attrs=primary, b=${url}`
   assertFailed(await cli(['grants'], { env: { DATABASE_URLS: hosts } }), 2, /Give at least one of/)
+})
+
+test('a shard is added, gets new organizations, and organizations move to it and back', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  await onShards()('keys', 'list', '-o', organizationOn('a'))
+  const run = onShards({ d: database.url })
+  assertFailed(
+    await run('shards', 'assign', 'org_new', '--to', 'd'),
+    1,
+    /because the database of shard 'd' is not that shard's/,
+  )
+  assertFailed(
+    await onShards()('shards', 'add', 'd'),
+    1,
+    /'d' because the shards of an installation in use belong beside it/,
+  )
+  for (const _ of ['new', 'again']) textOf(await run('shards', 'add', 'd'))
+  const known = organizationOn('a', 7)
+  textOf(await run('keys', 'create', '-o', known, '--scopes', 'clients:read'))
+  assertFailed(await run('shards', 'assign', known, '--to', 'd'), 1, /it is not new: see organizations move/)
+  assert.match(
+    textOf(await run('organizations', 'move', known, '--to', 'd')),
+    /is on shard d: copied \d+ rows/,
+  )
+  textOf(await run('shards', 'assign', 'org_new', '--to', 'd'))
+  assert.equal(jsonOf(await run('keys', 'list', '-o', known, '--json')).data.length, 1)
+  textOf(await run('keys', 'create', '-o', 'org_new', '--scopes', 'clients:read'))
+  const { shards: listed } = jsonOf(await run('shards', 'list', '--json'))
+  const slots = { moved: 0, moving: 0 }
+  assert.deepEqual(listed, [
+    { name: 'a', slots: 342, ...slots },
+    { name: 'b', slots: 341, ...slots },
+    { name: 'c', slots: 341, ...slots },
+    { name: 'd', slots: 0, moved: 2, moving: 0 },
+  ])
+  const sql = shards.sqlOf(organizationOn('a'))
+  const checkOf = async () => {
+    const { shards: states } = JSON.parse((await run('doctor', '--json')).stdout)
+    return states.a.checks.find(({ name }: { name: string }) => name === 'shard')
+  }
+  assert.deepEqual((await checkOf()).level, 'ok')
+  await sql`insert into business_api.api_keys select ${known}, 'key_1', 'd', 'n', '{}', 'p', 'f', null, null, now()`
+  await sql`insert into business_api.api_keys select ${organizationOn('b', 9)}, 'key_2', 'e', 'n', '{}', 'p', 'f', null, null, now()`
+  await sql`insert into business_api.shard_places values ('org_going', 'b', 1, null, '{}', false)`
+  const { level, message } = await checkOf()
+  assert.equal(level, 'fail')
+  assert.match(message, /: 1 between two shards, 1 with rows left behind, 1 of other shards$/)
+  await sql`delete from business_api.api_keys where id in ('key_1', 'key_2')`
+  assert.match(textOf(await run('shards', 'list')), /^d {2}0 slots, 2 organizations moved here$/m)
+  assertFailed(
+    await onShards()('keys', 'list', '-o', known),
+    1,
+    /with the shards 'a', 'b', 'c', 'd': give every shard/,
+  )
+  for (const organization of [known, 'org_new']) {
+    const back = jsonOf(await run('organizations', 'move', organization, '--to', 'b', '--json'))
+    assert.deepEqual(
+      [back.from, back.to, back.copied > 0, back.copied === back.deleted],
+      ['d', 'b', true, true],
+    )
+  }
+  assert.equal(jsonOf(await run('keys', 'list', '-o', 'org_new', '--json')).data.length, 1)
+  assertFailed(await cli(['shards', 'list'], { env: {} }), 2, /Set DATABASE_URLS to the shards/)
 })

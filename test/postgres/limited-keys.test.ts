@@ -144,7 +144,7 @@ test('A judgement planned while no bucket existed walks no bucket of other organ
   const judge = async (): Promise<number> => {
     const [row] = await sql.unsafe(
       `explain (analyze, buffers, format json)
-       select * from business_api.judge(array[$1::text], '{1}', '{100}', '{100}', '{100}', '{100}', true)`,
+       select * from business_api.judge(array[$1::text], '{1}', '{100}', '{100}', '{100}', '{100}', '{""}', true)`,
       [key.digest],
     )
     return row?.['QUERY PLAN'][0].Plan['Shared Hit Blocks']

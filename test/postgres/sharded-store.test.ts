@@ -11,6 +11,7 @@ import {
 } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
+import { createTestDatabase } from '../_database.ts'
 import { named } from '../_service.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
@@ -120,7 +121,7 @@ async function begunWith(
     if (version === null) continue
     const own = createPostgresStore(fresh.databases[index]?.url ?? '')
     for (let each = 0; each <= version; each++) {
-      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots })
+      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots, added: [] })
     }
     await own.close()
   }
@@ -178,15 +179,22 @@ test('another order of the names changes nothing', async (t) => {
   }
 })
 
-test('shards under other names than the stored ones are rejected with what to do, and nothing is written', async (t) => {
+test('a shard that is not added yet is served beside the others, gets no organization, and nothing is written', async (t) => {
   await store.shardOf(ofA)
-  const added = await createTestShards()
-  t.after(() => added.drop())
-  const [spare = { url: '' }] = added.databases
+  const spare = await createTestDatabase()
+  t.after(() => spare.drop())
+  const opened = openNamed(t, { a: urlOf('a'), b: urlOf('b'), c: urlOf('c'), d: spare.url })
+  for (const organization of [ofA, ofB, ofC])
+    assert.equal((await opened.shardOf(organization)).name, shardNameOf(organization))
+  assert.equal((await opened.apiKeys.identify([UNKNOWN_KEY.digest])).size, 0)
+  assert.equal(await opened.shards[3]?.store.shardPlace(), null)
+})
+
+test('shards under other names than the stored ones are rejected with what to do', async (t) => {
+  await store.shardOf(ofA)
   const wrong = {
     missing: { a: urlOf('a'), b: urlOf('b') },
     renamed: { a: urlOf('a'), b: urlOf('b'), d: urlOf('c') },
-    added: { a: urlOf('a'), b: urlOf('b'), c: urlOf('c'), d: spare.url },
   }
   for (const [what, urls] of Object.entries(wrong)) {
     const opened = openNamed(t, urls)
@@ -202,9 +210,6 @@ test('shards under other names than the stored ones are rejected with what to do
       )
     }
   }
-  const untouched = createPostgresStore(spare.url)
-  t.after(() => untouched.close())
-  assert.equal(await untouched.shardPlace(), null)
 })
 
 test('databases under each other’s names are rejected', async (t) => {

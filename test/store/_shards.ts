@@ -20,6 +20,10 @@ type Name = (typeof NAMES)[number]
 /** Three databases, which are shards. */
 export interface TestShards {
   readonly databases: readonly TestDatabase[]
+  /** Connections behind the store's back, in the order of the names. */
+  readonly sqlsByName: readonly Sql[]
+  /** Makes the first start. */
+  begin(): Promise<void>
   /** Creates a store over the shards. @param urls connection strings in the order of the names. Default: of the databases */
   open(options?: DatabaseOptions, urls?: readonly string[]): ShardedStore
   /** A connection to the database of an organization, behind the store's back. */
@@ -31,14 +35,21 @@ export interface TestShards {
 export async function createTestShards(): Promise<TestShards> {
   const databases = await Promise.all(NAMES.map(() => createTestDatabase()))
   const sqls = databases.map((database) => database.sql())
+  const open: TestShards['open'] = (options, urls = databases.map(({ url }) => url)) =>
+    createShardedStore({
+      shards: Object.fromEntries(
+        NAMES.map((name, index) => [name, createPostgresStore(urls[index] ?? '', options)]),
+      ),
+    })
   return {
     databases,
-    open: (options, urls = databases.map(({ url }) => url)) =>
-      createShardedStore({
-        shards: Object.fromEntries(
-          NAMES.map((name, index) => [name, createPostgresStore(urls[index] ?? '', options)]),
-        ),
-      }),
+    sqlsByName: sqls,
+    async begin() {
+      const store = open()
+      await store.shardOf('')
+      await store.close()
+    },
+    open,
     sqlOf: (organizationId) => sqls[NAMES.indexOf(shardNameOf(organizationId))] as Sql,
     drop: async () => {
       await Promise.all(databases.map((database) => database.drop()))
@@ -54,6 +65,25 @@ export function shardNameOf(organizationId: string): Name {
 /** An organization of a shard. @param number tells organizations of the same shard apart */
 export function organizationOn(name: Name, number = 0): string {
   return organizationOf(NAMES.length, NAMES.indexOf(name), number)
+}
+
+/**
+ * Writes into the map that organizations without rows are not on the shards of their slots, but each on the shard that follows.
+ *
+ * @returns connections to the databases where the organizations are now
+ */
+export async function organizationsElsewhere(
+  { sqlsByName }: TestShards,
+  organizations: readonly string[],
+): Promise<ReadonlyMap<string, Sql>> {
+  const homes = organizations.map((id) => (NAMES.indexOf(shardNameOf(id)) + 1) % NAMES.length)
+  for (const [index, sql] of sqlsByName.entries()) {
+    const rows = organizations.map((id, at) => [id, NAMES[homes[at] ?? 0], homes[at] === index])
+    await sql`
+      insert into business_api.shard_places (organization_id, name, version, is_here)
+      select r ->> 0, r ->> 1, 2, (r ->> 2)::boolean from jsonb_array_elements(${JSON.stringify(rows)}::text::jsonb) as r`
+  }
+  return new Map(organizations.map((id, at) => [id, sqlsByName[homes[at] ?? 0] as Sql]))
 }
 
 /** An organization of one of several shards, by the place of the shard's name. */

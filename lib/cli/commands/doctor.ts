@@ -15,6 +15,7 @@ import {
   checkRetention,
   checkSchema,
   checkSecrets,
+  checkShard,
   checkVersion,
 } from '../checks.ts'
 import { type Command, defineCommand } from '../command.ts'
@@ -30,7 +31,7 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that organizations are on the shards where the map says, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   onShards: 'parallel',
   flags: { installation },
   examples: [
@@ -62,7 +63,7 @@ async function runChecks(
     readonly own: string | undefined
     readonly service: Service
   },
-  { explain }: Session,
+  { explain, shard }: Session,
 ): Promise<readonly Check[]> {
   const { secretKeys, own, service } = here
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
@@ -91,6 +92,7 @@ async function runChecks(
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
+    ...(shard === null ? [] : [await attempt('shard', async () => checkShard(await inspector.misplaced()))]),
     await attempt('keys', async () => checkKeyPrefix(await inspector.keyPrefixes(), service)),
     ...(service.baseUrl === undefined ? [] : [await attempt('document', () => checkDocument(service))]),
   ]

@@ -7,6 +7,7 @@ import { Failure, UsageError } from '../failure.ts'
 import { text, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
+import { moveCommand } from './shards.ts'
 
 const deleteOrganization: Command = defineCommand({
   name: 'delete',
@@ -116,5 +117,5 @@ async function askForId(
 export const organizations: Group = {
   name: 'organizations',
   summary: 'organizations as a whole',
-  commands: [deleteOrganization, forget],
+  commands: [deleteOrganization, forget, moveCommand],
 }

@@ -68,7 +68,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     // The requests are counted when the statement is sent: a later request waits for the next one.
     const send = (): JudgementValues => {
       end()
-      return valuesOf(keyDigest, joined.count, rateLimits)
+      return valuesOf(keyDigest, joined.count, rateLimits, organizationHint)
     }
     const judged = Promise.resolve().then(() => ask(organizationHint ?? keyDigest, JUDGE, send))
     const joined = { count: 0, askedAt: performance.now(), judged }
@@ -164,7 +164,12 @@ const TIMER_ERROR_MS = 2
 /** In place of limits. */
 const UNLIMITED = {}
 
-function valuesOf(keyDigest: string, count: number, rateLimits: RateLimits | null): JudgementValues {
+function valuesOf(
+  keyDigest: string,
+  count: number,
+  rateLimits: RateLimits | null,
+  organizationHint = '',
+): JudgementValues {
   return {
     keyDigest,
     wanted: rateLimits ? count : 0,
@@ -172,5 +177,6 @@ function valuesOf(keyDigest: string, count: number, rateLimits: RateLimits | nul
     keyBurst: rateLimits?.key.burst ?? 0,
     organizationPerSecond: rateLimits?.organization.perSecond ?? 0,
     organizationBurst: rateLimits?.organization.burst ?? 0,
+    organizationHint,
   }
 }

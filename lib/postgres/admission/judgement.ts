@@ -9,6 +9,8 @@ export interface JudgementValues {
   readonly keyBurst: number
   readonly organizationPerSecond: number
   readonly organizationBurst: number
+  /** The organization to which the caller believes the key to belong; empty: not known. */
+  readonly organizationHint: string
 }
 
 /** The columns of a judgement, all null for a key that is not in force: see `business_api.judge` in sql/21-rate-limits.sql. */
@@ -36,14 +38,16 @@ const PARAMETERS = [
   'keyBurst',
   'organizationPerSecond',
   'organizationBurst',
+  'organizationHint',
 ] as const
 
 function textOf(mayWait: boolean): string {
   const columns = Object.entries(COLUMNS).map(([name, column]) => `${column} as "${name}"`)
   return `
-    select ${columns.join(', ')}, judged.place::text as "place", $7::text as "answerTag"
+    select ${columns.join(', ')}, judged.place::text as "place", $8::text as "answerTag"
     from business_api.judge(
-      $1::text::text[], $2::text::int[], $3::text::float8[], $4::text::float8[], $5::text::float8[], $6::text::float8[], ${mayWait}
+      $1::text::text[], $2::text::int[], $3::text::float8[], $4::text::float8[], $5::text::float8[], $6::text::float8[],
+      $7::text::text[], ${mayWait}
     ) as judged`
 }
 

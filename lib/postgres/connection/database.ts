@@ -3,6 +3,7 @@ import { type Names, readFlag, readTimeout, readWhole, rejectUnknown } from '../
 import { sleep } from '../../base/time.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
+import { ifHereIn } from '../statements/here.ts'
 import { createConnections } from './connections.ts'
 import { createDrain } from './drain.ts'
 import {
@@ -70,10 +71,18 @@ export type BuildTagged = (sql: ISql, answerTag: string) => Statement
 /** Does the same as {@link BuildTagged} with the template. @param answerTag the last column as a fragment */
 export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
 
-/** Puts the answer tag into a statement that is built with the template. */
-export function withTagColumn(build: BuildStatement): BuildTagged {
-  // A name of its own, because many drivers of hosts give a row by name.
-  return (sql, answerTag) => build(sql, sql`${answerTag}::text as answer_tag`)
+/**
+ * Puts the answer tag into a statement that is built with the template.
+ *
+ * @param share of an organization: the statement fails if the organization has moved to another shard
+ */
+export function withTagColumn(build: BuildStatement, share: Share | null): BuildTagged {
+  return (sql, answerTag) => {
+    const tag = sql`${answerTag}::text`
+    const checked = typeof share === 'string' ? ifHereIn(sql, share, tag) : tag
+    // A name of its own, because many drivers of hosts give a row by name.
+    return build(sql, sql`${checked} as answer_tag`)
+  }
 }
 
 /** The time of a statement, in milliseconds. */
@@ -209,7 +218,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   const explain = createSchemaFaults(async (build) => {
     const time = { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED, hasRows: false }
-    return toText(onlyRow(await send(OWN_WORK, withTagColumn(build), time)))
+    return toText(onlyRow(await send(OWN_WORK, withTagColumn(build, null), time)))
   })
 
   async function ask(
@@ -238,7 +247,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 
   async function rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow> {
-    return toText(await bytesFor(share, withTagColumn(build), wait))
+    return toText(await bytesFor(share, withTagColumn(build, share), wait))
   }
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)

@@ -5,6 +5,7 @@ import {
   INVALID_INPUT,
   NOT_FOUND,
   storeUnavailable,
+  WRONG_SHARD,
 } from '../../base/errors.ts'
 import { connectionFault } from './connection-fault.ts'
 import { isSessionParameter } from './driver-options.ts'
@@ -207,6 +208,8 @@ const NOT_NULL_VIOLATION = '23502'
 export function rejection(error: unknown): BusinessApiError | null {
   const reject = (code: ErrorCode, message: string): BusinessApiError =>
     new BusinessApiError(code, message, { cause: error })
+  if (codeOf(error) === ELSEWHERE)
+    return reject(WRONG_SHARD, `${textOf(error, 'message')}; nothing was written`)
   const tooLarge = tooLargeEvent(error)
   if (tooLarge !== undefined) return reject(INVALID_EVENT, tooLarge)
   if (isParentGone(error))
@@ -216,6 +219,17 @@ export function rejection(error: unknown): BusinessApiError | null {
     )
   const rule = brokenRule(error)
   return rule ? reject(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`) : null
+}
+
+/** Code of business_api.reject_elsewhere. */
+const ELSEWHERE = 'BA001'
+
+/** The place of an organization, by which a statement on another shard was rejected; null for any other error. */
+export function placeElsewhere(
+  error: unknown,
+): { organizationId: string; name: string; version: number } | null {
+  const cause = error instanceof BusinessApiError ? error.cause : null
+  return codeOf(cause) === ELSEWHERE ? JSON.parse(textOf(cause, 'detail')) : null
 }
 
 /**

@@ -50,7 +50,7 @@ export function createTransactionDatabase(
   }
 
   return {
-    rowFor: async (_share, build) => toText(await bytes(withTagColumn(build))),
+    rowFor: async (share, build) => toText(await bytes(withTagColumn(build, share))),
     bytesFor: (_share, build) => bytes(build),
     wakeUp: { signal() {} },
   }

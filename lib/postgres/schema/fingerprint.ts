@@ -260,9 +260,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
+    'column shard_places.added': '8a9301a25e89',
+    'column shard_places.is_here': 'd972d2dee62d',
     'column shard_places.name': '0415511659f8',
     'column shard_places.organization_id': '338b0c07aa42',
-    'column shard_places.slots': 'fe6de9eea6f6',
+    'column shard_places.slots': '5d0f33744be9',
     'column shard_places.version': '9445c8482dbb',
     'column webhook_endpoints.created_at': '60019a7f1daa',
     'column webhook_endpoints.description': '0fff02a3acaf',
@@ -342,9 +344,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
-    'constraint shard_places.shard_places_organization_id_check': '6f34b39d604d',
     'constraint shard_places.shard_places_pkey': '315f0575b2a9',
-    'constraint shard_places.shard_places_slots_check': 'ae41da042abb',
+    'constraint shard_places.shard_places_slots_check': '51df5ae73fa1',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
@@ -368,8 +369,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
+    'function delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
+      '0d2d78cbe9e2',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '01f5bc30541b',
+      '06407d177e74',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
@@ -404,8 +407,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function is_selected(f business_api.delivery_filter, d business_api.logged_delivery)': '4bd421bc7a14',
-    'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], may_wait boolean)':
-      '4a36124feb48',
+    'function judge(digests text[], wanted integer[], key_rates double precision[], key_bursts double precision[], organization_rates double precision[], organization_bursts double precision[], organization_hints text[], may_wait boolean)':
+      'ff33391537cf',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
     'function judge_rate(outcome jsonb, at_time timestamp with time zone)': 'aafc0854ddd2',
@@ -425,18 +428,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_open_deliveries(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
+    'function lock_move(organization_id text)': '994cdd1caafc',
     'function log_api_requests(requests json)': 'b48095493123',
     'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
-    'function make_days()': 'b4a31fe957a5',
+    'function make_days()': '59a3108ca3db',
     'function make_days_ahead()': 'aac08bf60b66',
+    'function make_days_between(begins_at timestamp with time zone, ends_at timestamp with time zone)':
+      '27a13d4e7558',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       '559de34cdd72',
+    'function organization_tables(record_tables text[])': 'ffad8e8584a0',
     'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
-      '4ec1ff807a9b',
+      '275a15ae76b6',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'e5ba1d267f10',
@@ -445,7 +452,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data json, id text, traceparent text)':
       '7588ad63b1ab',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '07bf59ea842a',
+      'b998238d2d14',
     'function publish_event(organization_id text, type text, data text, id text, traceparent text)':
       'c3a37deb1405',
     'function published_at(delivery_prefix text)': '2bad51847209',
@@ -474,6 +481,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'd1a6606ef53e',
     'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
       '6a8cca5efd10',
+    'function reject_elsewhere(organization_id text)': '12061b1eb1b6',
     'function release_deliveries(claims jsonb)': '0eef303264f4',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
@@ -486,7 +494,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'c550c6bbe525',
     'function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], token text, at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT turn_at timestamp with time zone, OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'cb15d6075e16',
-    'function shard_place(first jsonb)': 'b5b9cd86d714',
+    'function shard_place(first jsonb, told jsonb)': '9816ada90221',
     'function skip_pending(organization_id text, endpoint_id text)': 'd6948ab232da',
     'function spend_rate(organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamp with time zone)':
       'b7f1ee79562e',
@@ -495,7 +503,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '63c6339cfcc3',
+      '52e1ff9204c4',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',

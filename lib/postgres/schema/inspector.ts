@@ -74,6 +74,16 @@ export interface DaysState {
   readonly incomplete: readonly string[]
 }
 
+/** The organizations of a shard that are not as the map says. */
+export interface MisplacedOrganizations {
+  /** Between two shards: a move was cut off, or is under way. */
+  readonly moving: number
+  /** On another shard, with rows that are left here. */
+  readonly left: number
+  /** With API keys here, although the map has never placed the organization here. */
+  readonly foreign: number
+}
+
 /** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
 export interface Inspector {
   /** Reads the state of the migrations, also in a database without the schema. */
@@ -90,6 +100,8 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Reads the installation that the database belongs to; null if no loop has started yet. */
   installation(): Promise<Installation | null>
+  /** Counts organizations that are where they should not be. */
+  misplaced(): Promise<MisplacedOrganizations>
   /** Counts the keys in force by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
@@ -231,6 +243,35 @@ export function createInspector(url: string): Inspector {
               'name', i.name, 'isMoved', i.identity <> business_api.database_identity()
             ) from business_api.installation i where i.organization_id = ''
           )::text, ${mark}`,
+      ),
+
+    misplaced: () =>
+      read(
+        (sql, mark) => sql`
+          with own as (
+            select * from business_api.shard_places where organization_id = '' order by version desc limit 1
+          ), place as (
+            select distinct on (organization_id) * from business_api.shard_places
+            where organization_id <> '' order by organization_id, version desc
+          )
+          select
+            pg_catalog.json_build_object(
+              'moving', (select count(*) from place where version % 2 = 1),
+              'left', (
+                select count(*) from place where version % 2 = 0 and not is_here and (
+                  exists (select from business_api.api_keys k where k.organization_id = place.organization_id)
+                  or exists (select from business_api.businesses b where b.organization_id = place.organization_id)
+                  or exists (select from business_api.events e where e.organization_id = place.organization_id)
+                )
+              ),
+              'foreign', (
+                select count(distinct k.organization_id) from business_api.api_keys k, own
+                where not exists (select from place where place.organization_id = k.organization_id)
+                  and own.slots[(((hashtextextended(k.organization_id, 8816678312871386365) & 1023) + 227)::int & 1023) + 1]
+                    <> own.name
+              )
+            )::text,
+            ${mark}`,
       ),
 
     keyPrefixes: () =>

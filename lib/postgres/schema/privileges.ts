@@ -30,7 +30,7 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations, and a transaction on another shard is rejected. */
+/** For every part: errors are explained by the state of the migrations, and a statement or transaction on another shard is rejected. */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
@@ -49,6 +49,7 @@ const PUBLISHING: Lists = {
     event_types: { select: true },
     event_days: { select: true },
     event_ids: { select: true, insert: true },
+    shard_places: { select: true },
   },
   functions: ['make_days', 'make_days_ahead'],
 }

@@ -1,8 +1,9 @@
 import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
 import type { Service } from '../../service.ts'
+import { placeElsewhere } from '../connection/driver-faults.ts'
 import type { PostgresStore } from '../store.ts'
 import { SLOTS, slotOf } from './placement.ts'
-import type { ShardPlace } from './shard-place.ts'
+import { isMoving, type OrganizationPlace, type ShardPlace, type StoredPlace } from './shard-place.ts'
 
 // The shards of a process. Before the first call of a shard its database is asked once for its place: a database that is not the shard
 // of its name, has lost its data, or was given other names, is rejected before anything is read or written there. A shard that is away concerns only
@@ -37,6 +38,12 @@ export interface Fleet {
   locate(organizationId: string): Promise<Shard>
   /** Makes a call on one shard. An error that the shard cannot be reached names the shard. */
   ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
+  /**
+   * Makes a call on the shard of an organization. When the organization has moved, the map is corrected and the call made once more.
+   *
+   * @throws `BusinessApiError` with code `store_unavailable` while the organization is between two shards
+   */
+  askPlace<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   readonly askAll: AskAll
 }
 
@@ -44,76 +51,139 @@ export interface Fleet {
 export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fleet {
   const shards = readShards(stores)
   const names = shards.map(({ name }) => name)
+  const readings = new Map<Shard, Promise<StoredPlace | null>>()
   const entries = new Map<Shard, Promise<void>>()
   let slots: readonly string[] | undefined
+  /** The map's entries for single organizations, from all shards and from rejected statements. */
+  const moved = new Map<string, OrganizationPlace>()
+  /** Organizations whose shard was restored to a moment before they moved there. */
+  const lost = new Set<string>()
 
-  /** Checks the place of a shard, once for all callers. After a failure, the next caller checks again. */
-  function enter(shard: Shard): Promise<void> {
-    const entry = entries.get(shard) ?? checkPlace(shard)
-    entries.set(shard, entry)
-    return entry
+  const versionOf = (organizationId: string): number => moved.get(organizationId)?.[1] ?? 0
+
+  function learn(organizationId: string, place: OrganizationPlace): void {
+    if (place[1] > versionOf(organizationId)) moved.set(organizationId, place)
   }
 
-  async function checkPlace(shard: Shard): Promise<void> {
-    try {
-      const found = check(shard, await readPlace(shard))
-      const place = isInForce(found) ? found : await begin()
-      slots ??= place.slots
-    } catch (error) {
-      entries.delete(shard)
-      throw error
+  /** Does work on each shard once, for all callers. After a failure, the next caller does it again. */
+  function once<Answer>(
+    begun: Map<Shard, Promise<Answer>>,
+    work: (shard: Shard) => Promise<Answer>,
+  ): (shard: Shard) => Promise<Answer> {
+    return (shard) => {
+      const known = begun.get(shard)
+      if (known) return known
+      const answer = work(shard)
+      begun.set(shard, answer)
+      answer.catch(() => begun.delete(shard))
+      return answer
     }
   }
+
+  const read = once(readings, async (shard) => {
+    const found = check(shard, await readPlace(shard))
+    const place = isInForce(found) ? found : await begin(shard)
+    slots ??= place.slots
+    for (const [organizationId, entry] of Object.entries(place.moved)) learn(organizationId, entry)
+    return found
+  })
+
+  /** Checks the place of a shard, and tells it the entries of the map that it lacks. */
+  const enter = once(entries, async (shard) => {
+    const own = (await read(shard))?.moved ?? {}
+    // A shard that was restored to an earlier moment cannot know it: another one does.
+    await Promise.any(shards.filter((other) => other !== shard).map(read)).catch(() => {})
+    const told: Record<string, OrganizationPlace> = {}
+    for (const [organizationId, entry] of moved) {
+      const [, version] = own[organizationId] ?? ['', 0]
+      if (version >= entry[1] || isMoving(entry)) continue
+      if (entry[0] !== shard.name) told[organizationId] = entry
+      // An odd version closes the shard: a move away from it was taken back, and not to the end.
+      else if (version % 2 === 0) lost.add(organizationId)
+    }
+    if (Object.keys(told).length > 0) await named(shard, shard.store.shardPlace(null, { told }))
+  })
 
   /** The first start of an installation, which writes the map on all shards; or the rest of a first start that was cut off. */
-  async function begin(): Promise<ShardPlace> {
-    const isBegun = (await readPlaces()).some(isInForce)
+  async function begin(shard: Shard): Promise<StoredPlace> {
+    const begun = (await readPlaces()).find(isInForce)
     // Read afterwards: a map in force is on all shards.
     const places = await readPlaces()
-    const blank = shards.find((_, index) => places[index] === null)
-    if (isBegun && blank) throw isBlank(blank)
-    const map = places.find((place) => place !== null) ?? { slots: spread(names) }
+    const inForce = begun ?? places.find(isInForce)
+    if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
+    const map = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
+    const blank = shards.find(({ name }, index) => places[index] === null && namesOf(map).includes(name))
+    if (begun && blank) throw isBlank(blank)
     // In the order of the names: of two first starts with other names, the second fails at the first shard.
     for (const version of [0, IN_FORCE]) {
-      for (const shard of shards) check(shard, await readPlace(shard, { ...map, name: shard.name, version }))
+      for (const each of shards.filter(({ name }) => map.slots.includes(name))) {
+        const { slots, added } = map
+        check(each, await readPlace(each, { name: each.name, version, slots, added }))
+      }
     }
-    return { ...map, name: '', version: IN_FORCE }
+    return { ...map, name: '', version: IN_FORCE, moved: {} }
   }
 
-  function readPlaces(): Promise<readonly (ShardPlace | null)[]> {
+  function readPlaces(): Promise<readonly (StoredPlace | null)[]> {
     return Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
   }
 
-  function check({ name }: Shard, place: ShardPlace | null): ShardPlace | null {
-    const stored = [...new Set(place?.slots ?? names)].sort()
+  function check({ name }: Shard, place: StoredPlace | null): StoredPlace | null {
+    const stored = place ? namesOf(place) : names
     const isOwn = place === null || place.name === name
-    if (isOwn && stored.join() === names.join()) return place
+    const hasAll = stored.every((each) => names.includes(each))
+    if (isOwn && hasAll) return place
     throw new BusinessApiError(
       WRONG_SHARD,
-      stored.join() === names.join()
+      hasAll
         ? `Cannot use shard '${name}' because its database is shard '${place?.name}': give each connection string under the name of its shard`
         : `Cannot use the shards '${names.join("', '")}' because the databases belong to an installation with the shards ` +
-            `'${stored.join("', '")}': give every shard of the installation under its own name, and no other`,
+            `'${stored.join("', '")}': give every shard of the installation under its own name`,
     )
   }
 
   async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
     await enter(shard)
-    return named(shard, call(shard.store))
+    try {
+      return await named(shard, call(shard.store))
+    } catch (error) {
+      const place = placeElsewhere(error)
+      if (place) learn(place.organizationId, [place.name, place.version])
+      throw error
+    }
+  }
+
+  async function locate(organizationId: string): Promise<Shard> {
+    // Every shard has a copy of the map: the first answer will do.
+    if (!slots) await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
+    const owner = moved.get(organizationId)?.[0] ?? slots?.[slotOf(organizationId)]
+    const shard = shards.find(({ name }) => name === owner)
+    if (!shard) {
+      const message = `Cannot find organization ${organizationId} because it is on shard '${owner}': give every shard of the installation`
+      throw new BusinessApiError(WRONG_SHARD, message)
+    }
+    await enter(shard)
+    if (lost.has(organizationId)) throw isLost(organizationId, shard)
+    return shard
   }
 
   return {
     shards,
     ask,
+    locate,
 
-    async locate(organizationId) {
-      // The map is the same on every shard: the first answer will do.
-      if (!slots)
-        await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
-      const owner = slots?.[slotOf(organizationId)]
-      const shard = shards.find(({ name }) => name === owner) as Shard
-      await enter(shard)
-      return shard
+    async askPlace(organizationId, call) {
+      for (;;) {
+        const shard = await locate(organizationId)
+        const version = versionOf(organizationId)
+        try {
+          return await ask(shard, call)
+        } catch (error) {
+          if (!placeElsewhere(error)) throw error
+          if (versionOf(organizationId) <= version)
+            throw storeUnavailable(`Organization ${organizationId} is moving to shard '${shard.name}'`, error)
+        }
+      }
     },
 
     async askAll(call) {
@@ -129,8 +199,13 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
 /** The version of the first map that is on all shards. */
 const IN_FORCE = 1
 
-function isInForce(place: ShardPlace | null): place is ShardPlace {
+function isInForce(place: StoredPlace | null): place is StoredPlace {
   return place !== null && place.version >= IN_FORCE
+}
+
+/** The names of the shards of an installation, in their order. */
+function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
+  return [...new Set([...slots, ...added])].sort()
 }
 
 function isBlank({ name }: Shard): BusinessApiError {
@@ -141,7 +216,15 @@ function isBlank({ name }: Shard): BusinessApiError {
   )
 }
 
-function readPlace(shard: Shard, first?: ShardPlace): Promise<ShardPlace | null> {
+function isLost(organizationId: string, { name }: Shard): BusinessApiError {
+  return new BusinessApiError(
+    WRONG_SHARD,
+    `Cannot use organization ${organizationId} because shard '${name}' was restored to a moment before the organization moved to it: ` +
+      'restore it to a later one',
+  )
+}
+
+function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
   return named(shard, shard.store.shardPlace(first))
 }
 

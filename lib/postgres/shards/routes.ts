@@ -112,14 +112,15 @@ export function sumOf<Numbers extends object>(
 /**
  * Puts a router in front of every verb of a store, or of the slices of a transaction.
  *
- * @param route makes a call: `on` a store, or of the `whole` installation. Gets the organization that the call names, if any
+ * @param route makes a call: `on` a store, for the organization of a key that the call names, or of the `whole` installation. Gets the
+ *   organization that the call names, if any
  * @returns the slices of the store, or of the transaction
  */
 export function routeVerbs<Store extends object>(
   store: Store,
   route: (
     owner: string | undefined,
-    on: (store: object) => Promise<unknown>,
+    on: (store: object, organizationHint?: string) => Promise<unknown>,
     whole: (askAll: AskAll) => Promise<unknown>,
     first: unknown,
   ) => Promise<unknown>,
@@ -132,7 +133,7 @@ export function routeVerbs<Store extends object>(
     (...args: unknown[]) =>
       route(
         ownerOf(args[0]),
-        (chosen) => Reflect.get(Reflect.get(chosen, slice), verb)(...args),
+        (chosen, hint) => Reflect.get(Reflect.get(chosen, slice), verb)(...withHint(args, hint)),
         (askAll) => Reflect.get(Reflect.get(WAYS, slice), verb)(askAll)(...args),
         args[0],
       )
@@ -141,6 +142,12 @@ export function routeVerbs<Store extends object>(
     return [name, { ...slice, ...Object.fromEntries(verbs.map((verb) => [verb, routeVerb(name, verb)])) }]
   })
   return Object.fromEntries(routed)
+}
+
+/** The arguments, with the organization of the key: a shard that the organization has left rejects the call. */
+function withHint([first, ...rest]: readonly unknown[], organizationHint = ''): readonly unknown[] {
+  const isKey = organizationHint !== '' && Object(first).keyDigest !== undefined
+  return [isKey ? { ...Object(first), organizationHint } : first, ...rest]
 }
 
 /** The organization that a verb's first argument is or names; undefined for none. */

@@ -6,24 +6,44 @@ export interface ShardPlace {
   readonly name: string
   /** The version of the map; 0 until the map is on all shards, as the first start begins. */
   readonly version: number
-  /** The map: the name of the shard of each slot. Equal on all shards. */
+  /** The map: the name of the shard of each slot. Equal on all shards, and in all versions. */
   readonly slots: readonly string[]
+  /** The names of shards that were added since, and have no slots. */
+  readonly added: readonly string[]
+}
+
+/** The shard of an organization. An odd version: the organization is moving there, and no shard answers for it. */
+export type OrganizationPlace = readonly [name: string, version: number]
+
+/** A place, with the map's entries for single organizations. */
+export interface StoredPlace extends ShardPlace {
+  /** By organization: every one that has moved away from the shard of its slot, as far as this database was told. */
+  readonly moved: Readonly<Record<string, OrganizationPlace>>
+}
+
+/** Returns whether an organization is between two shards. */
+export function isMoving([, version]: OrganizationPlace): boolean {
+  return version % 2 === 1
 }
 
 /**
  * Reads the place of a database.
  *
  * @param first the place that a database without one, or with an earlier version, gets. Default null: it gets none
+ * @param told entries that the database gets, of organizations on other shards
  * @returns null for a database without a place
  */
 export async function readShardPlace(
   database: RecordDatabase,
   first: ShardPlace | null = null,
-): Promise<ShardPlace | null> {
+  told: Readonly<Record<string, OrganizationPlace>> = {},
+): Promise<StoredPlace | null> {
   const [place] = await database.rowFor(
     null,
-    (sql, answerTag) =>
-      sql`select business_api.shard_place(${JSON.stringify(first)}::text::jsonb)::text, ${answerTag}`,
+    (sql, answerTag) => sql`
+      select
+        business_api.shard_place(${JSON.stringify(first)}::text::jsonb, ${JSON.stringify(told)}::text::jsonb)::text,
+        ${answerTag}`,
   )
   return JSON.parse(place ?? 'null')
 }

@@ -60,7 +60,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
     if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
     // Without a hint, the key is looked up first. Every shard rejects a key that none has.
     const found = owner ?? (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
-    return fleet.ask(await fleet.locate(found), on)
+    return fleet.askPlace(found, (store) => on(store, found))
   })
 
   async function close(closing?: CloseOptions): Promise<void> {
@@ -132,7 +132,7 @@ function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<O
   }
 
   async function checkTransaction(transaction: Transaction): Promise<void> {
-    const place = await store.shardPlace(null, transaction)
+    const place = await store.shardPlace(null, { transaction })
     const found = place ? `shard '${place.name}'` : 'no shard'
     if (place?.name !== name) throw wrongShard(`the transaction is on ${found}`)
   }

@@ -1,6 +1,7 @@
 import type { Fragment, ISql } from 'postgres'
 import type { ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
+import { ifHere } from './here.ts'
 
 /** The value of a parameter. */
 export type Value = string | number | null
@@ -44,7 +45,7 @@ export interface BatchStatement<Values, Column extends string, Bytes extends Col
 const PARAMETER = /@([a-z]\w*)/gi
 const TYPED_PARAMETER = /@([a-z]\w*)::(\w+)/gi
 
-/** Builds a statement of constant parts. Values are parameters, never parts of the text. */
+/** Builds a statement of an organization, of constant parts. Values are parameters, never parts of the text. */
 export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
   steps = [],
   answer,
@@ -55,7 +56,8 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
   // Every column has a name of its own, because many drivers of hosts give a row by name.
   const template = [
     steps.length === 0 ? '' : `with ${steps.join(',\n')}`,
-    `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')}, @answerTag::text as "answerTag"`,
+    `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
+    `${ifHere('@organizationId::text', '@answerTag::text')} as "answerTag"`,
     from,
   ].join('\n')
   const names = [...new Set([...template.matchAll(PARAMETER)].map(([, name = '']) => name))]
@@ -71,7 +73,7 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 const ANSWER_TAG = 'answerTag'
 
 /**
- * Builds a statement that answers any number of requests.
+ * Builds a statement that answers any number of requests of organizations.
  *
  * @param parts without steps. Every `@name` has a cast, and `from` continues a join of one row for each request
  */
@@ -83,7 +85,7 @@ export function defineBatch<Values, Column extends string, Bytes extends Column 
   const columns = Object.keys(answer) as Column[]
   const template = [
     `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
-    'asked.place::text as "place", $TAG::text as "answerTag"',
+    `asked.place::text as "place", ${ifHere('@organizationId::text', '$TAG::text')} as "answerTag"`,
     'from unnest($ARRAYS) with ordinality as asked ($NAMES, place)',
     from,
   ].join('\n')

@@ -1,0 +1,111 @@
+import { visible } from '../../base/visible-text.ts'
+import { addShard } from '../../postgres/shards/added-shard.ts'
+import { moveOrganization } from '../../postgres/shards/move.ts'
+import type { StoredPlace } from '../../postgres/shards/shard-place.ts'
+import { createPostgresStore, type PostgresStore } from '../../postgres/store.ts'
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { countOf } from '../confirmation.ts'
+import { UsageError } from '../failure.ts'
+import { required, text } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+
+const to = required(text('NAME', 'the shard'))
+
+/** Gives work the stores of all shards. */
+async function withStores<Result>(
+  { shards }: Session,
+  work: (stores: ReadonlyMap<string, PostgresStore>) => Promise<Result>,
+): Promise<Result> {
+  if (shards.size === 0)
+    throw new UsageError('Set DATABASE_URLS to the shards: a=postgres://…,b=postgres://…')
+  const options = { prepare: false, sessions: false, maxConnections: 1 }
+  const stores = new Map([...shards].map(([name, url]) => [name, createPostgresStore(url, options)]))
+  return work(stores).finally(() => Promise.all([...stores.values()].map((store) => store.close())))
+}
+
+async function moveTo(session: Session, name: string, isNew: boolean): Promise<void> {
+  const { argument: organizationId, terminal } = session
+  const progress = session.progress('Moving')
+  const show = (line: string): void => {
+    if (progress.isShown) terminal.stderr.write(`\r\x1b[KMoving … ${line}`)
+  }
+  const report = await moveOrganization(session.shards, organizationId, name, {
+    isNew,
+    onStep: (step) => show('rows' in step ? `${step.step} ${formatCount(step.rows)} rows` : step.step),
+  }).finally(progress.clear)
+  for (const away of report.untold)
+    session.note(`Shard ${away} is away, and is told by the next process that starts`)
+  await session.print(report, () => {
+    const rows = countOf(report.copied, 'row', 'rows', false)
+    return `${visible(organizationId)} is on shard ${report.to}: copied ${rows}, deleted ${formatCount(report.deleted)}\n`
+  })
+}
+
+/** Moves an organization with everything that belongs to it. */
+export const moveCommand: Command = defineCommand({
+  name: 'move',
+  summary: 'moves an organization to another shard, with everything that belongs to it',
+  about:
+    'Meanwhile its requests get 503: see the page on shards for the time. After an interruption the same command does the rest, and before the copy a move back to the shard that it comes from takes the move back. Needs the user who has migrated.',
+  argument: 'ORGANIZATION',
+  flags: { to },
+  examples: [{ purpose: 'from its shard to c', line: 'business-api-kit organizations move org_42 --to c' }],
+  run: ({ to: name }, session) => moveTo(session, name, false),
+})
+
+const assign: Command = defineCommand({
+  name: 'assign',
+  summary: 'gives a new organization to a shard, before its first record',
+  argument: 'ORGANIZATION',
+  flags: { to },
+  examples: [{ purpose: 'the next customer', line: 'business-api-kit shards assign org_43 --to d' }],
+  run: ({ to: name }, session) => moveTo(session, name, true),
+})
+
+const add: Command = defineCommand({
+  name: 'add',
+  summary: 'adds a shard, which has no organizations until some are moved or assigned to it',
+  about: 'Migrate its database, give it to every process under its name, and then add it.',
+  argument: 'NAME',
+  flags: {},
+  examples: [{ purpose: 'with d in DATABASE_URLS', line: 'business-api-kit shards add d' }],
+  async run(_, session) {
+    await withStores(session, (stores) => addShard(stores, session.argument))
+    await session.print({ added: session.argument }, () => `Added shard ${session.argument}\n`)
+  },
+})
+
+const list: Command = defineCommand({
+  name: 'list',
+  summary: 'lists the shards: their slots, and the organizations that were moved to them',
+  flags: {},
+  examples: [{ purpose: 'where is what?', line: 'business-api-kit shards list' }],
+  async run(_, session) {
+    const shards = await withStores(session, (stores) =>
+      Promise.all([...stores].map(async ([name, store]) => describe(name, await store.shardPlace()))),
+    )
+    await session.print({ shards }, () =>
+      shards
+        .map(({ name, slots, moved, moving }) => {
+          const going = moving === 0 ? '' : `, ${formatCount(moving)} on the way`
+          return `${name}  ${formatCount(slots)} slots, ${countOf(moved, 'organization', 'organizations', false)} moved here${going}\n`
+        })
+        .join(''),
+    )
+  },
+})
+
+function describe(name: string, place: StoredPlace | null) {
+  const entries = Object.values(place?.moved ?? {}).filter(([shard]) => shard === name)
+  const moving = entries.filter(([, version]) => version % 2 === 1).length
+  const slots = place?.slots.filter((each) => each === name).length ?? 0
+  return { name, slots, moved: entries.length - moving, moving }
+}
+
+/** Commands about the shards of an installation. */
+export const shards: Group = {
+  name: 'shards',
+  summary: 'the shards of an installation',
+  commands: [list, add, assign],
+}

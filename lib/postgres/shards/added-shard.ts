@@ -1,0 +1,43 @@
+import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
+import type { PostgresStore } from '../store.ts'
+import { isMoving, type OrganizationPlace } from './shard-place.ts'
+
+/**
+ * Adds a shard to an installation, which has no organizations until some are moved to it. Every process must be given the shard first: a
+ * process without it is rejected at its next start. A call that was cut off is made again.
+ *
+ * @param stores those of all shards by name, with the new one
+ * @throws `BusinessApiError` with code `wrong_shard` for a database that is in use
+ */
+export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name: string): Promise<void> {
+  const places = new Map(
+    await Promise.all([...stores].map(async ([each, store]) => [each, await store.shardPlace()] as const)),
+  )
+  const latest = [...places.values()].reduce((best, place) =>
+    place !== null && place.version > (best?.version ?? 0) ? place : best,
+  )
+  const own = places.get(name) ?? null
+  if (
+    !latest?.slots.every((each) => places.get(each)?.name === each) ||
+    !stores.has(name) ||
+    (own && own.name !== name)
+  ) {
+    const reason = own
+      ? `its database is shard '${own.name}'`
+      : 'the shards of an installation in use belong beside it'
+    throw new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
+  }
+  const { slots, added } = latest
+  const isNew = !slots.includes(name) && !added.includes(name)
+  const map = { slots, added: isNew ? [...added, name] : added, version: latest.version + Number(isNew) }
+  const told: Record<string, OrganizationPlace> = {}
+  for (const place of places.values()) {
+    for (const [organizationId, entry] of Object.entries(place?.moved ?? {})) {
+      const isNewer = entry[1] > (told[organizationId]?.[1] ?? 0)
+      if (isNewer && entry[0] !== name && !isMoving(entry)) told[organizationId] = entry
+    }
+  }
+  // First of all the new one, which is nothing without the others.
+  await stores.get(name)?.shardPlace({ ...map, name }, { told })
+  for (const [each, store] of stores) await store.shardPlace({ ...map, name: each })
+}

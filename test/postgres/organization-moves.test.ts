@@ -1,0 +1,357 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
+import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
+import { type MoveOptions, moveOrganization } from '../../lib/postgres/shards/move.ts'
+import { createPostgresStore, type ShardedStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { finishDeliveries } from '../_deliveries.ts'
+import { requestOf } from '../contract/tenant.ts'
+import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
+
+type Name = (typeof NAMES)[number]
+
+let shards: TestShards
+let store: ShardedStore
+/** A store over the same shards, which has made no call since the moves. */
+let others: ShardedStore
+
+before(async () => {
+  shards = await createTestShards()
+  store = shards.open()
+  others = shards.open()
+})
+
+after(async () => {
+  await Promise.all([store.close(), others.close()])
+  await shards.drop()
+})
+
+const SETTINGS = { allowPlaintextSecrets: true, allowPrivateNetworks: true, allowHttp: true }
+const urls = (): Map<string, string> =>
+  new Map(NAMES.map((name, index) => [name, shards.databases[index]?.url ?? '']))
+const move = (organizationId: string, to: string, options?: MoveOptions) =>
+  moveOrganization(urls(), organizationId, to, options)
+
+function sqlOf(name: Name) {
+  const sql = shards.sqlsByName[NAMES.indexOf(name)]
+  assert.ok(sql)
+  return sql
+}
+
+function isCode(code: string, text: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof BusinessApiError, String(error))
+    assert.equal(error.code, code)
+    assert.match(error.message, text)
+    return true
+  }
+}
+
+/** Tables of the whole database, of which every shard has its own. */
+const LEFT = ['event_days', 'event_limits', 'event_types', 'installation', 'purge_progress', 'shard_places']
+
+async function tablesOf(name: Name): Promise<readonly string[]> {
+  const tables = await sqlOf(name)<{ name: string }[]>`
+    select relname as name from pg_attribute join pg_class on pg_class.oid = attrelid
+    where relnamespace = 'business_api'::regnamespace and relkind in ('r', 'p') and not relispartition
+      and attname = 'organization_id' order by 1`
+  return tables.map((table) => table.name).filter((table) => !LEFT.includes(table))
+}
+
+/** The rows of an organization on a shard, by table, without the transactions that wrote them. */
+async function rowsOf(name: Name, organizationId: string): Promise<Readonly<Record<string, unknown[]>>> {
+  const rows: Record<string, unknown[]> = {}
+  for (const table of await tablesOf(name)) {
+    const [found] = await sqlOf(name)`
+      select coalesce(jsonb_agg(to_jsonb(r) - 'changed_xid' order by r::text), '[]')::text as rows
+      from ${sqlOf(name)(`business_api.${table}`)} as r where organization_id = ${organizationId}`
+    const list = JSON.parse(found?.rows)
+    if (list.length > 0) rows[table] = list
+  }
+  return rows
+}
+
+const ODD = 'A\tb\\n\n"ü" \\.'
+
+/** Gives an organization a row of every kind. */
+async function fill(organizationId: string, name: Name): Promise<{ readonly key: string }> {
+  const platform = createPlatform(store)
+  const { apiKeys, endpoints, rateLimits } = createDeveloperSettings(store, SETTINGS)
+  const { key } = await apiKeys.create(organizationId, { name: 'Key', scopes: ['clients:read'] })
+  await rateLimits.set(organizationId, { perSecond: 100, burst: 1000 })
+  await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
+  const { business } = await platform.clients.create(organizationId, { name: ODD, idempotencyKey: 'one' })
+  await platform.leads.create(organizationId, { businessId: business.id })
+  await platform.proposals.create(organizationId, { title: 'Site', total: 1, currency: 'EUR' })
+  await platform.projects.create(organizationId, { name: 'Site', billingType: 'fixed', value: 1 })
+  const { id: invoiceId } = await platform.invoices.create(organizationId, {
+    currency: 'EUR',
+    total: '1',
+    dueDate: '2099-01-01T00:00:00Z',
+  })
+  await platform.invoices.issue(organizationId, { invoiceId })
+  await platform.invoices.recordPayment(organizationId, { invoiceId, amount: '1' })
+  const data = { projectId: 'p', name: 'Site' }
+  await platform.publish(organizationId, 'project.completed', data, { id: 'evt_of-the-host' })
+  const sql = sqlOf(name)
+  await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
+  await sql`insert into business_api.endpoint_rates (organization_id, endpoint_id) values (${organizationId}, 'we_1')`
+  await sql`
+    insert into business_api.endpoint_activity (organization_id, hour, endpoint_id, slot, counts)
+    values (${organizationId}, date_trunc('hour', now()), 'we_1', 1, '{1}')`
+  await sql`
+    insert into business_api.api_requests
+      (organization_id, id, day, at, key_id, method, route, path, status, duration_ms, is_replay)
+    values (${organizationId}, 'req_1', 1, now(), 'key_1', 'GET', '/clients', '/clients', 200, 1, false)`
+  await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
+  await sql`
+    insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
+    select organization_id, id, 1, now(), 1, 'x' from business_api.open_deliveries where organization_id = ${organizationId}`
+  return { key }
+}
+
+test('every table with organizations is moved, or listed as left behind', async () => {
+  const [list] = await sqlOf('a')<{ tables: string }[]>`
+    select to_json(business_api.organization_tables(${`{${DELETED_TABLES.join()}}`}::text::text[]))::text as tables`
+  const moved = (JSON.parse(list?.tables ?? '[]') as string[][]).map(([table]) => table)
+  assert.deepEqual(moved.toSorted(), await tablesOf('a'))
+})
+
+test('an organization moves with a row in every table, and is found by processes that know nothing of it', async () => {
+  const organization = organizationOn('a', 1)
+  const { key } = await fill(organization, 'a')
+  await createPlatform(others).clients.list(organization)
+  const before = await rowsOf('a', organization)
+  assert.deepEqual(Object.keys(before).toSorted(), await tablesOf('a'))
+
+  const report = await move(organization, 'b')
+  const rows = Object.values(before).flat().length
+  assert.deepEqual(report, { from: 'a', to: 'b', copied: rows, deleted: rows, untold: [] })
+  assert.deepEqual(await rowsOf('b', organization), before)
+  assert.deepEqual(await rowsOf('a', organization), {})
+
+  for (const process of [store, others]) {
+    const { data } = await createPlatform(process).clients.list(organization)
+    assert.equal(data.length, 1)
+    const admission = await process.apiKeys.admit(requestOf({ digest: digestApiKey(key) }))
+    assert.equal(admission.outcome, 'admitted')
+    assert.equal((await process.shardOf(organization)).name, 'b')
+  }
+  const { id } = await createPlatform(store).clients.create(organization, {
+    name: ODD,
+    idempotencyKey: 'one',
+  })
+  assert.ok(before.businesses?.some((row) => Object(row).client_id === id))
+})
+
+test('a process with a stale map reads and writes at the right place at its next call, whatever the call is', async () => {
+  const organization = organizationOn('b', 1)
+  const { key } = await fill(organization, 'b')
+  const digest = digestApiKey(key)
+  const calls: readonly ((process: ShardedStore) => Promise<unknown>)[] = [
+    (process) => createPlatform(process).clients.create(organization, { name: 'New' }),
+    (process) => process.apiKeys.admit(requestOf({ digest }, { organizationHint: organization })),
+    (process) =>
+      process.clients.admitAndList(requestOf({ digest }, { organizationHint: organization }), { limit: 9 }),
+    (process) =>
+      createPlatform(process).publish(organization, 'project.completed', { projectId: 'p', name: 'S' }),
+    (process) => createDeveloperSettings(process, SETTINGS).endpoints.list(organization),
+  ]
+  const stale = calls.map(() => shards.open())
+  await Promise.all(stale.map((process) => process.shardOf(organization)))
+  await move(organization, 'c')
+  for (const [index, process] of stale.entries()) {
+    const call = calls[index] ?? assert.fail()
+    assert.equal((await process.shardOf(organization)).name, 'b')
+    assert.ok(await call(process))
+    assert.equal((await process.shardOf(organization)).name, 'c')
+    await process.close()
+  }
+  assert.deepEqual(await rowsOf('b', organization), {})
+})
+
+test('the store of one shard, and a transaction of the host there, reject an organization that has moved', async () => {
+  const organization = organizationOn('a', 2)
+  const process = shards.open()
+  const { store: own } = await process.shardOf(organization)
+  const plain = createPostgresStore(shards.databases[0]?.url ?? '')
+  await move(organization, 'c')
+  const text = /Organization .* is not in this database: it belongs to shard c; nothing was written/
+  const create = (on: Parameters<typeof createPlatform>[0]) =>
+    createPlatform(on).clients.create(organization, { name: 'Wrong' })
+  await assert.rejects(create(plain), isCode(WRONG_SHARD, text))
+  const inTransaction = sqlOf('a').begin((tx) =>
+    createPlatform(own).using(tx).clients.create(organization, { name: 'Wrong' }),
+  )
+  await assert.rejects(inTransaction, isCode(WRONG_SHARD, text))
+  const publish = sqlOf(
+    'a',
+  )`select business_api.publish_event(${organization}, 'project.completed', '{}'::jsonb)`
+  await assert.rejects(async () => publish, /it belongs to shard c/)
+  await Promise.all([process.close(), plain.close()])
+  assert.deepEqual(await rowsOf('a', organization), {})
+})
+
+test('an organization moves on, and back, and calls find it', async () => {
+  const organization = organizationOn('c', 1)
+  await fill(organization, 'c')
+  const before = await rowsOf('c', organization)
+  for (const to of ['a', 'b', 'c', 'a'] as const) {
+    await move(organization, to)
+    assert.deepEqual(await rowsOf(to, organization), before)
+    for (const name of NAMES) if (name !== to) assert.deepEqual(await rowsOf(name, organization), {})
+    assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
+  }
+  assert.deepEqual(await move(organization, 'a'), { from: 'a', to: 'a', copied: 0, deleted: 0, untold: [] })
+})
+
+test('the sync token of a moved organization begins anew, with every record once', async () => {
+  const organization = organizationOn('c', 3)
+  const { key } = await fill(organization, 'c')
+  const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
+  const sync = async (since?: { readonly position: string }) => {
+    const time = { time: '2000-01-01T00:00:00.000Z' }
+    const { page, position } = await store.clients.admitAndList(request, { limit: 10, since: since ?? time })
+    return { records: JSON.parse(String(page)) as unknown[], position: { position: position ?? '' } }
+  }
+  const first = await sync()
+  assert.equal(first.records.length, 1)
+  for (const to of ['a', 'c'] as const) {
+    await move(organization, to)
+    assert.deepEqual((await sync(first.position)).records, first.records)
+  }
+})
+
+test('a table of any size moves: rows that fill the buffers of streams, just so', async () => {
+  const organization = organizationOn('a', 5)
+  await createPlatform(store).clients.list(organization)
+  const sql = sqlOf('a')
+  for (const [number, length] of [16_000, 16_384, 65_536, 100_000].entries())
+    for (let count = 0; count < 60; count++)
+      await sql`
+        insert into business_api.businesses (organization_id, id, name)
+        values (${organization}, ${`biz_${number}_${count}`}, repeat('x', ${length - 30 + count}::int))`
+  assert.equal((await move(organization, 'b')).copied, 240)
+})
+
+test('between two shards, calls are unavailable; a transaction that stays open has the move taken back', async () => {
+  const organization = organizationOn('a', 3)
+  await fill(organization, 'a')
+  const seen: string[] = []
+  const open = sqlOf('a').begin('isolation level repeatable read', async (tx) => {
+    await tx`select 1`
+    const moving = move(organization, 'b', { holdMs: 300, onStep: ({ step }) => seen.push(step) })
+    while (!seen.includes('hold')) await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const call = createPlatform(others).clients.create(organization, { name: 'Later' })
+    await assert.rejects(call, isCode(STORE_UNAVAILABLE, /is moving to shard 'b'/))
+    await assert.rejects(moving, isCode(STORE_UNAVAILABLE, /because the sessions \d+ stay open/))
+  })
+  await open
+  assert.equal((await others.shardOf(organization)).name, 'b')
+  assert.ok(await createPlatform(others).clients.create(organization, { name: 'Later' }))
+  assert.deepEqual(await rowsOf('b', organization), {})
+  await move(organization, 'b')
+  assert.equal((await createPlatform(others).clients.list(organization)).data.length, 2)
+})
+
+test('a claim passes over an organization that has left, and a late result is lost', async () => {
+  const organization = organizationOn('b', 2)
+  await fill(organization, 'b')
+  const [, b, c] = store.shards
+  assert.ok(b && c)
+  const request = {
+    token: 'tok_1',
+    isRepeat: false,
+    limit: 100,
+    maxBytes: 1_000_000,
+    scanLimit: 100,
+    cursor: null,
+    leaseMs: 1,
+    maxAttempts: 5,
+    capacity: { endpoint: 100, organization: 100, endpoints: {}, organizations: {} },
+  }
+  const { deliveries } = await b.store.deliveries.claim(request)
+  const own = deliveries.filter((delivery) => delivery.organizationId === organization)
+  assert.ok(own.length > 0)
+  await sqlOf('b')`
+    insert into business_api.shard_places (organization_id, name, version, is_here) values (${organization}, 'c', 1, false)`
+  await sqlOf('b')`
+    update business_api.invoices set status = 'issued', amount_paid = 0, due_date = now() - interval '1 day'
+    where organization_id = ${organization}`
+  const event = { id: '', type: 'invoice.overdue', body: '{}' } as const
+  await b.store.invoices.markOverdue({ organizationId: null, asOf: null, limit: 100, event })
+  const [invoice] = await sqlOf(
+    'b',
+  )`select status from business_api.invoices where organization_id = ${organization}`
+  assert.equal(invoice?.status, 'issued')
+  const results = own.map((delivery) => ({
+    organizationId: organization,
+    deliveryId: delivery.id,
+    token: 'tok_1',
+    outcome: 'delivered' as const,
+    startedAgoMs: 1,
+    endedAgoMs: 1,
+    durationMs: 1,
+    status: 200,
+    bodyExcerpt: '',
+  }))
+  const report = await b.store.deliveries.writeResults(results as never, { failures: 50, failingMs: 1000 })
+  assert.equal(report.lost.length, own.length)
+  const second = await b.store.deliveries.claim({ ...request, token: 'tok_2' })
+  assert.deepEqual(
+    second.deliveries.filter((delivery) => delivery.organizationId === organization),
+    [],
+  )
+  await move(organization, 'c')
+  const [row] = await sqlOf('c')`
+    select count(*)::int as count from business_api.open_deliveries where organization_id = ${organization}`
+  assert.equal(row?.count, own.length)
+})
+
+test('a shard restored to a moment before a move is closed for the organization, or rejected if it has lost it', async () => {
+  const organization = organizationOn('a', 4)
+  await fill(organization, 'a')
+  const rows = await rowsOf('a', organization)
+  await move(organization, 'b')
+  const forget = (name: Name) =>
+    sqlOf(name)`delete from business_api.shard_places where organization_id = ${organization}`
+  await forget('a')
+  const restored = shards.open()
+  assert.equal((await createPlatform(restored).clients.list(organization)).data.length, 1)
+  assert.equal((await restored.shardOf(organization)).name, 'b')
+  await restored.close()
+  const [entry] = await sqlOf(
+    'a',
+  )`select is_here, name from business_api.shard_places where organization_id = ${organization}`
+  assert.deepEqual({ ...entry }, { is_here: false, name: 'b' })
+  assert.ok(rows.businesses)
+
+  await forget('b')
+  const lost = shards.open()
+  await assert.rejects(
+    createPlatform(lost).clients.list(organization),
+    isCode(WRONG_SHARD, /shard 'b' was restored to a moment before the organization moved to it/),
+  )
+  await lost.close()
+})
+
+test('a move that cannot be made says why, and changes nothing', async () => {
+  const organization = organizationOn('b', 3)
+  await fill(organization, 'b')
+  await assert.rejects(move(organization, 'z'), isCode(WRONG_SHARD, /there is no shard 'z'/))
+  await assert.rejects(move(organization, 'a', { isNew: true }), isCode(WRONG_SHARD, /it is not new/))
+  const away = new Map([...urls(), ['a', 'postgres://127.0.0.1:1/none']])
+  await assert.rejects(
+    moveOrganization(away, organization, 'a'),
+    isCode(STORE_UNAVAILABLE, /because shard 'a' is away/),
+  )
+  assert.ok(await createPlatform(others).clients.create(organization, { name: 'Here' }))
+  assert.equal((await move(organizationOn('b', 4), 'a', { isNew: true })).copied, 0)
+  assert.equal((await others.shardOf(organizationOn('b', 4))).name, 'b')
+  await createPlatform(others).clients.create(organizationOn('b', 4), { name: 'New' })
+  assert.ok((await rowsOf('a', organizationOn('b', 4))).businesses)
+})
