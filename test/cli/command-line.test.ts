@@ -96,7 +96,7 @@ describe('a command line that cannot be understood', () => {
     ['migrat', /Unknown command 'migrat': did you mean 'migrate'\? \(see: business-api-kit --help\)/],
     ['revoke key_1', /Unknown command 'revoke': did you mean 'keys revoke'\?/],
     ['rotate', /did you mean 'keys rotate' or 'endpoints rotate'\?/],
-    ['keys add', /Unknown command 'keys add': did you mean 'endpoints add'\?/],
+    ['keys add', /Unknown command 'keys add': did you mean 'endpoints add' or 'shards add'\?/],
     ['constructor', /Unknown command 'constructor' \(/],
     ['kesy list', /Unknown command 'kesy': did you mean 'keys'\?/],
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],

@@ -108,7 +108,8 @@ function byWork(batches: readonly Batch[]): readonly Batch[] {
 }
 
 async function namesOf(store: PostgresStore, request: AdmissionRequest): Promise<readonly string[] | string> {
-  const { admission, page } = await store.clients.admitAndList(request, { limit: 50 })
+  const { admission, page, error } = await store.clients.admitAndList(request, { limit: 50 })
+  if (error !== undefined) throw error
   if (page === null) return admission.outcome
   return JSON.parse(String(page)).map(({ business }: { business: { name: string } }) => business.name)
 }
