@@ -1118,7 +1118,8 @@ describe('Days are read one by one', () => {
     const written = await daysReadBy(
       (tx) => tx`select business_api.write_attempt_results(${tx.json([result])}, 50, 1000)`,
     )
-    assert.deepEqual(written, {})
+    // The activity counts a delivery that arrived in an earlier round once: that is looked up in the delivery's own day.
+    assert.deepEqual(written, { delivery_attempts: [old.name] })
   })
 
   test('by the lookup of a delivery', async () => {
