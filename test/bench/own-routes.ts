@@ -73,7 +73,8 @@ const queried = createBusinessApi(
       ...store.clients,
       async admitAndList(request, { limit: rows, before = null }) {
         const admission = await store.apiKeys.admit(request)
-        const found = await bookings(admission.caller?.organizationId ?? '', before, rows)
+        if (admission.outcome !== 'admitted') return { admission, page: null }
+        const found = await bookings(admission.caller.organizationId, before, rows)
         return { admission, page: jsonText(found.slice(0, rows)), next: found[rows - 1]?.id }
       },
     },
