@@ -93,7 +93,7 @@ export function createRequestLog(
     flush,
     note({ request, requestId, credentials, facts, beganAt }, { status, headers, body }, route) {
       const keyDigest = digestOf(credentials)
-      // The document, and the methods of a path, belong to nobody.
+      // A request for the document, or for the methods of a path, has no organization.
       if (keyDigest === null || (facts.operationId === null && status < 400) || !isChosen(status)) return
       if (waiting.length >= WAITING_MAX) {
         dropped++

@@ -11,7 +11,7 @@ import { isMoving, type OrganizationPlace } from './shard-place.ts'
 // A move of an organization X from shard a to shard d. In the map, X has version k; 0 without an entry.
 //
 //   close   d: (X, k+1, d), not here
-//   hold    a: (X, k+1, d), not here. Waits for the statements and transactions that have seen a earlier map
+//   hold    a: (X, k+1, d), not here. Waits for the statements and transactions that have seen an earlier map
 //   copy    d: (X, k+2, d), here, and all rows of X as of one snapshot of a, in one transaction. Its commit is the move
 //   tell    a and all other shards: (X, k+2, d), not here
 //   delete  a: all rows of X, in parts
