@@ -8,8 +8,7 @@ import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import type { Route as OwnRoute } from '../resources/own-routes.ts'
 import type { CreateRoute, ListRoute } from '../resources/route.ts'
-import type { ApiCreationOutcome } from '../writes/creation.ts'
-import { readCreation } from './asked-creation.ts'
+import { readCreation, settle } from './asked-creation.ts'
 import type { Authentication } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { askHost } from './hooks.ts'
@@ -135,8 +134,9 @@ export function createOperations(
     list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
     create: (route, exchange) =>
       judge(route, exchange, async (admitted) => {
-        const { creation, reply } = await readCreation(route, exchange, resolved)
-        return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
+        const { creation, reply } = await readCreation(route, exchange, admitted.caller, resolved)
+        const { body, headers } = settle(await exchange.inTime(route.create(creation)), reply)
+        return jsonReply(200, body, admitted, headers)
       }),
     own: (route, matched, exchange) =>
       judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
@@ -150,21 +150,4 @@ const PAGE_END = Buffer.from('}')
 /** The bytes of a page pass through and never become a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
-}
-
-function creationReply(created: ApiCreationOutcome, reply: string, admitted: Admitted): ApiReply {
-  switch (created.outcome) {
-    case 'created':
-      return jsonReply(200, reply, admitted)
-    case 'replayed':
-      return jsonReply(200, created.reply, admitted, { 'Idempotent-Replayed': 'true' })
-    case 'mismatch':
-      throw refusals.keyReused()
-    case 'in_progress':
-      throw refusals.inProgress()
-    case 'no_business':
-      throw refusals.noBusiness()
-    case 'unauthenticated':
-      throw refusals.invalidKey()
-  }
 }

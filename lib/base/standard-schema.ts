@@ -27,7 +27,7 @@ export type StandardResult<Output> =
 /** A fault that a validation has found. */
 export interface StandardIssue {
   readonly message: string
-  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+  readonly path?: readonly (PropertyKey | { readonly key: unknown })[] | undefined
 }
 
 /**
@@ -55,13 +55,13 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 /** A value that a schema accepts, as the schema gives it, or the faults of the value. */
 export type Checked<Output> = { readonly value: Output } | { readonly faults: readonly Fault[] }
 
-/** A fault of a value: the path of the field, and the rule that the field breaks. Repeats no value. */
+/** A fault of a value: the path of the field, and the rule that the field breaks. */
 export interface Fault {
   /** The names on the way to the field; empty for the whole value. */
   readonly path: readonly string[]
-  /** `must be string`: made of the expected type, because the messages of many libraries repeat the value. */
+  /** `must be string`, without a message of a host or another library, which may repeat the value. */
   readonly requirement: string
-  /** The rule in the words of the schema. A message that the library has made is replaced by {@link requirement}. */
+  /** The rule in the words of the schema; {@link requirement} for a message that the library has made. */
   readonly rule: string
 }
 
@@ -76,12 +76,31 @@ export function checkValue<Output>(schema: StandardSchema<unknown, Output>, valu
   return result.issues ? { faults: result.issues.map(toFault) } : { value: result.value }
 }
 
-function toFault({ message, path = [], expected }: StandardIssue & { readonly expected?: unknown }): Fault {
-  const requirement = `must be ${typeof expected === 'string' ? expected : 'as its schema says'}`
-  const isMade = message.startsWith('Invalid ') && typeof expected === 'string'
+/** Reads a fault of a validation. */
+export function toFault({
+  message,
+  path = [],
+  expected,
+}: StandardIssue & { readonly expected?: unknown }): Fault {
+  const type = typeof expected === 'string' ? expected : 'as its schema says'
+  const [, what] = MADE.exec(message) ?? []
+  const made = what === undefined ? undefined : madeRule(what, typeof expected === 'string' ? expected : '')
+  const requirement = made ?? `must be ${type}`
   return {
     path: path.map((step) => String(typeof step === 'object' ? step.key : step)),
     requirement,
-    rule: message.startsWith('Invalid key') ? 'must be given' : isMade ? requirement : message,
+    rule: made ?? message,
   }
+}
+
+/** A message that valibot has made, which repeats the value: `Invalid length: Expected >=3 but received 1`. */
+const MADE = /^Invalid ([^:]+): (?:Expected .* but r|R)eceived /s
+
+/** @param what the word of the message. @param expected empty for none */
+function madeRule(what: string, expected: string): string {
+  if (what === 'key') return expected === 'never' ? 'is unknown' : 'must be given'
+  if (expected === '') return `must be a valid ${what}`
+  return /^(?:length|code points|graphemes)$/.test(what)
+    ? `must have length ${expected}`
+    : `must be ${expected}`
 }
