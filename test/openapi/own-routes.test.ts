@@ -12,7 +12,16 @@ import {
 } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { bookingRoutes } from '../api/_bookings.ts'
-import { type Document, type Node, nodesOf, openapi, operationsOf, resolve } from './_document.ts'
+import {
+  type Document,
+  type Node,
+  nodesOf,
+  openapi,
+  operationsOf,
+  type Parameter,
+  type Ref,
+  resolve,
+} from './_document.ts'
 
 // A host's own routes in the OpenAPI document.
 
@@ -121,5 +130,61 @@ describe('the document with own routes', () => {
       ) as never,
     })
     assert.throws(() => describeWith([unsaid]), /'response' of route putRoom in JSON Schema/)
+  })
+
+  const declared = {
+    method: 'GET',
+    path: '/rooms',
+    operationId: 'listRooms',
+    summary: 'List rooms',
+    tag: 'Rooms',
+    scope: 'clients:read',
+    response: v.object({ data: v.string() }),
+    handle: () => ({ data: 'Atlas' }),
+  } as const
+  const Rooms = v.object({ name: v.string() })
+
+  test('names the errors that an operation can answer, and no other', () => {
+    const document = describeWith([
+      defineRoute({ ...declared, operationId: 'plain' }),
+      defineRoute({ ...declared, path: '/queried', operationId: 'queried', query: Rooms }),
+      defineRoute({ ...declared, path: '/paged', operationId: 'paged', paged: /^r/ }),
+      defineRoute({ ...declared, method: 'DELETE', operationId: 'once', idempotent: false }),
+      defineRoute({ ...declared, method: 'PUT', operationId: 'bodied', idempotent: false, body: Rooms }),
+      defineRoute({ ...declared, method: 'POST', operationId: 'keyed' }),
+    ])
+    const statuses = (id: string) => {
+      const operation = operationsOf(document).find(({ operationId }) => operationId === id)
+      return Object.keys(operation?.responses ?? {}).filter(
+        (status) => !/^(200|401|403|404|429|500|503)$/.test(status),
+      )
+    }
+    assert.deepEqual(['plain', 'queried', 'paged', 'once', 'bodied', 'keyed'].map(statuses), [
+      [],
+      ['422'],
+      ['422'],
+      ['422'],
+      ['400', '413', '415', '422'],
+      ['409', '422'],
+    ])
+  })
+
+  test('describes a query whose parts refer to definitions, and none that has no names', () => {
+    const jsonSchema = {
+      type: 'object',
+      properties: { name: { $ref: '#/$defs/Name' } },
+      $defs: { Name: { type: 'string', maxLength: 80 } },
+    }
+    const document = describeWith([defineRoute({ ...declared, query: withJsonSchema(Rooms, jsonSchema) })])
+    const [parameter] = document.paths['/api/v1/rooms']?.get?.parameters ?? []
+    assert.deepEqual(resolve((parameter as Parameter).schema as Ref, document), {
+      type: 'string',
+      maxLength: 80,
+    })
+    const either = v.union([Rooms, v.object({ floor: v.string() })])
+    assert.throws(
+      () => describeWith([defineRoute({ ...declared, query: either })]),
+      /'query' of route listRooms .* properties/,
+    )
   })
 })
