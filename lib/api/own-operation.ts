@@ -1,6 +1,6 @@
 import type { Caller } from '../access/admission.ts'
 import { storeUnavailable } from '../base/errors.ts'
-import { checkValue } from '../base/standard-schema.ts'
+import { checkValue, quickCheck, type StandardSchema } from '../base/standard-schema.ts'
 import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { isIdLike, listUrl, nextLink, readListQuery } from '../http/list-query.ts'
@@ -96,8 +96,13 @@ const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   },
 }
 
+/** The quick checks of results, by schema. */
+const CHECKS = new WeakMap<StandardSchema, (result: unknown) => boolean>()
+
 function render({ operationId, response }: Route, result: unknown): string {
-  const checked = checkValue(response, result)
+  const fits = CHECKS.get(response) ?? quickCheck(response)
+  CHECKS.set(response, fits)
+  const checked = fits(result) ? { value: result } : checkValue(response, result)
   const text = 'value' in checked ? JSON.stringify(checked.value) : undefined
   if (text !== undefined) return text
   const faults = 'faults' in checked ? checked.faults : []
