@@ -17,14 +17,8 @@ import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
 import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
-/** The kinds of operations. */
-export interface Operations {
-  list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
-  create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
-  own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
-  /** Admits a request that the host answers itself; the reply is that of a refusal. */
-  authenticate(scope: KeyScope, exchange: Exchange): Promise<Admitted | ApiReply>
-}
+/** The kinds of operations, and the admission of a request that the host answers itself. */
+export type Operations = ReturnType<typeof createOperations>
 
 /** The operation that a request asks for; null for the host's own answer. */
 interface Asked {
@@ -48,7 +42,7 @@ export function createOperations(
   authentication: Authentication,
   resolved: ResolvedOptions,
   fail: Fail,
-): Operations {
+) {
   const { rateLimits, rateLimitScope, onRequest, baseUrl } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
@@ -131,16 +125,20 @@ export function createOperations(
   }
 
   return {
-    list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
-    create: (route, exchange) =>
+    async list(route: ListRoute, exchange: Exchange) {
+      return answerList(route, await present(route, exchange), exchange)
+    },
+    create: (route: CreateRoute, exchange: Exchange) =>
       judge(route, exchange, async (admitted) => {
         const { creation, reply } = await readCreation(route, exchange, admitted.caller, resolved)
         const { body, headers } = settle(await exchange.inTime(route.create(creation)), reply)
         return jsonReply(200, body, admitted, headers)
       }),
-    own: (route, matched, exchange) =>
+    own: (route: OwnRoute, matched: Matched, exchange: Exchange) =>
       judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
-    authenticate: (scope, exchange) => judge({ operationId: null, scope }, exchange, (admitted) => admitted),
+    /** The reply is that of a refusal. */
+    authenticate: (scope: KeyScope, exchange: Exchange) =>
+      judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
 }
 
