@@ -569,7 +569,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- d984f72ceda4 business_api.import_records(text,jsonb,jsonb)
 -- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
 -- c22074a063e5 business_api.insert_endpoint(text,jsonb,integer)
--- ff88ca8d9769 business_api.insert_events(text,jsonb)
+-- aebf03263ae5 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)
