@@ -615,7 +615,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- b4912ac31a93 business_api.purge_part(double precision,jsonb,integer,boolean,jsonb)
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
--- 3a84fd8af165 business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
+-- 98dbd13c6f6d business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
 -- f65da466cf15 business_api.read_api_requests(json)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 73948bed1229 business_api.read_deliveries(text[],text[])

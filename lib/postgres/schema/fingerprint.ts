@@ -470,7 +470,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
       '679c5415606a',
     'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
-      'ac0f9f016eac',
+      '7a252a9ed970',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
