@@ -46,7 +46,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     components: {
       schemas: {
         ...schemas.components,
-        ...ownComponents(options),
+        ...ownComponents(options, schemas.components),
         ...parameterSchemas,
         [WEBHOOK_EVENT_NAME]: buildWebhookEvent(options),
       },

@@ -33,13 +33,21 @@ function describe(route: Route, part: Part): JsonSchema {
   return relocate(schema, nameOf(route, part))
 }
 
-/** Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`. */
-export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
+/**
+ * Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`.
+ *
+ * @param taken the schemas of the library
+ * @throws `TypeError` for a route whose schema has the name of one of the library's
+ */
+export function ownComponents({ routes }: OwnOptions, taken: object): Record<string, JsonSchema> {
   const components = routes.flatMap((route) =>
     (Object.keys(PARTS) as Part[]).flatMap((part) => {
       const schema = describe(route, part)
       const isNamed = part === 'query' ? '$defs' in schema : route[part] !== undefined
-      return isNamed ? [[nameOf(route, part), schema]] : []
+      const name = nameOf(route, part)
+      if (isNamed && name in taken)
+        throw new TypeError(`Cannot use route ${route.operationId} because ${name} exists already`)
+      return isNamed ? [[name, schema]] : []
     }),
   )
   return Object.fromEntries(components)

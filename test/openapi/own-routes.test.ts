@@ -169,6 +169,18 @@ describe('the document with own routes', () => {
     ])
   })
 
+  for (const [operationId, name] of [
+    ['client', 'ClientResponse'],
+    ['error', 'ErrorResponse'],
+  ] as const) {
+    test(`has no operation ${operationId}, whose schema is one of the library's`, () => {
+      assert.throws(
+        () => describeWith([defineRoute({ ...declared, operationId })]),
+        new RegExp(`route ${operationId} because ${name} exists already`),
+      )
+    })
+  }
+
   test('describes a query whose parts refer to definitions, and none that has no names', () => {
     const jsonSchema = {
       type: 'object',
