@@ -181,6 +181,15 @@ describe('the document with own routes', () => {
     })
   }
 
+  test('has the tags of the library once, also for a route that takes one', () => {
+    const own = ['Webhooks', 'Guide', 'Clients', 'Rooms'].map((tag, index) =>
+      defineRoute({ ...declared, tag, path: `/r${index}`, operationId: `r${index}` }),
+    )
+    const names = describeWith(own).tags.map(({ name }) => name)
+    assert.deepEqual(names, [...new Set(names)])
+    assert.ok(names.includes('Rooms'))
+  })
+
   test('describes a query whose parts refer to definitions, and none that has no names', () => {
     const jsonSchema = {
       type: 'object',
