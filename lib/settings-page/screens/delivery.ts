@@ -67,7 +67,7 @@ export const cancellation = {
       await settings.deliveries.cancel(access.organizationId, id, { actor: access.actor })
       return { location: link(`/deliveries/${id}`, { done: 'cancelled' }) }
     } catch (error) {
-      return refused(error, context, t`Couldn't cancel: the delivery is being sent or already completed.`)
+      return refused(error, context, t`Couldn't cancel: the delivery is sending or already completed.`)
     }
   },
 }

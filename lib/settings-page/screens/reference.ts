@@ -40,7 +40,7 @@ export function showOperation(context: Context): ScreenPage {
     ({ operationId }) => operationId === params.id,
   )
   if (!operation)
-    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation because there is none of that id')
+    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation because no such operation exists')
   const { method, path, summary, description, body, answers } = operation
   const isWebhook = method === null
   const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
