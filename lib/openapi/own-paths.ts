@@ -1,5 +1,6 @@
 import type { JsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
+import { readListQuery } from '../http/list-query.ts'
 import { Refusal } from '../http/refusal.ts'
 import { exampleOf } from '../resources/example-data.ts'
 import { API_PATH, isIdempotent, paramsOf, type Route, type RouteOwner } from '../resources/own-routes.ts'
@@ -122,6 +123,12 @@ const BEHIND =
 
 function parametersOf(route: Route): readonly object[] {
   const { properties = {}, required = [] } = describe(route, 'query')
+  for (const name of Object.keys(properties)) {
+    if (route.paged && readListQuery(`${name}=%00`, route.paged) instanceof Refusal)
+      throw new TypeError(
+        `Cannot use route ${route.operationId} because its query has '${name}', which every list reads or rejects`,
+      )
+  }
   return [
     ...paramsOf(route.path).map((name) => ({
       name,

@@ -190,6 +190,17 @@ describe('the document with own routes', () => {
     assert.ok(names.includes('Rooms'))
   })
 
+  for (const name of ['after', 'limit', 'before', 'updatedSince']) {
+    test(`has no list whose query names ${name}, which every list reads or rejects`, () => {
+      const query = v.object({ [name]: v.string() })
+      assert.doesNotThrow(() => describeWith([defineRoute({ ...declared, query })]))
+      assert.throws(
+        () => describeWith([defineRoute({ ...declared, query, paged: /^r/ })]),
+        new RegExp(`route listRooms because its query has '${name}'`),
+      )
+    })
+  }
+
   test('describes a query whose parts refer to definitions, and none that has no names', () => {
     const jsonSchema = {
       type: 'object',
