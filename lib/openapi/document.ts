@@ -46,7 +46,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     components: {
       schemas: {
         ...schemas.components,
-        ...ownComponents(options, schemas.components),
+        ...ownComponents(options),
         ...parameterSchemas,
         [WEBHOOK_EVENT_NAME]: buildWebhookEvent(options),
       },

@@ -13,8 +13,11 @@ import { describeSchema, relocate } from './schemas.ts'
 /** Everything that the description of a host's own routes depends on. */
 export type OwnOptions = Pick<ResponseOptions, 'rateLimits'> & Pick<RouteOwner, 'routes'>
 
-/** A schema of a route, and what the document adds to the name of the operation: `CreateBookingInput`. */
-const PARTS = { query: 'Query', body: 'Input', response: 'Response' } as const
+/**
+ * A schema of a route, and what the document adds to the name of the operation: `CreateBookingInput`. Not `Response`: oapi-codegen makes a
+ * type `CreateBookingResponse` of each operation.
+ */
+const PARTS = { query: 'Query', body: 'Input', response: 'Result' } as const
 type Part = keyof typeof PARTS
 
 function nameOf({ operationId }: Route, part: Part): string {
@@ -34,21 +37,13 @@ function describe(route: Route, part: Part): JsonSchema {
   return relocate(schema, nameOf(route, part))
 }
 
-/**
- * Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`.
- *
- * @param taken the schemas of the library
- * @throws `TypeError` for a route whose schema has the name of one of the library's
- */
-export function ownComponents({ routes }: OwnOptions, taken: object): Record<string, JsonSchema> {
+/** Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`. */
+export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
   const components = routes.flatMap((route) =>
     (Object.keys(PARTS) as Part[]).flatMap((part) => {
       const schema = describe(route, part)
       const isNamed = part === 'query' ? '$defs' in schema : route[part] !== undefined
-      const name = nameOf(route, part)
-      if (isNamed && name in taken)
-        throw new TypeError(`Cannot use route ${route.operationId} because ${name} exists already`)
-      return isNamed ? [[name, schema]] : []
+      return isNamed ? [[nameOf(route, part), schema]] : []
     }),
   )
   return Object.fromEntries(components)
