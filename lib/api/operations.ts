@@ -48,7 +48,7 @@ export function createOperations(
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const lastUse = createLastUse(store.apiKeys, resolved.logger)
+  const recordLastUse = createLastUse(store.apiKeys, resolved.logger)
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
   async function enter<Answer>(
@@ -59,7 +59,7 @@ export function createOperations(
   ): Promise<Answer | ApiReply> {
     const admission = limitLocally(verdict)
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
-    if (admission.lastUseIsStale) lastUse.record(admission.caller)
+    if (admission.lastUseIsStale) recordLastUse(admission.caller)
     const { organizationId, keyId } = admission.caller
     exchange.facts.organizationId = organizationId
     exchange.facts.keyId = keyId
