@@ -66,7 +66,7 @@ const NAMES: Names<ServiceOptions> = {
  * @example
  * ```ts
  * export const service = defineService({ name: 'Acme API', keyPrefix: 'acme', headerPrefix: 'X-Acme' })
- * const store = createPostgresStore(process.env.DATABASE_URL, { service })
+ * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { service })
  * ```
  */
 export function defineService<

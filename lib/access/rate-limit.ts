@@ -72,14 +72,17 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Judges a request by both buckets with GCRA: a bucket is a number, the time at which the bucket is full again. A
- * request moves that time one interval on, and is refused when the time would be more than a burst ahead of now. Both
- * buckets give a token, or neither does.
+ * Takes a token from both buckets with GCRA. A bucket is a number, the time at which it is full again. A request moves that time on by one
+ * interval, and is rejected if the time would then be more than a burst ahead of now. Both buckets give a token, or neither does.
  *
- * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock
- *   went back, is the time of an empty bucket from this request on. Not for a bucket that another API with lower limits fills
- *   too: the bucket would be refilled for that API. Default both
- * @returns the new times (when refused, those of the buckets as they were) and the state of both buckets for the caller
+ * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock went back, counts
+ *   as the time of an empty bucket. Not for a bucket that another API with lower limits uses too, which this would refill. Default both
+ * @returns the new times (unchanged if rejected) and the state of both buckets for the caller
+ * @example
+ * ```ts
+ * const limit = { perSecond: 10, burst: 100 }
+ * const { times, state } = takeToken({ key: 0, organization: 0 }, { key: limit, organization: limit }, Date.now())
+ * ```
  */
 export function takeToken(
   times: BucketTimes,

@@ -122,9 +122,13 @@ export class BusinessApiError extends Error {
 }
 
 /**
- * Makes the error that a store throws when its database cannot be reached: the caller gets 503, not 500.
+ * Creates the error that a store throws when its database can't be reached: the caller gets 503, not 500.
  *
- * @param message the action, then the state: "Cannot list clients because the connection was refused"
+ * @param message the action, then the reason
+ * @example
+ * ```ts
+ * throw storeUnavailable('Cannot list clients because the connection was refused')
+ * ```
  */
 export function storeUnavailable(message: string, cause?: unknown): BusinessApiError {
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })

@@ -53,11 +53,14 @@ export type Ids = (kind: IdKind) => string
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * Returns the function that makes the ids of the library. Ids are ULIDs, monotonic also when the clock stands still or
- * goes back, so that "newest first" is the order of the primary key and needs no other index. All ids by the system's
- * clock come from a single sequence for the whole process.
+ * Creates the function that makes the library's ids: ULIDs after a prefix, monotonic even if the clock stands still or goes back. So newest
+ * first is the order of the primary key, and no other index is needed. With the system clock, all ids of a process come from one sequence.
  *
- * @param clock milliseconds since 1970 in UTC. Default `Date.now`
+ * @param clock milliseconds since 1970, UTC. Default `Date.now`
+ * @example
+ * ```ts
+ * const id = createIds()('key')   // 'key_01K…'
+ * ```
  */
 export function createIds(clock: Clock = Date.now): Ids {
   if (clock !== Date.now) return createSequence(clock)

@@ -9,7 +9,14 @@ declare const json: unique symbol
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
-/** Serializes a value, for stores that hold objects: `jsonText(clients)`. */
+/**
+ * Serializes a value, for stores that hold objects.
+ *
+ * @example
+ * ```ts
+ * const text = jsonText([{ id: 'cli_1' }])
+ * ```
+ */
 export function jsonText<T>(value: T): JsonText<T> & string {
   return JSON.stringify(value)
 }

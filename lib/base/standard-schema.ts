@@ -35,7 +35,10 @@ export interface StandardIssue {
  *
  * @example
  * ```ts
- * withJsonSchema(yup.object({ room: yup.string() }), { type: 'object', properties: { room: { type: 'string' } } })
+ * const data = withJsonSchema(v.pipe(v.object({ room: v.string() }), v.check(({ room }) => room !== 'Closed')), {
+ *   type: 'object',
+ *   properties: { room: { type: 'string' } },
+ * })
  * ```
  */
 export function withJsonSchema<Input, Output>(

@@ -58,9 +58,14 @@ const CALL_NAMES: Names<CallOptions> = { signal: true }
 const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
 
 /**
- * Creates a client of the API. Nothing is requested before a call.
+ * Creates a client of the API. Sends nothing before the first call.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
+ * @example
+ * ```ts
+ * const client = createApiClient({ url: 'https://app.example', key: process.env.API_KEY ?? '' })
+ * for await (const lead of client.leads.list()) console.log(lead.id)
+ * ```
  */
 export function createApiClient(options: ApiClientOptions): ApiClient {
   const resolved = resolveClientOptions(options)

@@ -59,11 +59,17 @@ export interface DeliveryLoop extends AsyncDisposable {
 }
 
 /**
- * Creates a loop that delivers the events of a store (specification, section 6). Opens nothing and sets no timer before
- * `start`, and never touches the process's signals.
+ * Creates a loop that delivers a store's events (specification, section 6). Opens nothing and sets no timer before `start`, and never touches the
+ * process's signals.
  *
- * @param sender makes the attempts: `createWebhookSender()`; stays open when the loop stops
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @param sender makes the attempts: `createWebhookSender()`. Stays open when the loop stops
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const loop = createDeliveryLoop(store, createWebhookSender(), { secretKeys })
+ * loop.start()
+ * process.once('SIGTERM', () => loop.stop())
+ * ```
  */
 export function createDeliveryLoop(
   store: LoopStore,

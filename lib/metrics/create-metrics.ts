@@ -37,11 +37,16 @@ export interface Metrics {
 const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
- * Creates the metrics of this process, which count from now on: the requests of every API and the deliveries of every loop in
- * the process. Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
+ * Creates the metrics of this process. From then on they count the requests of every API and the deliveries of every loop in the process.
+ * Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
  *
- * @param store the store that the API and the loop use
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @param store the store of the API and the loop
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const metrics = createMetrics(store)
+ * const text = await metrics.text()   // GET /metrics
+ * ```
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
   const resolved = resolveMetricsOptions(options)

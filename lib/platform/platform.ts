@@ -129,9 +129,15 @@ interface Serving<Owner extends EventOwner> {
 }
 
 /**
- * Opens nothing and writes nothing until a call is made.
+ * Creates the calls for your own code. Opens nothing until the first call.
  *
- * @throws `RangeError` for decimals of a currency that cannot be used
+ * @throws `RangeError` for invalid decimals of a currency
+ * @example
+ * ```ts
+ * const calls = createPlatform(store)
+ * const invoice = await calls.invoices.create('org_42', { currency: 'TND', total: '1250.000', dueDate })
+ * await calls.invoices.issue('org_42', { invoiceId: invoice.id })
+ * ```
  */
 export function createPlatform<Transaction, Owner extends EventOwner = Service>(
   store: TransactionalStore<Transaction> & Serving<Owner>,

@@ -88,12 +88,16 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
 }
 
 /**
- * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens
- * the first connection.
+ * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens the first
+ * connection. An idle connection doesn't keep the process alive.
  *
- * @param source a connection string, or the host's own postgres.js pool. In both cases the store opens connections of its own,
- *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
- * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
+ * @param source a connection string, or your postgres.js pool. In both cases the store opens its own connections, to the same server with the
+ *   same user, TLS and session parameters
+ * @throws `TypeError` or `RangeError` for an invalid argument; the message repeats no part of the connection string
+ * @example
+ * ```ts
+ * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { maxConnections: 20 })
+ * ```
  */
 export function createPostgresStore<Own extends Service = Service>(
   source: Sql | string,

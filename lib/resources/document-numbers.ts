@@ -11,7 +11,14 @@ export function seriesOf(kind: 'INV' | 'PROP', date: string): NumberSeries {
   return { series: `${kind}-${date.slice(0, 4)}` }
 }
 
-/** Formats a number of a series with at least four digits, so that lists look orderly. */
+/**
+ * Formats a document number with at least four digits, so lists look orderly.
+ *
+ * @example
+ * ```ts
+ * formatNumber({ series: 'INV-2026' }, 42)   // 'INV-2026-0042'
+ * ```
+ */
 export function formatNumber({ series }: NumberSeries, count: number): string {
   return `${series}-${String(count).padStart(4, '0')}`
 }

@@ -61,10 +61,10 @@ export interface RoutePage {
  * @throws `TypeError` in a route without `paged`
  * @example
  * ```ts
- * const { limit, before } = readPage(context)
- * const rows = await sql`select … where organization_id = ${organizationId} and (${before}::text is null or id < ${before})
- *   order by id desc limit ${limit + 1}`
- * return page(rows, context)
+ * const handle = async (context: RouteContext) => {
+ *   const { limit, before } = readPage(context)
+ *   return page(await sql`select id from bookings where id < ${before ?? '~'} order by id desc limit ${limit + 1}`, context)
+ * }
  * ```
  */
 export function readPage(context: RouteContext): RoutePage {
@@ -73,10 +73,17 @@ export function readPage(context: RouteContext): RoutePage {
 }
 
 /**
- * Makes the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
+ * Returns the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
  *
- * @param records in the order of the list, one more than `limit` if there are more
- * @param idOf the `before` of the page that follows a record. Default the record's `id`
+ * @param records in the list's order, one more than `limit` if there are more
+ * @param idOf returns the `before` for the page after a record. Default the record's `id`
+ * @example
+ * ```ts
+ * const handle = async (context: RouteContext) => {
+ *   const { limit } = readPage(context)
+ *   return page(await sql`select id from bookings order by id desc limit ${limit + 1}`, context)
+ * }
+ * ```
  */
 export function page<Item>(
   records: readonly Item[],

@@ -119,9 +119,10 @@ const RouteDefinition = v.object({
  * const getBooking: Route = defineRoute({
  *   method: 'GET', path: '/bookings/{bookingId}', operationId: 'getBooking', summary: 'Get a booking', tag: 'Bookings',
  *   scope: 'bookings:read',
- *   response: v.object({ data: BookingSchema }),
- *   async handle({ organizationId, input }) {
- *     const booking = await findBooking(organizationId, input.params.bookingId)
+ *   response: v.object({ data: v.object({ id: v.string() }) }),
+ *   async handle({ organizationId, input: { params } }) {
+ *     const [booking] = await sql<{ id: string }[]>`
+ *       select id from bookings where organization_id = ${organizationId} and id = ${params.bookingId}`
  *     if (!booking) throw new Refusal(404, 'No such booking')
  *     return { data: booking }
  *   },

@@ -18,15 +18,18 @@ import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './se
 import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
 
 /**
- * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no
- * redirect is followed, no proxy of the environment used, nothing decompressed. Opens nothing before the first attempt;
- * the first attempt or `prepare` loads undici. Closing waits for the attempts in flight, by default as long as an attempt may
- * take, and ends a second after that time at the latest, also when the network is silent.
+ * Creates the sender of webhooks: HTTP/1.1 on kept connections, only to the public internet (see `judgeUrl`). It follows no redirect, uses no proxy
+ * from the environment and decompresses nothing. The first attempt or `prepare` loads undici; nothing is opened before. Closing waits for
+ * attempts in flight, by default as long as an attempt can take, and ends at most a second later, even on a silent network.
  *
- * The `error` of a result is a {@link SendErrorCode}. The head of a response decides: once it has arrived, the result has its status,
- * also when the body is longer than the part that is kept, breaks off or does not end in time.
+ * The `error` of a result is a {@link SendErrorCode}. Once the head of a response has arrived, the result has its status, even if the body is too
+ * long, breaks off or never ends.
  *
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const sender = createWebhookSender({ timeoutMs: 5_000, userAgent: 'Acme-Webhooks/1.0' })
+ * ```
  */
 export function createWebhookSender(options: WebhookSenderOptions = {}): WebhookSender & AsyncDisposable {
   const { destinations, timeoutMs, maxConnectionsPerOrigin, userAgent, lookup, ca } =

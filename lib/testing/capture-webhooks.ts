@@ -90,11 +90,17 @@ const NAMES: Names<CaptureWebhooksOptions> = {
 }
 
 /**
- * Receives webhooks on a port of 127.0.0.1, for tests of code that publishes events. Every webhook takes the way of production:
- * signed, sent over a socket, verified. A delivery loop must run.
+ * Receives webhooks on a port of 127.0.0.1, to test code that publishes events. Each webhook is signed, sent over a socket and verified, as in
+ * production. A delivery loop must run.
  *
- * @typeParam Own the host's own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
- * @throws the error of the settings for an endpoint that cannot be registered
+ * @typeParam Own your own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
+ * @throws the error of the settings if the endpoint can't be registered
+ * @example
+ * ```ts
+ * const captured = await captureWebhooks({ settings, organizationId: 'org_42' })
+ * const { data } = await captured.next('invoice.paid')
+ * await captured.close()
+ * ```
  */
 export async function captureWebhooks<Own extends object = object>(
   options: CaptureWebhooksOptions<Own> = {},

@@ -9,8 +9,13 @@ export type Placeholder = `\0${string}`
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
- * Makes the placeholder of a value: a field of the record after the change, or a value that the verb adds. The type argument
- * lists the allowed names, so that a misspelt name does not compile: `placeholder<Invoice>('amountDue')`.
+ * Returns the placeholder of a value: a field of the record after the change, or a value that the verb adds. The type argument lists the
+ * allowed names, so a misspelt name doesn't compile.
+ *
+ * @example
+ * ```ts
+ * placeholder<Invoice>('amountDue')
+ * ```
  */
 export function placeholder<Values>(name: keyof Values & string): Placeholder {
   return `\0${name}`
@@ -22,11 +27,16 @@ export const WHOLE_RECORD: Placeholder = '\0'
 const PLACEHOLDER_JSON = /"\\u0000([^"\\]*)"/g
 
 /**
- * Replaces the placeholders of a JSON text by the values of the store.
+ * Replaces the placeholders in a JSON text by the store's values.
  *
- * @param record the representation of the record, with the values by field name
+ * @param record the record's representation, with the values by field name
  * @param more further values by name
- * @throws `Error` naming a placeholder without a value, because the placeholder would reach subscribers
+ * @throws `Error` naming a placeholder without a value, which would otherwise reach subscribers
+ * @example
+ * ```ts
+ * const text = JSON.stringify({ amountDue: placeholder<Invoice>('amountDue') })
+ * render(text, { amountDue: '250.000' })   // '{"amountDue":"250.000"}'
+ * ```
  */
 export function render(
   text: string,

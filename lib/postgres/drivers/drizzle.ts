@@ -10,11 +10,17 @@ export interface DrizzleTransaction {
 export type DrizzleSql = (text: TemplateStringsArray, ...parameters: unknown[]) => unknown
 
 /**
- * Makes the host's transaction with Drizzle, on pg or on postgres.js, usable for `platform.using(…)`.
+ * Adapts a Drizzle transaction, on pg or postgres.js, for `platform.using(…)`.
  *
  * @param transaction the argument of the callback of `db.transaction(…)`
  * @param sql the tag of drizzle-orm
- * @throws `TypeError` for a database, which would commit each statement by itself
+ * @throws `TypeError` for a database outside a transaction, which would commit each statement separately
+ * @example
+ * ```ts
+ * await drizzle.transaction(async (tx) => {
+ *   await platform.using(drizzleTransaction(tx, drizzleSql)).invoices.issue('org_42', { invoiceId })
+ * })
+ * ```
  */
 export function drizzleTransaction(transaction: DrizzleTransaction, sql: DrizzleSql): SqlTransaction {
   if (typeof transaction?.execute !== 'function' || typeof transaction.rollback !== 'function') {

@@ -8,10 +8,16 @@ export interface PrismaTransaction {
 }
 
 /**
- * Makes the host's interactive transaction with Prisma usable for `platform.using(…)`.
+ * Adapts an interactive Prisma transaction for `platform.using(…)`.
  *
  * @param transaction the argument of the callback of `prisma.$transaction(async (tx) => …)`
- * @throws `TypeError` for a client, which would commit each statement by itself
+ * @throws `TypeError` for a client outside a transaction, which would commit each statement separately
+ * @example
+ * ```ts
+ * await prisma.$transaction(async (tx) => {
+ *   await platform.using(prismaTransaction(tx)).invoices.issue('org_42', { invoiceId })
+ * })
+ * ```
  */
 export function prismaTransaction(transaction: PrismaTransaction): SqlTransaction {
   if (typeof transaction?.$queryRawUnsafe !== 'function' || '$connect' in transaction) {
