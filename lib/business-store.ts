@@ -27,7 +27,7 @@ export interface TransactionStore extends RecordStore {
 
 /** The use of a store's connections by this process. */
 export interface ConnectionUse {
-  /** The most connections that the store opens. */
+  /** Maximum number of connections. */
   readonly max: number
   /** Statements that have a connection. */
   readonly inUse: number

@@ -95,7 +95,7 @@ export function defineService<
  */
 export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
   if (service === undefined)
-    throw new TypeError("Cannot use the store because it has no 'service': give it defineService({ … })")
+    throw new TypeError("Cannot use the store because it has no 'service': pass defineService({ … })")
   return defineService(service)
 }
 

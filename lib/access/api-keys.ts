@@ -31,7 +31,7 @@ export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 /**
  * Makes a new key. Only the returned value holds the key in full.
  *
- * @param prefix of the shape of {@link API_KEY_PREFIX}
+ * @param prefix matches {@link API_KEY_PREFIX}
  */
 export function generateApiKey(prefix: string): string {
   const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`

@@ -8,8 +8,8 @@ export interface RateLimit {
 }
 
 /**
- * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10 000 per second on, a
- * bucket is not exact: the tolerance of a hundredth of a millisecond is then a large part of the interval.
+ * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10,000 per second on, a bucket
+ * isn't exact: the tolerance of 0.01 ms is then a large part of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -35,7 +35,7 @@ export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   )
 }
 
-/** The two buckets of every request: of the API key and of the organization (specification, section 8). */
+/** Every request's two buckets: the API key's and the organization's (specification, section 8). */
 export interface RateLimits {
   readonly key: RateLimit
   readonly organization: RateLimit
@@ -130,8 +130,7 @@ function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: nu
   const intervalMs = 1000 / limit.perSecond
   const fullAtAfter = Math.max(now, fullAt) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
-  // A hundredth of a millisecond forgives the error of floating point; otherwise a full bucket can refuse its last
-  // token.
+  // Tolerates floating-point errors of 0.01 ms; otherwise a full bucket could reject its last token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 

@@ -6,7 +6,7 @@ import type { Page } from '../base/page.ts'
 export interface LoggedRequest {
   /** The request id in the answer. */
   readonly id: string
-  /** The arrival, ISO 8601; of a clock ahead of the store's, the store's time. */
+  /** Time of arrival, ISO 8601; the store's time if the process's clock is ahead. */
   readonly at: string
   readonly keyId: string
   readonly keyName: string
@@ -45,7 +45,7 @@ export interface RequestFilter<Moment = string> {
   readonly until?: Moment | undefined
 }
 
-/** The verbs of the log of API requests. Requests are kept for at least seven days, and may be lost in a crash. */
+/** The verbs of the API request log. Requests are kept for at least seven days, and may be lost in a crash. */
 export interface RequestLogStore {
   /** Logs requests of any organizations. A request that was logged before stays as it is. */
   write(requests: readonly RequestRecord[]): Promise<void>
@@ -54,7 +54,7 @@ export interface RequestLogStore {
    * The newest requests that the filter selects. With a `keyId` or `status`, a page may have fewer requests than `limit` although `next`
    * is not null, because a page inspects 5000 requests at most.
    *
-   * @param before the id of the last request of the previous page
+   * @param before the previous page's last id
    */
   list(
     organizationId: string,

@@ -13,7 +13,7 @@ export const ALREADY_EXISTS = 'already_exists'
 /** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
-/** The `data` of an event breaks the schema of the event's type. Thrown by `publish`. */
+/** An event's `data` violates its type's schema. Thrown by `publish`. */
 export const INVALID_EVENT = 'invalid_event'
 
 /** The present state of the record does not allow the change; nothing was changed. Thrown by the typed calls. */
@@ -59,8 +59,8 @@ export const SCHEMA_TOO_NEW = 'schema_too_new'
 export const MISSING_PRIVILEGE = 'missing_privilege'
 
 /**
- * The organization belongs to another shard than the store or the transaction of the call, or the databases of a sharded store are not
- * the shards of their names; nothing was written. Thrown by sharded stores; the API answers 500.
+ * The organization belongs to another shard than the call's store or transaction, or a sharded store's databases don't match their
+ * shard names; nothing was written. Thrown by sharded stores; the API answers 500.
  */
 export const WRONG_SHARD = 'wrong_shard'
 
@@ -96,7 +96,7 @@ interface ErrorDetails {
 export class BusinessApiError extends Error {
   override readonly name = 'BusinessApiError'
   readonly code: ErrorCode
-  // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
+  // Private, so a logged error never repeats the record's fields: a URL may contain a token.
   readonly #record: object | null
   /** The names of the fields that the message is about: `dueDate`, and of an event's data `data.invoiceId`. Empty for an error about none. */
   readonly fields: readonly string[]

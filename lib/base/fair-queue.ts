@@ -76,7 +76,7 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       for (const [group, items] of groups) {
         if (!isReady(group)) continue
         const item = takeOldest(group, items)
-        // The end of the map is the end of the round.
+        // The round ends with the map.
         if (groups.delete(group)) groups.set(group, items)
         return item
       }

@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 
-// The building blocks of every schema. A schema is the one source of validation, of the TypeScript type and of the
-// OpenAPI document, so each block carries all three: the rule, the words of a refusal, and keywords that JSON Schema
-// knows.
+// The building blocks of every schema. A schema is the only source of validation, the TypeScript type and the OpenAPI document, so each
+// block has all three: the rule, the error message, and JSON Schema keywords.
 
 /** The longest id that the API hands out or a host may bring; a prefix and a ULID need 31. */
 const ID_MAX = 64
@@ -33,7 +32,7 @@ export function isStorable(text: string): boolean {
 }
 
 /**
- * Makes the schema of a string of `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
+ * Returns a schema for a string with `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
  */
 export function text(min: number, max: number) {
   const requirement =

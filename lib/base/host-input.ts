@@ -23,18 +23,18 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Makes the schema of one of several words. */
+/** Returns a schema for one of several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
-/** Makes the schema of a list of one word or more, of several. */
+/** Returns a schema for a list of one or more of several words. */
 export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
   const requirement = `must be one or more of ${words.join(', ')}`
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
-/** Makes the schema of a list of one word or more, each once. @param requirement the text of a refusal: "must be …" */
+/** Returns a schema for a list of one or more words, each once. @param requirement the text of a refusal: "must be …" */
 export function setOf<Word extends string>(
   isKnown: (word: Word) => boolean,
   requirement: string,
@@ -76,8 +76,8 @@ export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
  * no value: a value may be a key that was passed in the wrong place.
  *
  * A name that does not exist is an error, because a misspelled filter would select everything, and so is everything but a plain object.
- * Three kinds of input are read elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an
- * import the fields that only reads and exports show.
+ * Three kinds of input are read elsewhere, and ignore unknown names: HTTP request bodies, the data of `publish`, and an import's fields
+ * that only reads and exports show.
  *
  * @param action the start of the error's message: "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`
@@ -95,7 +95,7 @@ export function read<Entries extends v.ObjectEntries>(
   const result = v.safeParse(schema, given)
   if (result.success && unknown === undefined && own === input) return result.output
   const [reasons, fields] = [new Set<string>(), new Set<string>()]
-  if (own !== input) reasons.add(`only ${PLAIN} is read`)
+  if (own !== input) reasons.add(`the input must be ${PLAIN}`)
   if (unknown !== undefined) {
     reasons.add(`${printName(unknown, known)} is unknown${suggest(unknown, known)}`)
     fields.add(printName(unknown, known))
@@ -145,7 +145,7 @@ export type Defined<Input> = {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has none of that id`)
+  throw new BusinessApiError(NOT_FOUND, `${action} because the id does not exist in the organization`)
 }
 
 // --- Calls ---

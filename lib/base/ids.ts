@@ -28,7 +28,7 @@ export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
 
-/** 128 bits: the first of the 26 digits of five bits has two spare bits. */
+/** 128 bits: 26 digits of five bits have two spare bits, in the first digit. */
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
 /**

@@ -96,7 +96,7 @@ export function rejectUnknown<Options extends object>(
 ): void {
   if (!isPlain(options)) {
     const subject = path === '' ? 'the options' : `option '${path.slice(0, -1)}'`
-    throw new TypeError(`Cannot use ${subject} because only ${PLAIN} is read`)
+    throw new TypeError(`Cannot use ${subject} because it must be ${PLAIN}`)
   }
   const known = Object.keys(names)
   const unknown = findUnknown(options, known)

@@ -29,7 +29,7 @@ export interface Page<Item> {
  * @param kind of the items
  */
 export function pageEntries(kind: IdKind) {
-  const requirement = `must be null, or the next of a page before: ${kind}_ and 26 letters and digits`
+  const requirement = `must be null, or the next of an earlier page: ${kind}_ and 26 letters and digits`
   return pageEntriesOf(
     v.pipe(
       v.string(requirement),

@@ -8,7 +8,7 @@ const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32}-(?!0{16})[0-9a-
 
 /**
  * Reads a W3C `traceparent`. The value may come from anyone, so a value in another form counts as none and is never an error.
- * Of a later version the fields of version 00 are kept.
+ * For later versions, the fields of version 00 are kept.
  *
  * @returns 55 characters, version 00; undefined without a usable value
  */

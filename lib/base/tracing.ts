@@ -87,7 +87,7 @@ export interface ResultStep extends TimedStep {
   readonly lost: number
 }
 
-/** The result of an attempt, without anything of the organization. */
+/** An attempt's result, without any data of the organization. */
 export interface TracedResult {
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** The HTTP status; null when no answer came. */
@@ -96,7 +96,7 @@ export interface TracedResult {
   readonly durationMs: number
 }
 
-/** A part of the purge of old events. */
+/** One part of the purge. */
 export interface PurgeStep extends TimedStep {
   readonly kind: 'purge'
   /** Milliseconds by which the purge is behind; null: not known, because no part was purged. */

@@ -23,7 +23,7 @@ interface CommandText {
   readonly summary: string
   /** Paragraphs to read before the first use. */
   readonly about?: string
-  /** The placeholder of the required argument, `ID`, or of an optional one, `[ID]`; absent for a command without an argument. */
+  /** The argument's placeholder: `ID` if required, `[ID]` if optional; absent if the command takes none. */
   readonly argument?: string
   readonly examples: readonly Example[]
 }
@@ -55,9 +55,9 @@ const COMMON_FLAGS = {
   ),
   service: orVariable(
     'BUSINESS_API_SERVICE',
-    text('FILE', "the module of the host that exports 'service': its names, and its own types of events"),
+    text('FILE', "the module that exports your 'service': its names and event types"),
   ),
-  json: toggle('one JSON value on stdout, for machines'),
+  json: toggle('one JSON value on stdout, for programs'),
 }
 
 /** On all shards at once, or on one after the other, for a command that asks before it goes on. */

@@ -25,7 +25,7 @@ export interface Flag<Value = unknown> {
   read(texts: readonly string[], source: string, service: Service): Value
 }
 
-/** The flags of a command by the names of its code: `allowHttp` is typed `--allow-http`. */
+/** A command's flags by their names in the code: `allowHttp` is typed `--allow-http`. */
 export type Flags = Readonly<Record<string, Flag>>
 
 /** The values of flags by the same names. */

@@ -22,7 +22,7 @@ export async function writeResult(stdout: Output, text: string): Promise<boolean
 export async function writeOnce(stdout: Output, text: string, advice: string): Promise<void> {
   const error = await write(stdout, text)
   if (error === null) return
-  const reason = isReaderGone(error) ? 'its reader has gone' : error.message
+  const reason = isReaderGone(error) ? 'its reader has exited' : error.message
   throw new Failure(`Cannot write the secret that is shown only once: ${reason}; ${advice}`)
 }
 

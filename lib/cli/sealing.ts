@@ -8,7 +8,7 @@ import type { Session } from './session.ts'
 
 /** Flags of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
-  allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unsealed'),
+  allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unencrypted'),
 }
 
 /** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for one that is none */

@@ -20,7 +20,7 @@ export interface ClientAnswer<Data> {
   readonly headers: Headers
 }
 
-/** The JSON of an answer of the API, or of anything else. */
+/** The JSON of an API response, or of anything else. */
 export interface AnswerBody {
   readonly data?: unknown
   readonly error?: unknown
@@ -65,9 +65,9 @@ export async function attempt<Data>(
     if (error instanceof ApiError) throw error
     signal.throwIfAborted()
     const isTimeout = controller.signal.aborted
-    const reason = isTimeout ? `no whole answer within ${timeoutMs} ms` : describe(reasonOf(error))
+    const reason = isTimeout ? `no complete response within ${timeoutMs} ms` : describe(reasonOf(error))
     // The error of fetch is not kept as the cause, because a fetch of the host's own may put the request into the error.
-    throw new ApiError(`Cannot ${request.action} because the API has not answered (${reason})`, {
+    throw new ApiError(`Cannot ${request.action} because the API did not respond (${reason})`, {
       code: isTimeout ? TIMEOUT : NETWORK_FAILED,
       isTransient: true,
     })
@@ -103,7 +103,7 @@ function readAnswer<Data>(
   const reason = describe(redirectOf(request, response) ?? textOf(body.error) ?? text)
   const requestId = describe(textOf(body.requestId) ?? headers.get('x-request-id') ?? '') || null
   const judged = status === 200 ? UNREADABLE : judgeStatus(status)
-  const said = judged.code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
+  const said = judged.code === INVALID_RESPONSE ? `not a response of the API: ${reason}` : reason
   throw answerError(request, response, `: ${said} (${requestId ?? 'no request id'})`, {
     ...judged,
     requestId,
@@ -117,7 +117,7 @@ function answerError(
   facts: Omit<ConstructorParameters<typeof ApiError>[1], 'status' | 'retryAfterMs'>,
 ): ApiError {
   const retryAfterMs = readRetryAfter(headers, Date.now())
-  return new ApiError(`Cannot ${action} because the API answered ${status}${rest}`, {
+  return new ApiError(`Cannot ${action} because the API responded with ${status}${rest}`, {
     ...facts,
     status,
     retryAfterMs,
@@ -136,7 +136,7 @@ function placeOf(location: string, base: string): string {
   const url = URL.canParse(location)
     ? new URL(location)
     : URL.canParse(location, base) && new URL(location, base)
-  return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'no http URL'
+  return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'not an http URL'
 }
 
 /** The error of an answer over the limit. The same answer would come again, unless a proxy answered for the API. */

@@ -51,7 +51,7 @@ function pauseAfter(attempts: number): number {
   return Math.round(pauseMs * (0.5 + Math.random() / 2))
 }
 
-/** Joins signals until released: a signal that outlives thousands of calls keeps nothing of them. */
+/** Joins signals until released, so a signal that outlives thousands of calls doesn't keep them in memory. */
 function joinSignals(signals: readonly (AbortSignal | undefined)[]): {
   signal: AbortSignal
   release(): void

@@ -30,7 +30,10 @@ export interface Creatable<Item, Input> extends Listable<Item> {
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
-/** The operations of each resource, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never add them as floating point. */
+/**
+ * Each resource's operations, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never
+ * add them as floating point.
+ */
 export type Lists = {
   readonly [Name in Resource]: Name extends keyof CreateInputs
     ? Creatable<Shown<RecordSlices[Name]>, CreateInputs[Name]>

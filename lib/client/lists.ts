@@ -97,7 +97,7 @@ function readNext(
   const next = URL.canParse(link, url) ? new URL(link, url) : null
   if (next) next.hash = ''
   const fault = !next
-    ? 'is no URL'
+    ? 'is not a URL'
     : placeOf(next) !== placeOf(new URL(url))
       ? 'leads to another origin'
       : next.username || next.password

@@ -10,7 +10,7 @@ export interface Budgets {
   readonly organization: number
   /** The budget that is left for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
-  /** The capacity of each slow queue: in the order of `slow`, until the budget of slow endpoints is used up. */
+  /** Each slow queue's capacity, in the order of `slow`, until the slow endpoints' budget is used up. */
   slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
 }
 

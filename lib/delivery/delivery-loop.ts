@@ -48,8 +48,8 @@ export interface DeliveryLoop extends AsyncDisposable {
    * Delivers due events, sends notices of expiries, purges old events, and ends: for a scheduler, and for tests. A purge
    * of many events is continued by the next call.
    *
-   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on the database of another installation; the errors
-   *   of the store
+   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on another installation's database; the
+   *   store's errors
    */
   runOnce(): Promise<DeliveryCounts>
   /** Counts the deliveries of all organizations that are not finished, and the attempts of this loop. */

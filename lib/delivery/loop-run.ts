@@ -81,7 +81,7 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
 /**
  * Delivers everything that is due, then runs the maintenance.
  *
- * @throws `invalid_state` on the database of another installation; the errors of the store, when the attempts in flight have ended
+ * @throws `invalid_state` on another installation's database; the store's errors, once the attempts in flight have ended
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   const { maintenance, resultWriter, wakeUp, notifier } = parts

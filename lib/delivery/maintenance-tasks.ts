@@ -7,7 +7,7 @@ import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Maximum number of rows of each kind that one part purges; fewer after a part that failed or took too long. */
+/** Maximum number of rows of each kind in one part of the purge; fewer after a part that failed or took too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000

@@ -54,7 +54,7 @@ const THROTTLE_FACTOR = 6
 const THROTTLE_MAX_MS = 200
 /** Maximum number of results that wait to be written, in multiples of the concurrency. */
 const PENDING_FACTOR = 4
-/** Bytes of bodies in a claim: 16 of the largest that are allowed by default. */
+/** Maximum total size of a claim's bodies, in bytes: 16 of the largest that are allowed by default. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
  * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than

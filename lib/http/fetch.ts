@@ -91,7 +91,7 @@ export function toFetch(reply: ApiReply, request: FetchRequest): Response {
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
-    // As in `toNode`: a server of node:http, such as that of Next.js, closes the connection then.
+    // As in `toNode`: a node:http server, for example Next.js's, then closes the connection.
     headers: request.isRead() ? reply.headers : { ...reply.headers, Connection: 'close' },
   })
 }

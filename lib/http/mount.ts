@@ -76,7 +76,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // A fetch handler has a second argument too, so the type of the request decides the form of the call.
+    // A fetch handler has a second argument too, so the request's type decides.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)

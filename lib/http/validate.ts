@@ -39,7 +39,7 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
 }
 
 /**
- * Validates a part of a request by a schema of the host's own.
+ * Validates a part of a request by the host's own schema.
  *
  * @param part before the names of fields: `query `
  * @throws `Refusal` 422 naming each wrong field and the field's rule

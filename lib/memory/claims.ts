@@ -169,7 +169,7 @@ function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
 
 // --- A single endpoint ---
 
-/** Maximum number of deliveries of an endpoint that a claim skips. */
+/** Maximum number of an endpoint's deliveries that a claim skips. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: StoredEndpoint): boolean {

@@ -37,7 +37,10 @@ export function draft<NewRecord extends { readonly id: string }>(
 /** Refuses NaN and the infinities, because JSON has no such numbers. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
-    throw new BusinessApiError(INVALID_INPUT, `Cannot write the record because ${record} is no amount`)
+    throw new BusinessApiError(
+      INVALID_INPUT,
+      `Cannot write the record because ${record} is not a valid amount`,
+    )
   }
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }

@@ -125,7 +125,7 @@ function getDelivery(
   return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
 }
 
-/** The attempts of a delivery, of the latest ones without the signature. */
+/** A delivery's attempts, recent ones without the signature. */
 function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
   const isYoung = ({ startedAt }: DeliveryAttempt): boolean =>
     Date.parse(startedAt) > memory.clock() - SIGNATURE_HIDDEN_MS

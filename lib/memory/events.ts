@@ -34,8 +34,8 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
     if (bytes <= maxEventBytes) continue
     throw new BusinessApiError(
       INVALID_EVENT,
-      `Cannot publish ${type} because its body has ${bytes} bytes, and an event may have ${maxEventBytes}. ` +
-        'Publish an id with which subscribers can fetch the rest.',
+      `Cannot publish ${type} because its body has ${bytes} bytes, more than the maximum of ${maxEventBytes}. ` +
+        'Publish an id that subscribers can fetch the rest with.',
     )
   }
 }

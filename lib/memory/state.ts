@@ -14,7 +14,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Moments are in milliseconds of the store's clock; timestamps of records are strings.
+// Times are milliseconds of the store's clock; records have timestamps as strings.
 
 /** An API key with the state that changes. */
 export interface StoredApiKey {
@@ -61,10 +61,10 @@ export interface StoredEndpoint {
 export interface StoredEvent {
   readonly record: EventRecord
   readonly publishedAt: number
-  /** Sorts the events of all organizations in the order of recording. */
+  /** Sorts all organizations' events by the time of recording. */
   readonly place: string
   readonly deliveries: readonly StoredDelivery[]
-  /** The only endpoint of an event of a backfill; null for every other event. */
+  /** The endpoint of a backfilled event; null for every other event. */
   readonly onlyEndpointId: string | null
 }
 
@@ -144,7 +144,7 @@ export interface Memory {
   remove(id: string): void
   /** The owner of each key's digest: the only lookup that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries that are being sent, of all organizations, in the order of claiming. */
+  /** Deliveries being sent, of all organizations, in the order in which they were claimed. */
   readonly sending: Set<StoredDelivery>
   /** Changes a delivery, and moves the delivery into the collection of its state: pending, sending, or neither. */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void

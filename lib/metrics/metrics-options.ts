@@ -70,7 +70,7 @@ export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsO
   const loops = [loop].flat()
   if (!loops.every((each) => typeof each.health === 'function')) {
     throw new TypeError(
-      "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
+      "Cannot use option 'loop' because it has no health(): pass the result of createDeliveryLoop",
     )
   }
   return {

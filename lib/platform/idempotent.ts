@@ -25,7 +25,7 @@ export function createIdempotent(replies: ReplyStore, ids: Ids): Idempotent {
   return async ({ organizationId, apiKey, signal, [STATE]: state }, work) => {
     if (!state?.reserve)
       throw new TypeError(
-        'Cannot use idempotent() because the context is none that handle() was given, or its route takes no key',
+        'Cannot use idempotent() because the context is not one that handle() received, or its route takes no key',
       )
     signal.throwIfAborted()
     // A name for each call: a transaction that runs again, because its commit was in doubt, must find the reply and not its own reservation.

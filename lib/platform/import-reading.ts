@@ -59,7 +59,7 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    // Names of a stranger's file: some of them, and the beginning of each.
+    // Names from a stranger's file: only some, and only the beginning of each.
     const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
     if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
@@ -133,7 +133,7 @@ function readProposal(given: object, { readFields, fault, minorUnits }: Reading)
   const { signature: signed, ...proposal } = readFields(IMPORT_FIELDS.proposal, given)
   const decimals = proposal.minorUnits ?? minorUnits(proposal.currency)
   if (!isAsFineAs(proposal.total, decimals) || !isAsFineAs(proposal.monthlyTotal, decimals)) {
-    throw fault('its price must be no finer than its currency', ['total', 'monthlyTotal'])
+    throw fault('its price has more decimals than its currency allows', ['total', 'monthlyTotal'])
   }
   if (signed !== null && proposal.status !== 'accepted') {
     throw fault('only an accepted proposal has a signature', ['signature'])
@@ -148,7 +148,7 @@ function readInvoice(given: object, { readFields, fault, minorUnits }: Reading):
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const money = (text: string, name: string): string => {
     const exact = withDecimals(text, decimals)
-    if (exact === null) throw fault(`its ${name} must be no finer than its currency`, [name])
+    if (exact === null) throw fault(`its ${name} has more decimals than its currency allows`, [name])
     return exact
   }
   const payments = list?.map((payment, index): Payment => {
@@ -162,7 +162,7 @@ function readInvoice(given: object, { readFields, fault, minorUnits }: Reading):
     throw fault('its amountPaid must be the sum of its payments', ['amountPaid', 'payments'])
   }
   const amountDue = subtract(total, amountPaid, decimals)
-  if (amountDue === null) throw fault('its amountPaid must not be more than its total', ['amountPaid'])
+  if (amountDue === null) throw fault('its amountPaid exceeds its total', ['amountPaid'])
   const misfit = misfitOf(invoice.status, isZero(amountPaid), isZero(amountDue))
   if (misfit) throw fault(`its status is ${invoice.status}, and ${misfit}`, ['status', 'amountPaid'])
   if (invoice.dueDate < invoice.issueDate) {
@@ -197,7 +197,7 @@ function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string
   return isUnpaid ? null : 'something is paid'
 }
 
-/** Finds the place of a number in a series of the library; null for a number of another form. */
+/** Returns a number's place in the library's series; null for a number of another form. */
 function placeOf(kind: 'INV' | 'PROP', number: string): SeriesPlace | null {
   const [, series = '', digits = ''] = /^([A-Z]+-\d{4})-(\d{4,15})$/.exec(number) ?? []
   const count = Number(digits)

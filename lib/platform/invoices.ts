@@ -210,7 +210,7 @@ function newInvoice(
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
-    throw refused(action, [INVALID_INPUT, 'its total must be no finer than its currency', ['total']])
+    throw refused(action, [INVALID_INPUT, 'its total has more decimals than its currency allows', ['total']])
   }
   if (dueDate < issueDate) throw refused(action, DUE_BEFORE_ISSUE)
   return {

@@ -32,8 +32,8 @@ export interface PlatformOptions {
   /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
   /**
-   * Returns the W3C `traceparent` of the current trace, for the events of a call: the attempts of webhooks show the trace as
-   * `AttemptTrace.traceparent`. A value in another form, and an error of the function, count as no trace. Default none.
+   * Returns the current trace's W3C `traceparent` for a call's events: webhook attempts show it as `AttemptTrace.traceparent`. A value
+   * in another form, and an error of the function, count as no trace. Default none.
    */
   traceparent?: CurrentTraceparent | undefined
 }
@@ -80,8 +80,8 @@ export interface Platform<Owner extends EventOwner = Service> extends RecordCall
   readonly import: ImportCall
 
   /**
-   * Publishes an event of the host, of a type of its own (`defineEvent`) or of the catalogue, mostly about support tickets and marketing
-   * campaigns, to every endpoint of the organization that wants the type (specification, section 6).
+   * Publishes an event to every endpoint that wants its type: one of the host's own (`defineEvent`) or of the catalogue, mostly about
+   * support tickets and marketing campaigns (specification, section 6).
    *
    * @param data by the schema of the type; unknown fields are left out
    * @returns the event's id
@@ -108,7 +108,7 @@ export interface TransactionalPlatform<Transaction, Owner extends EventOwner = S
    * is refused with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
    * the host may try the whole transaction again.
    *
-   * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
+   * @param transaction a transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback
    */
   using(transaction: Transaction): PlatformInTransaction<Owner>
 }

@@ -4,7 +4,7 @@ import type { Installation, InstallationStore } from '../webhooks/installation.t
 import type { Database } from './connection/database.ts'
 import { callFor } from './statements/statement.ts'
 
-/** A part of the cancellation of pending deliveries. */
+/** One part of cancelling pending deliveries. */
 export interface CancelledPart {
   readonly cancelled: number
   /** Deliveries that were left because they are being sent. */

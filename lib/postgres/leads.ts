@@ -36,7 +36,7 @@ const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unl
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
-/** The events of a change of a lead's stage. */
+/** The events of a stage change. */
 const EVENTS_OF_NEW_STAGE = `
   case when before.stage is distinct from after.stage then @events::text::jsonb else '[]' end`
 

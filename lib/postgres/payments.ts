@@ -197,7 +197,7 @@ export async function listPayments(
   return JSON.parse(payments ?? 'null') as Payment[] | null
 }
 
-/** JSON text of a payment, of SQL expressions. */
+/** A payment's JSON, from SQL expressions. */
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text

@@ -56,8 +56,8 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
    * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
    *
-   * @param transaction the argument of the callback of postgres.js' `sql.begin`, or the transaction of another driver by
-   *   `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
+   * @param transaction the argument of `sql.begin`'s callback in postgres.js, or the transaction of another driver by `pgTransaction`,
+   *   `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
    * @throws `TypeError` for a pool, which would commit each statement by itself
    */
   using(transaction: PostgresTransaction | SqlTransaction): TransactionStore

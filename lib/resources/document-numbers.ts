@@ -6,7 +6,7 @@ export interface NumberSeries {
 /** The number of a new document: a number that the host gives, or a series of which the store takes the next number. */
 export type NewNumber = string | NumberSeries
 
-/** Names the series of a kind of document for the year of a date, in UTC. */
+/** Returns the number series for a kind of document in a date's year, UTC. */
 export function seriesOf(kind: 'INV' | 'PROP', date: string): NumberSeries {
   return { series: `${kind}-${date.slice(0, 4)}` }
 }

@@ -8,7 +8,7 @@ export interface SeriesPlace {
 
 /** What an imported invoice or proposal has beside its own fields. */
 interface Numbered {
-  /** The place of the number in a series of the library; null for a number of another form. */
+  /** The number's place in the library's series; null for a number of another form. */
   readonly place: SeriesPlace | null
 }
 

@@ -107,7 +107,7 @@ export interface PaidInvoice {
   readonly payment: Payment
 }
 
-/** Values that a store puts into the events of a payment, beside the fields of the invoice. */
+/** Values that a store puts into a payment's events, besides the invoice's fields. */
 export interface PaymentFacts {
   /** The amount of the payment, with exactly the currency's decimals. */
   readonly amount: string
@@ -126,7 +126,7 @@ export interface OverdueRequest {
   readonly asOf: string | null
   /** Greatest number of invoices; the earliest due date comes first. */
   readonly limit: number
-  /** The event of each invoice: a template of the invoice's fields and of {@link OverdueFacts}. The store makes the id. */
+  /** Each invoice's event: a template of the invoice's fields and {@link OverdueFacts}. The store makes the id. */
   readonly event: EventRecord
 }
 
@@ -268,8 +268,8 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   /**
    * Lists the newest payments of an invoice, newest id first.
    *
-   * @param before the id of the last payment of the previous page; null: from the newest
-   * @returns null if the organization has no invoice of that id
+   * @param before the previous page's last id; null: from the newest
+   * @returns null if the organization has no invoice with this id
    */
   listPayments(
     organizationId: string,
@@ -282,8 +282,8 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
    * Gives the status `overdue` to due invoices with status `issued` or `partially_paid` and something to pay: at most `limit` in a
    * call, each invoice once. Invoices that another transaction is changing are skipped.
    *
-   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost answer and a retry of
-   *   the statement, only the invoices of the retry
+   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost result and a retry, only the
+   *   retry's invoices
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }

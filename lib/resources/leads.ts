@@ -144,9 +144,9 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the
-   * change are the events of the lead, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay
-   * answers `{ lead, client }`.
+   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the change are
+   * the lead's events, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay answers `{ lead, client
+   * }`.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }

@@ -2,9 +2,9 @@ import type { KeyReservation } from '../writes/creation.ts'
 
 // What `handle` of a host's own route receives, and what it may return beside plain data.
 
-/** The key of the parts of a context that only the library's functions use. */
+/** The key under which a context has what only the library's functions use. */
 export const STATE = Symbol('state')
-/** The key of the parts of a reply. */
+/** The key under which a reply has its parts. */
 export const REPLY = Symbol('reply')
 
 /** An admitted and checked request, as `handle` of a route receives it. */
@@ -100,6 +100,6 @@ function pagingOf(context: RouteContext): NonNullable<RouteState['paging']> {
   const paging = context[STATE]?.paging
   if (paging) return paging
   throw new TypeError(
-    "Cannot page because the context is none that handle() was given, or its route has no 'paged'",
+    "Cannot page because the context is not one that handle() received, or its route has no 'paged'",
   )
 }

@@ -29,13 +29,13 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   readonly description?: string | undefined
   /** The group of the operation in the document: `Bookings`. */
   readonly tag: string
-  /** The scope that a key needs: one of the library's, or of the service's `scopes`. */
+  /** The scope that a key needs: the library's, or one of the service's `scopes`. */
   readonly scope: KeyScope
   /** The schema of the query, whose values are texts, or lists of texts for a repeated name. Default: the query is ignored. */
   readonly query?: StandardSchema<unknown, Query> | undefined
   /** The schema of the JSON body. Default: no body is read. Not with GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
-  /** The schema of the answer, a value of JSON. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
+  /** The response's schema, a JSON value. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
   readonly response: StandardSchema<Result, unknown>
   /** For a GET that lists records by `readPage` and `page`: the pattern of the records' ids, `/^bkg_\d+$/`. Default: no list. */
   readonly paged?: RegExp | undefined
@@ -79,7 +79,7 @@ function must<Value>(is: (value: never) => boolean, requirement: string) {
   return v.custom<Value>((value) => is(value as never), requirement)
 }
 
-const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a text of 1 to 100 characters')
+const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a string of 1 to 100 characters')
 const SCHEMA = must<StandardSchema>(
   isStandardSchema,
   'must be a schema: of valibot, or another Standard Schema',
@@ -104,7 +104,7 @@ const RouteDefinition = v.object({
   response: SCHEMA,
   paged: v.optional(v.instance(RegExp)),
   idempotent: v.optional(v.boolean()),
-  errors: v.optional(must<object>(isErrors, 'must be texts by a status from 400 to 599')),
+  errors: v.optional(must<object>(isErrors, 'must be descriptions by status, from 400 to 599')),
   handle: v.function(),
 })
 

@@ -45,7 +45,7 @@ export interface ProposalChanges
   readonly signature?: ProposalSignature
 }
 
-/** The signatory of a proposal and the time of the signature, ISO 8601 in UTC with milliseconds. */
+/** A proposal's signatory and the time of signing, ISO 8601 in UTC with milliseconds. */
 export interface ProposalSignature {
   readonly signedBy: string
   readonly signedAt: string

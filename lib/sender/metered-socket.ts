@@ -30,14 +30,13 @@ export interface MeteredSocket {
 }
 
 /**
- * The most bytes received from the end of one answer to the end of the next, counted at the socket: the handshake and
- * the other messages of TLS included.
+ * Maximum number of bytes received from one response to the next, counted at the socket: TLS messages included.
  */
 export const EXCHANGE_MAX_BYTES = 1024 * 1024
 
 /**
- * The most bytes that HTTP may read without completing a part of an answer: headers, headers of an interim answer,
- * trailers, a reason phrase, the extension of a chunk, blank lines.
+ * Maximum number of bytes that HTTP may read without completing a part of a response: headers, interim headers, trailers, a reason
+ * phrase, a chunk extension, blank lines.
  */
 export const STEP_MAX_BYTES = 16 * 1024
 
@@ -95,7 +94,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
     const isTooMuch = withoutAdvance >= STEP_MAX_BYTES
     withoutAdvance += piece.length
     if (isIdle || isTooMuch) {
-      fail(new SendError(INVALID_RESPONSE, `more than ${STEP_MAX_BYTES} bytes without a part of an answer`))
+      fail(new SendError(INVALID_RESPONSE, `more than ${STEP_MAX_BYTES} bytes without a part of a response`))
       return null
     }
     reportFirstByte()

@@ -157,7 +157,7 @@ function unusable(reason: string): BusinessApiError {
   return new BusinessApiError(INVALID_INPUT, `${ACTION} because ${reason}`)
 }
 
-/** Returns the beginning of every interval of a period; of the first day, midnight. */
+/** Returns the beginning of every interval of a period; for the first day, midnight. */
 function intervalsOf({ from, to, interval }: Period): readonly string[] {
   const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
   const first = Math.floor(Date.parse(from) / lengthMs)

@@ -127,8 +127,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when
    *   the key is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as
-   *   for `create`; `limit_reached` when overlaps of rotations have doubled the number of keys in force that
-   *   `maxApiKeys` allows
+   *   for `create`; `limit_reached` when rotation overlaps have doubled the number of active keys that `maxApiKeys` allows
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -230,7 +229,7 @@ export function createApiKeySettings(
   const refusals = {
     taken: `its ${TAKEN}`,
     full:
-      `the organization has ${maxApiKeys} ${maxApiKeys === 1 ? 'key' : 'keys'} in force, its limit: ` +
+      `the organization has reached its limit of ${maxApiKeys} active ${maxApiKeys === 1 ? 'key' : 'keys'}: ` +
       "revoke one, or raise option 'maxApiKeys'",
   }
 
@@ -258,7 +257,10 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.imported', id, chosen)
       const insertion = await apiKeys.insert({ ...request, key, limit: maxApiKeys, isImported: true })
       if (insertion.outcome !== 'already_exists') return insertedItem(call, insertion, refusals)
-      throw new BusinessApiError(ALREADY_EXISTS, `${IMPORT} because a key with its id or its digest exists`)
+      throw new BusinessApiError(
+        ALREADY_EXISTS,
+        `${IMPORT} because a key with its id or digest already exists`,
+      )
     },
 
     async get(organizationId, keyId) {
@@ -276,7 +278,7 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.updated', id, { name })
       const key = found(await apiKeys.update({ ...request, keyId: id, name, replaces }), call.action)
       if (replaces === undefined || key.name === name) return key
-      throw new BusinessApiError(INVALID_STATE, `${call.action} because it was given another name meanwhile`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} because its name was changed in the meantime`)
     },
 
     async revoke(organizationId, keyId, options) {
@@ -320,7 +322,7 @@ function rotatedKeys(
     case 'limit_reached':
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${action} because the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
+        `${action} because the organization has ${limit} active keys, twice its limit, with the overlaps of rotations: ` +
           'rotate without overlap, or revoke a key',
       )
     case 'refused':

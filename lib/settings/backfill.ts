@@ -30,7 +30,7 @@ export interface BackfillOptions extends BackfillSelection, Acting {
   readonly signal?: AbortSignal | undefined
 }
 
-/** A part of a backfill, or the sum of several parts. */
+/** One part of a backfill, or the sum of several. */
 export interface BackfillPart {
   /** Records that were read. */
   readonly examined: number
@@ -74,7 +74,7 @@ export interface BackfillCalls {
   ): Promise<BackfillPreview>
 }
 
-/** The number of records of each type that a backfill would read. */
+/** The number of records that a backfill would read, by type. */
 export interface BackfillPreview {
   readonly endpoint: WebhookEndpoint
   /** 10,000 for 10,000 or more; types that the endpoint does not want are absent. */
@@ -88,7 +88,7 @@ const PART_SIZE = 250
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
 
-const afterRequirement = 'must be null, or the next of a part before'
+const afterRequirement = 'must be null, or the next of an earlier part'
 
 const AfterSchema = v.pipe(
   v.string(afterRequirement),
@@ -197,7 +197,7 @@ export function createBackfillCalls(
 function notEnabled(action: string, state: string): BusinessApiError {
   return new BusinessApiError(
     INVALID_STATE,
-    `${action} because the endpoint is ${state}: enable the endpoint, and make the same call again`,
+    `${action} because the endpoint is ${state}: enable the endpoint, then repeat the call`,
   )
 }
 

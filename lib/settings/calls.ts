@@ -50,7 +50,7 @@ export function audited(
   return { organizationId, entry: makeEntry(action, subjectId, actor, details) }
 }
 
-/** The ends of the messages of refusals, after "because". */
+/** The ends of error messages, after "because". */
 interface InsertionRefusals {
   /** The reason if another record has or had the id. */
   readonly taken: string
@@ -99,7 +99,7 @@ export type MakeEntry = (
   details?: AuditRecord['details'],
 ) => AuditRecord
 
-/** Makes the schema of a function of the host's own. */
+/** Returns a schema for one of the host's functions. */
 export function callback<Callback>(): v.OptionalSchema<v.GenericSchema<Callback>, undefined> {
   return v.optional(v.custom<Callback>((given) => typeof given === 'function', 'must be a function'))
 }

@@ -130,7 +130,7 @@ export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderV
 }
 
 /**
- * Checks the bounds of all headers of an endpoint together.
+ * Checks the total size of an endpoint's headers.
  *
  * @param action the beginning of the message: `Cannot update a webhook endpoint`
  * @throws `BusinessApiError` with code `limit_reached`

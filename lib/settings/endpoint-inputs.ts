@@ -30,7 +30,7 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   const verdict = await judge(url)
   // The verdict's detail is for operators and would show a customer the inside of the host's network.
   if (verdict.allowed) return
-  throw new BusinessApiError(INVALID_INPUT, `${action} because url was refused: ${verdict.reason}`, {
+  throw new BusinessApiError(INVALID_INPUT, `${action} because url was rejected: ${verdict.reason}`, {
     fields: ['url'],
   })
 }

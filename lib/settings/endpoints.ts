@@ -40,7 +40,7 @@ export interface NewEndpoint<Type extends string = EventType> extends Acting, Pa
 
 /**
  * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
- * when the organization has no endpoint of that id.
+ * when the organization has no endpoint with this id.
  *
  * @typeParam Type the service's event types
  */
@@ -171,7 +171,7 @@ export function createEndpointSettings(
   const refusals = {
     taken: TAKEN,
     full:
-      `the organization has ${maxEndpoints} ${maxEndpoints === 1 ? 'endpoint' : 'endpoints'}, its limit: ` +
+      `the organization has reached its limit of ${maxEndpoints} ${maxEndpoints === 1 ? 'endpoint' : 'endpoints'}: ` +
       "remove one, or raise option 'maxEndpoints'",
   }
 

@@ -68,7 +68,7 @@ export interface EventSettings<Type extends string = EventType> {
   /**
    * Gives an event with the body and the deliveries.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event with this id
    */
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
@@ -162,7 +162,7 @@ export function createEventSettings(
       const reason =
         outcome === 'open'
           ? 'its delivery to the endpoint is pending or being sent: wait until the delivery has ended'
-          : `the organization has ${outcome} of that id`
+          : `the organization has ${outcome} with this id`
       throw new BusinessApiError(
         outcome === 'open' ? INVALID_STATE : NOT_FOUND,
         `${call.action} because ${reason}`,

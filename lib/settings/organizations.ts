@@ -51,7 +51,7 @@ export interface OrganizationSettings {
    * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
    * nothing more.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no business with this id
    */
   forgetBusiness(
     organizationId: string,
@@ -121,7 +121,7 @@ export function createOrganizationSettings({
         if (part === null) {
           throw new BusinessApiError(
             NOT_FOUND,
-            `${action} because the organization has no business of that id`,
+            `${action} because the organization has no business with this id`,
           )
         }
         addTo(sums, part.counts)

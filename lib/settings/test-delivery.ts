@@ -87,7 +87,7 @@ export function createTestDelivery(
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${ACTION} because the organization has sent ${TESTS.max} within a minute: wait a little`,
+        `${ACTION} because the organization has sent ${TESTS.max} test webhooks within a minute: try again later`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)

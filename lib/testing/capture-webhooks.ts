@@ -41,7 +41,7 @@ export interface CapturingSettings {
 
 type TypeIn<Own extends object> = EventType | (keyof Own & string)
 
-/** An event of one type, or of any of several types. */
+/** An event of one or several types. */
 export type EventOf<Type extends string, Own extends object = object> = Extract<
   Event<Own>,
   { readonly type: Type }
@@ -236,7 +236,7 @@ function createInbox<Own extends object>(): Inbox<Own> {
         }
       }
       const timer = setTimeout(() => {
-        const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
+        const reason = `No ${type} has arrived within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
         settle(() => reject(new Error(reason)))
       }, timeoutMs)
       waiting.add(check)
@@ -272,7 +272,7 @@ function describe<Own extends object>(
   refusals: readonly string[],
 ): string {
   if (events.length + failures.length + refusals.length === 0)
-    return 'nothing has come at all. Does a delivery loop run?'
+    return 'nothing has arrived. Is a delivery loop running?'
   const come = events.map(({ type }) => type).join(', ')
   const failed = failures
     .map(

@@ -45,5 +45,5 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
 function readTime(time: Date | string | number): number {
   const ms = new Date(time).getTime()
   if (Number.isFinite(ms)) return ms
-  throw new RangeError(`Cannot set the clock because the time must be a moment: current value is ${time}`)
+  throw new RangeError(`Cannot set the clock because the time is invalid: current value is ${time}`)
 }

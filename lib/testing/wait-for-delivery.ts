@@ -61,7 +61,7 @@ const MAY_BE_DELIVERED: ReadonlySet<string> = new Set(['pending', 'sending', 'de
 
 function describe(deliveries: readonly Delivery[]): string {
   if (deliveries.length === 0) {
-    return 'there is no delivery of it. Was the event committed, and has an endpoint of the organization its type?'
+    return 'it has no deliveries. Was the event committed, and does an endpoint want its type?'
   }
   const waits = deliveries.every(({ state, attempts }) => state === 'pending' && attempts === 0)
   return `${deliveries.map(describeOne).join('; ')}${waits ? '. Does a delivery loop run?' : ''}`

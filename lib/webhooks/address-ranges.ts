@@ -4,7 +4,7 @@ import { isIPv4, isIPv6 } from 'node:net'
 export interface AddressRange {
   /** `10.0.0.0/8`, `fc00::/7`. */
   readonly cidr: string
-  /** The purpose of the range, in the words of the registry. */
+  /** The range's purpose, in the registry's words. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint

@@ -1,7 +1,7 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { BackfillType } from '../resources/backfill.ts'
 
-/** Asks for a part of a backfill: one type of event to one endpoint. */
+/** A request for one part of a backfill: one event type to one endpoint. */
 export interface BackfillRequest extends AuditedRequest {
   readonly endpointId: string
   readonly type: BackfillType
@@ -34,14 +34,14 @@ export type BackfillOutcome =
 /** The slice of a store for backfills. */
 export interface BackfillStore {
   /**
-   * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
-   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so that the same
-   * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
-   * the endpoint that is delivered, pending or being sent.
+   * Creates an event from each record's current state, by record id, with a single delivery to the endpoint. No other endpoint gets the
+   * event. The id of the event follows from the endpoint, the type and the record, so that the same part again makes nothing while the
+   * event is kept. A record is also left out if the event of its creation has a delivery to the endpoint that is delivered, pending or
+   * being sent.
    *
    * The deliveries are due at once and stand behind all other deliveries of the organization: see `ClaimStore.claim`.
    *
-   * The entry gets `details.events`, the number of events of all calls with this entry; a call that makes no event leaves no entry.
+   * The entry gets `details.events`, the number of events from all calls with this entry; a call without events writes no entry.
    *
    * @returns `null` if there is no such endpoint
    */

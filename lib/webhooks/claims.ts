@@ -239,10 +239,9 @@ export interface ClaimStore {
   read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
 
   /**
-   * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
-   * order in which the attempts ended; and the rate of each endpoint, by endpoint-rate.ts. Attempts with the error
-   * `interrupted` or `unreadable` count, but not against the endpoint. A result without a claim in force is dropped as a whole, and is
-   * `lost` in the report.
+   * Writes attempt results: the log, each delivery's next state and each endpoint's health, in the order in which the attempts ended;
+   * and each endpoint's rate, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
+   * endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
    *
    * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
    * letters and the endpoints that became failing or disabled, because the previous answer may be lost.

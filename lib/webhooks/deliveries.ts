@@ -45,7 +45,7 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
-/** Every class of responses: the first digit of the status, or no response. */
+/** Every response class: the status's first digit, or no response. */
 export const RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
 /** The class of a response. */
 export type ResponseClass = (typeof RESPONSES)[number]
@@ -87,8 +87,8 @@ export interface PurgeRequest {
    */
   readonly eventsAfterMs: number
   /**
-   * Maximum number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
-   * deliveries of a single event.
+   * Maximum number of rows of each kind, so no part takes long. Of deliveries ten times as many are allowed, or all deliveries of a
+   * single event.
    */
   readonly limit: number
   /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
@@ -145,9 +145,9 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
 /**
  * Asks for deliveries in a final state to be sent again. Deliveries of removed endpoints are left out.
  *
- * `recover` answers the ids of the deliveries that are pending now, and adds the number of these deliveries to
- * `details.recovered` of the entry, which calls with the same entry share. An entry with a delivery as its subject
- * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
+ * `recover` returns the ids of the deliveries that are pending now, and adds their number to the entry's `details.recovered`, which
+ * calls with the same entry share. An entry with a delivery as its subject recovers that delivery once, even if the call is sent
+ * several times, and each answer has the id of the delivery.
  */
 export interface RecoveryRequest extends AuditedRequest {
   /** The filter selects among these deliveries. */

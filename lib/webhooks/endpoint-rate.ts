@@ -75,7 +75,7 @@ export interface RateResults {
   readonly successes: number
   /** The claims of the attempts. */
   readonly tokens: readonly string[]
-  /** The latest begin of an attempt that succeeded, and of a rejected one. */
+  /** When the latest successful attempt began, and the latest rejected one. */
   readonly successAt: number | null
   readonly rejectionAt: number | null
   /** True if an attempt failed, a rejected one included. */

@@ -17,7 +17,7 @@ export type EndpointState = 'enabled' | 'paused' | 'disabled'
 export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>`. */
   readonly id: string
-  /** The number of changes by `update`, those of a header's value too. */
+  /** Number of changes by `update`, including header values. */
   readonly version: number
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
@@ -233,8 +233,7 @@ export interface EndpointStore {
   rotateSecret(request: SecretReplacement): Promise<SecretRotation | null>
 
   /**
-   * Lists the sealed credentials of endpoints that have not been removed, of all organizations, in the order of
-   * (organization id, endpoint id).
+   * Lists the sealed credentials of all organizations' endpoints that haven't been removed, by (organization id, endpoint id).
    *
    * @param after the last endpoint of the previous part; null: from the first
    */

@@ -33,11 +33,11 @@ export interface Hold {
   readonly advice: string
 }
 
-/** Compares the installation of a database with that of a loop. @returns null if the loop works there */
+/** Compares a database's installation with a loop's. @returns null if the loop works there */
 export function holdOf(found: Installation, own: string | null): Hold | null {
   const { name, isMoved } = found
   if (name === own || (name === null && !isMoved)) return null
-  const its = own === null ? 'the loop has no name' : `the loop is of '${own}'`
+  const its = own === null ? 'the loop has no name' : `the loop belongs to '${own}'`
   const set = `set BUSINESS_API_INSTALLATION or option 'installation' to ${name}; `
   return {
     reason: `the database ${describeInstallation(found)}; ${its}`,

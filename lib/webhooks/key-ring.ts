@@ -42,14 +42,14 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
     isEmpty: first === undefined,
 
     seal(text, binding) {
-      if (first === undefined) throw new Error('Cannot seal a text because the key ring is empty')
+      if (first === undefined) throw new Error('Cannot seal a secret because the key ring is empty')
       const [keyId, key] = first
       return ['v1', keyId, ...encrypt(text, binding, key).map(encode)].join('.')
     },
 
     open(sealed, binding) {
       const [, keyId = '', nonce = '', ciphertext = '', tag = ''] = SEALED.exec(sealed) ?? []
-      if (!keyId) return { obstacle: 'its sealed form is not one that this version knows' }
+      if (!keyId) return { obstacle: 'its sealed form is unknown to this version' }
       const key = ring.get(keyId)
       if (!key) return { obstacle: `key ${keyId} is not among the 'secretKeys'` }
       const text = decrypt({ nonce, ciphertext, tag }, binding, key)
@@ -73,12 +73,12 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
       const bytes = typeof given === 'string' ? decodeKey(given) : given
       if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or text of 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
+          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or a string with 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
         )
       }
       if (bytes.every((byte) => byte === bytes[0])) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' because its 32 bytes are all the same: make a random key, by ` +
+          `Cannot use option 'secretKeys[${index}]' because its 32 bytes are all the same: make a random key: ` +
             'openssl rand -base64 32',
         )
       }

@@ -33,7 +33,7 @@ export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, al
 
 /** An endpoint's own headers in the form that a store keeps. */
 export interface SealedHeaders {
-  /** The names of the headers, in the order of sealing. */
+  /** The header names, in the order in which they are sealed. */
   readonly headerNames: readonly string[]
   /** Null: no headers. */
   readonly sealedHeaders: string | null
@@ -110,7 +110,7 @@ export function createSecretSealer(
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,
       `Cannot store the ${name} because option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set: ` +
-        'give a key, made by openssl rand -base64 32',
+        'pass a key, for example from openssl rand -base64 32',
     )
   }
 

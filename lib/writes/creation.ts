@@ -65,7 +65,7 @@ export type CreationOutcome =
 /** The outcome of a creation by the API, which may also name a business that the organization does not have. */
 export type ApiCreationOutcome = CreationOutcome | { readonly outcome: 'no_business' }
 
-/** The outcome of a creation of a numbered record: `created` carries the number, given by the host or by the store. */
+/** The outcome of creating a numbered record: `created` carries the number, given by the host or by the store. */
 export type NumberedOutcome =
   | { readonly outcome: 'created'; readonly number: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }

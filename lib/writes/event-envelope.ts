@@ -100,8 +100,8 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
 /**
  * Builds the data of an event with placeholders.
  *
- * @param known the fields with a value, or with a placeholder of another name. Every other field is the value of its name: a field of the
- *   record after the change, or a value that the verb adds
+ * @param known the fields with a value, or with a placeholder of another name. Every other field has the value with its name: a field
+ *   of the record after the change, or a value that the verb adds
  */
 export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
   const names = Object.keys(schema?.entries ?? {})

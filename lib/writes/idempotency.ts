@@ -23,8 +23,8 @@ export function fingerprint(input: object): string {
 }
 
 /**
- * Computes SHA-256 over the canonical JSON of a value as it was sent. Not of a validated value: a schema of a host may add the present
- * moment, or make a `Map`, which JSON does not show.
+ * Computes SHA-256 over the canonical JSON of a value as it was sent. Not from a validated value: the host's schema may add the current
+ * time, or return a `Map`, which JSON can't show.
  *
  * @returns null for a value that {@link canonicalJson} cannot write
  */
@@ -46,7 +46,7 @@ export interface ReplyRequest {
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
 }
 
-/** The slice of a store, in a transaction of the host, for replies of the host's own work. */
+/** The slice for replies of the host's own work, in the host's transaction. */
 export interface ReplyStore {
   /**
    * Reserves the key, does the work and stores the reply, all in the host's transaction. A second call with the key waits for the end of the

@@ -1,6 +1,6 @@
-// A resource builds the events and the reply of a write before the call of the store. Only the store knows some values, such as
-// the amount due after a payment or the number of a new invoice. The resource leaves placeholders for such values in the JSON
-// text, and the store renders the text inside the statement that writes the record: business_api.render_template in sql/.
+// A resource builds a write's events and reply before it calls the store. Only the store knows some values, such as the amount due
+// after a payment or the number of a new invoice. The resource leaves placeholders for such values in the JSON text, and the store
+// renders the text inside the statement that writes the record: business_api.render_template in sql/.
 
 /** A placeholder in a JSON text for a value of the store. No stored text begins with NUL, because NUL is refused everywhere. */
 export type Placeholder = `\0${string}`

@@ -46,7 +46,7 @@ describe('endpoints update', () => {
   test('refuses in one line, with the flag to allow the change', async () => {
     const id = await addEndpoint('org_1')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
-    assertFailed(await run(...update), 2, /Give a change: --url, --types/)
+    assertFailed(await run(...update), 2, /Pass a change: --url, --types/)
     assertFailed(await run(...update, '--url', 'http://192.0.2.1/'), 2, /; --allow-http allows it/)
     assertFailed(
       await run(...update, '--url', 'https://10.0.0.1/'),

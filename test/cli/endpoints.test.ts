@@ -87,7 +87,7 @@ describe('endpoints', () => {
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),
       2,
-      /url was refused: must be https; --allow-http allows it, for development/,
+      /url was rejected: must be https; --allow-http allows it, for development/,
     )
     const internal =
       /destination not allowed \(its host is unknown, or leads to a private address\); --allow-private-networks allows it, for development/

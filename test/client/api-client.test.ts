@@ -156,7 +156,7 @@ describe('ApiError', () => {
       assert.match(
         error.message,
         new RegExp(
-          `^Cannot create a client because the API answered ${status}: .*Refused with ${status} \\(req_1\\)$`,
+          `^Cannot create a client because the API responded with ${status}: .*Refused with ${status} \\(req_1\\)$`,
         ),
       )
       assert.equal(requests.length, error.attempts)

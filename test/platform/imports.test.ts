@@ -246,7 +246,7 @@ function testRefusals(newHost: NewHost): void {
     [
       'more paid than the total',
       { kind: 'invoice', record: { ...INVOICE, amountPaid: '1250.001' } },
-      /its amountPaid must not be more than its total/,
+      /its amountPaid exceeds its total/,
     ],
     [
       'the signature of a draft',
@@ -287,7 +287,7 @@ function testRefusals(newHost: NewHost): void {
     await platform.import(organizationId, [invoice])
     await assert.rejects(platform.import(organizationId, [second]), {
       code: 'already_exists',
-      message: /record 0 \(invoice inv_2\) because its number is taken/,
+      message: /record 0 \(invoice inv_2\) because its number is already in use/,
     })
   })
 

@@ -116,10 +116,10 @@ describeOnEveryStore((newHost) => {
     const { payment: reversal } = await reverse(host, other, elsewhere)
     const everything = await host.everything()
     const cases: [given: object, code: string, message: RegExp][] = [
-      [{ invoiceId: 'inv_unknown' }, 'not_found', /the organization has none of that id/],
-      [{ paymentId: elsewhere }, 'not_found', /the invoice has no payment of that id/],
-      [{ paymentId: '\0' }, 'not_found', /the invoice has no payment of that id/],
-      [{ paymentId: '__proto__' }, 'not_found', /the invoice has no payment of that id/],
+      [{ invoiceId: 'inv_unknown' }, 'not_found', /the id does not exist in the organization/],
+      [{ paymentId: elsewhere }, 'not_found', /the invoice has no payment with this id/],
+      [{ paymentId: '\0' }, 'not_found', /the invoice has no payment with this id/],
+      [{ paymentId: '__proto__' }, 'not_found', /the invoice has no payment with this id/],
       [
         { invoiceId: other, paymentId: reversal.id },
         'invalid_state',

@@ -200,7 +200,7 @@ describeOnEveryStore((open) => {
             `aud_${'0'.repeat(26)}`,
             `dlv_${'0'.repeat(27)}`,
           ],
-          / because before must be null, or the next of a page before: dlv_ and 26 letters and digits$/,
+          / because before must be null, or the next of an earlier page: dlv_ and 26 letters and digits$/,
         ],
         ...['since', 'until'].map((name): [string, unknown[], RegExp] => [
           name,
@@ -296,7 +296,7 @@ describeOnEveryStore((open) => {
       const [foreign] = (await other.list(theirs.organizationId)).data
       for (const id of [foreign?.id ?? '', 'dlv_unknown', '', 'nul \0', '\ud800', 's3cret']) {
         const about =
-          /^Cannot (show|redeliver|cancel) a delivery because the organization has none of that id$/
+          /^Cannot (show|redeliver|cancel) a delivery because the id does not exist in the organization$/
         await assertRefused(deliveries.get(organizationId, id), NOT_FOUND, 'Cannot show a delivery', about)
         const call = deliveries.redeliver(organizationId, id)
         await assertRefused(call, NOT_FOUND, 'Cannot redeliver a delivery', about)

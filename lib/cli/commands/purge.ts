@@ -18,7 +18,7 @@ const PURGE_LIMIT = 1000
 /** Erases old events. */
 export const purge: Command = defineCommand({
   name: 'purge',
-  summary: 'erases old events of all organizations, with their deliveries and attempts',
+  summary: 'deletes old events of all organizations, with their deliveries and attempts',
   about: `Failed deliveries go too, and cannot be recovered afterwards. An event with a delivery that is still to be sent stays at any age. Expired idempotency keys go as well. The work is done in small parts, so that others can work meanwhile; each organization that loses events gets an audit entry.
 A running business-api-kit deliver does all this by itself: see its --retention.`,
   onShards: 'in turn',
@@ -29,9 +29,9 @@ A running business-api-kit deliver does all this by itself: see its --retention.
     actor,
   },
   examples: [
-    { purpose: 'how much would go?', line: 'business-api-kit purge --older-than 30d --dry-run' },
+    { purpose: 'how much would be deleted?', line: 'business-api-kit purge --older-than 30d --dry-run' },
     {
-      purpose: 'from cron, without a question',
+      purpose: 'from cron, without confirmation',
       line: 'business-api-kit purge --older-than 30d --yes',
     },
   ],

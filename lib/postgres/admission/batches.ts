@@ -212,7 +212,7 @@ export function createBatches(database: Database): Batches {
         { atMostMs, answerMs: BATCH_MS, isOnce: true },
       )
       if (rows.length !== batch.length)
-        throw new Error('PostgreSQL has not answered every request of a batch')
+        throw new Error('PostgreSQL returned no result for a request of a batch')
       for (const row of rows) batch[Number(row.at(PLACE)) - 1]?.answer(row)
     } catch {
       aloneUntil.set(text, performance.now() + ALONE_MS)

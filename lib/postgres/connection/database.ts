@@ -42,9 +42,8 @@ export interface DatabaseOptions {
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Greatest number of statements under way or waiting in this process. A further statement is refused at once, or takes the
-   * place of a waiting statement of the organization with the most waiting statements. As many requests may wait for a batch besides.
-   * Default 1000.
+   * Greatest number of statements under way or waiting in this process. Another statement is rejected at once, or displaces a waiting
+   * one of the organization with the most. As many requests may wait for a batch besides. Default 1000.
    */
   maxPending?: number | undefined
 }
@@ -80,7 +79,7 @@ export function withTagColumn(build: BuildStatement, share: Share | null): Build
   return (sql, answerTag) => {
     const tag = sql`${answerTag}::text`
     const checked = typeof share === 'string' ? ifHereIn(sql, share, tag) : tag
-    // A name of its own, because many drivers of hosts give a row by name.
+    // A unique name, because many drivers return rows as objects.
     return build(sql, sql`${checked} as answer_tag`)
   }
 }
@@ -311,7 +310,7 @@ export function toText(row: ByteRow): TextRow {
 
 /** Creates the error for an answer of another statement. The code of a lost connection has the statement sent once more. */
 function mixedUp(): Error {
-  return Object.assign(new Error('PostgreSQL gave the answer of another statement'), {
+  return Object.assign(new Error('PostgreSQL returned the result of another statement'), {
     code: 'CONNECTION_CLOSED',
   })
 }

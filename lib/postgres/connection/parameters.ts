@@ -7,7 +7,7 @@ const LIBPQ = names(`
   ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcrl sslkey sslmode sslnegotiation
   sslpassword sslrootcert target_session_attrs`)
 
-/** Options of postgres.js and of providers that this folder reads, and parameters that only another client needs. */
+/** Options of postgres.js and providers that this folder reads, and parameters that only other clients need. */
 const OTHERS = names(`
   idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer sslaccept
   gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname max_protocol_version servicefile
@@ -110,7 +110,7 @@ const PROTOCOLS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3']
 
 const checkMode: Check = (name, value) =>
   value === NO_VERIFY
-    ? `${name}=no-verify is not of libpq: use sslmode=require, which encrypts and does not verify`
+    ? `${name}=no-verify is not of libpq: use sslmode=require, which encrypts without verifying`
     : oneOf(...SSL_MODES)(name, value)
 
 const CHECKS: Readonly<Record<string, Check>> = {

@@ -121,5 +121,5 @@ const TIMED_OUT = Symbol('timed out')
 
 function unanswered(timeoutMs: number): Error {
   const afterMs = Math.round(timeoutMs)
-  return storeUnavailable(`Cannot use PostgreSQL because a statement had no answer within ${afterMs} ms`)
+  return storeUnavailable(`Cannot use PostgreSQL because a statement got no result within ${afterMs} ms`)
 }

@@ -3,7 +3,7 @@ import { CONNECTION_FORM, type ConnectionString, parseConnectionString } from '.
 import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
 import { resolveTls } from './tls.ts'
 
-/** The driver's resolved options, of a connection string or of a host's pool. */
+/** The driver's resolved options, from a connection string or a host's pool. */
 export type DriverOptions = Sql['options']
 
 /** The servers that a connection may lead to, in libpq's words. */

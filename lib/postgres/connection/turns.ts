@@ -2,10 +2,10 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 
-/** The holder of a share of the connections: the id of an organization, or a symbol for work of no single organization. */
+/** The holder of a share of the connections: an organization's id, or a symbol for work that belongs to no single organization. */
 export type Share = string | symbol
 
-/** The turns of statements at the connections of a store. */
+/** The turns of statements on a store's connections. */
 export interface Turns {
   /** Begins the turn of a statement of `share`, which ends with {@link Turns.end}, if it need not wait. */
   takeNow(share: Share): boolean

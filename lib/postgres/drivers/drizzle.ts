@@ -1,6 +1,6 @@
 import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** The argument of the callback of Drizzle's `db.transaction(…)`. A database has no `rollback`. */
+/** The argument of Drizzle's `db.transaction(…)` callback. A database has no `rollback`. */
 export interface DrizzleTransaction {
   execute(query: never): PromiseLike<unknown>
   rollback(): never
@@ -12,7 +12,7 @@ export type DrizzleSql = (text: TemplateStringsArray, ...parameters: unknown[]) 
 /**
  * Adapts a Drizzle transaction, on pg or postgres.js, for `platform.using(…)`.
  *
- * @param transaction the argument of the callback of `db.transaction(…)`
+ * @param transaction the argument of `db.transaction(…)`'s callback
  * @param sql the tag of drizzle-orm
  * @throws `TypeError` for a database outside a transaction, which would commit each statement separately
  * @example

@@ -32,7 +32,7 @@ const TYPES = { getTypeParser: () => (value: string) => value }
  */
 export function pgTransaction(client: PgClient): SqlTransaction {
   if (typeof client?.query !== 'function' || typeof client.escapeIdentifier !== 'function') {
-    throw unusable('it is no client of pg: pass the client of pool.connect() after it has sent begin')
+    throw unusable('it is not a client of pg: pass the client of pool.connect() after sending begin')
   }
   // Since pg 8.20.
   if (Reflect.get(client, 'getTransactionStatus')?.call(client) === 'I') {

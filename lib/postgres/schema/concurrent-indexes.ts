@@ -67,7 +67,7 @@ async function isFinished(
     // The session of a process that died may go on building until PostgreSQL notices the closed connection.
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(
-        `Cannot apply migration '${name}': session ${builder} still builds ${index}; wait for its end, then migrate again`,
+        `Cannot apply migration '${name}': session ${builder} is still building ${index}; wait until it has finished, then migrate again`,
       )
     }
     warn(`Migration '${name}' waits for session ${builder}, which builds ${index}`)
@@ -95,7 +95,7 @@ async function runWatched(
       const wait = isOver ? null : await watch.readWait(session).catch(() => null)
       if (wait === null || wait.blockers.length === 0) continue
       lastWait = wait
-      warn(`Migration '${name}' builds an index, and holds up nothing meanwhile: ${describeWait(wait)}`)
+      warn(`Migration '${name}' builds an index, and blocks nothing meanwhile: ${describeWait(wait)}`)
       if (performance.now() < deadlineAt) continue
       await watch.read(`select pg_catalog.pg_cancel_backend(${wait.pid})::text`).catch(() => {})
     }
@@ -124,7 +124,7 @@ function failureOf(name: string, cause: unknown, wait: LockWait | null, isLate: 
     )
   }
   const advice = isCanceled
-    ? '; if the user has a statement_timeout and a pooler stands between, connect directly, or alter role … set statement_timeout = 0'
+    ? '; if the user has a statement_timeout and you use a pooler, connect directly, or alter role … set statement_timeout = 0'
     : ''
   return new Error(`Cannot apply migration '${name}': ${reason}${advice}`, { cause })
 }

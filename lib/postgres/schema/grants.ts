@@ -1,6 +1,6 @@
 import { type Part, PRIVILEGES, type Privileges, type TablePrivileges } from './privileges.ts'
 
-/** A role of the database, and the part of the application that uses the role. */
+/** A database role, and the part of the application that uses it. */
 export interface RoleOfPart {
   readonly part: Part
   readonly role: string

@@ -63,7 +63,7 @@ function readMarks(name: string, text: string): readonly string[] {
   return marks
 }
 
-// --- Migrations of the database and of the package ---
+// --- Migrations in the database and in the package ---
 
 /** A number under which the database holds another migration than this package. */
 export interface RenamedMigration {
@@ -78,7 +78,7 @@ export interface RenamedMigration {
 export interface SchemaState {
   /** Number of the newest migration that the database holds; 0 for none. */
   readonly current: number
-  /** Number of the newest migration of this package. */
+  /** This package's newest migration number. */
   readonly latest: number
   /** Migrations of this package that the database does not hold, in order. */
   readonly pending: readonly Migration[]

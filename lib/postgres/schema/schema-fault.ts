@@ -38,7 +38,7 @@ export type ExplainError = (error: unknown) => Promise<unknown>
 const STATE_MS = 1000
 
 /**
- * Creates the explanation of errors by the state of the schema. Statements that fail together read the state once.
+ * Creates the explainer that finds a schema problem behind an error. Statements that fail together read the state once.
  *
  * @param send a function that does not explain its own errors
  * @param migrations default: the migrations of this package
@@ -67,7 +67,7 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
 }
 
 function denied(cause: Error): BusinessApiError {
-  const message = `Cannot carry out a statement because of ${cause.message}: 'business-api-kit grants' has the privileges of each part`
+  const message = `Cannot run a statement because of ${cause.message}: 'business-api-kit grants' has the privileges of each part`
   return new BusinessApiError(MISSING_PRIVILEGE, message, { cause })
 }
 

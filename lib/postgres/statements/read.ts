@@ -117,7 +117,7 @@ function withUpdatedAt(representation: string): string {
   return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
 
-/** Reads a record as JSON text; null if the organization has none of that id. */
+/** Reads a record as JSON text; null if the id does not exist in the organization. */
 export async function getRecord<Stored>(
   database: RecordDatabase,
   { rows, representation }: RecordRows,
