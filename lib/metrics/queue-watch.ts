@@ -43,7 +43,7 @@ export function createQueueWatch(
     })
     return await withDeadline(underWay, timeoutMs, () => ({
       counts: null,
-      failure: `has not answered within ${timeoutMs} ms`,
+      failure: `did not respond within ${timeoutMs} ms`,
     }))
   }
 }

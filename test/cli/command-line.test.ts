@@ -170,7 +170,7 @@ describe('a command line that cannot be understood', () => {
       'deliveries list --organization O --since 1h --until 2h',
       /Pass an --until that is later than --since \(see: business-api-kit deliveries list --help\)/,
     ],
-    ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Give an --until/],
+    ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Pass an --until/],
     [
       'keys create --organization O --scopes leads:read --expires 2020-01-01',
       /Cannot use --expires because it must be in the future/,
@@ -229,7 +229,7 @@ describe('a command line that cannot be understood', () => {
       )
     }
     const twice = ['--header', `A: ${PASSWORD}`, '--header', 'a: other']
-    assertFailed(await cli([...args, ...twice], { env }), 2, /--header because one name is given twice/)
+    assertFailed(await cli([...args, ...twice], { env }), 2, /--header because a name is repeated/)
     const keys = { ...env, BUSINESS_API_SECRET_KEYS: PASSWORD }
     assertFailed(
       await cli(args, { env: keys }),
@@ -340,7 +340,7 @@ describe('DATABASE_URL', () => {
     assertFailed(
       await cli(['status', '--database-url', unknown]),
       1,
-      /Cannot reach PostgreSQL \(no-such-host\.invalid:5432, user user, database none\): the name of its host/,
+      /Cannot reach PostgreSQL \(no-such-host\.invalid:5432, user user, database none\): its host name/,
     )
   })
 })

@@ -83,7 +83,7 @@ describe('the connection', () => {
       checks[0].message,
       /Cannot reach PostgreSQL \(127\.0\.0\.1:1, user user, database none\): the connection was refused/,
     )
-    assertFailed(await cli(['doctor'], { env }), 1, /the advice stands above/)
+    assertFailed(await cli(['doctor'], { env }), 1, /see the advice above/)
   })
 })
 
@@ -243,7 +243,7 @@ describe('a check that cannot be made', () => {
     await sql`alter table business_api.migrations rename column breaking to broken`
     const { advice } = await diagnose('migrations')
     await sql`alter table business_api.migrations rename column broken to breaking`
-    assert.match(advice ?? '', /see what its log says/)
+    assert.match(advice ?? '', /read its log/)
   })
 })
 
@@ -437,7 +437,7 @@ describe('secrets', () => {
   })
 
   test('fail when stored unsealed beside keys, and warn when stored unsealed without keys', async () => {
-    assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no key/)
+    assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no sealing key/)
     const { secret } = jsonOf(
       await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
         env: { DATABASE_URL: database.url },

@@ -234,7 +234,7 @@ describe('endpoints', () => {
     assert.equal(JSON.parse(body).id, result.eventId)
 
     const failed = await run(...test, ...DEVELOPMENT)
-    assertFailed(failed, 1, /The test was not delivered: the answer is 500/)
+    assertFailed(failed, 1, /The test was not delivered: the response is 500/)
     assert.match(
       failed.stdout,
       /^Delivered +no\nEvent +evt_test_\w+ \(client\.created\)\nAnswer +the answer is 500\nTook /,
@@ -270,6 +270,6 @@ describe('endpoints', () => {
     assert.equal(jsonOf(await move('enable', '--json')).state, 'enabled')
     assert.deepEqual(jsonOf(await move('remove', '--yes', '--json')), { id })
     assert.equal(await findEndpoint(run, org, id), undefined)
-    assertFailed(await move('remove', '--yes'), 1, /none of that id/)
+    assertFailed(await move('remove', '--yes'), 1, /id does not exist in the organization/)
   })
 })

@@ -182,7 +182,7 @@ describe('ApiError', () => {
       },
     ])
     const error = await errorOf(collect(api.clients.list()))
-    assert.match(error.message, /has not answered \(refused .*\[key\]/)
+    assert.match(error.message, /did not respond \(refused .*\[key\]/)
     assert.equal(error.code, 'network_failed')
   })
 

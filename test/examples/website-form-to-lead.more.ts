@@ -268,7 +268,7 @@ describe('examples/website-form-to-lead by itself', () => {
   test('examples/website-form-to-lead takes no other answer for a client', async () => {
     for (const answer of ['', '[]', '{"data":null}', 'null', '<html>']) {
       const { error, waits } = await pushTo(() => new HttpResponse(answer))
-      assert.match(error.message, /answered 200: not an answer of the API/, answer)
+      assert.match(error.message, /responded with 200: not a response of the API/, answer)
       assert.equal(waits.length, 5)
     }
   })

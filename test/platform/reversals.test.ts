@@ -250,8 +250,8 @@ describeOnEveryStore((newHost) => {
     const reversed = await reverse(host, 'inv_1', 'pay_2')
     assert.equal(reversed.invoice.status, 'issued')
     const wrong: [given: ReturnType<typeof row>, message: RegExp][] = [
-      [row('pay_3', '0.01'), /must not be more than the amountPaid/],
-      [row('pay_3', '-0.001'), /no finer than the currency/],
+      [row('pay_3', '0.01'), /exceed the amountPaid/],
+      [row('pay_3', '-0.001'), /more decimals than the currency/],
       [row('pay_3', '-0'), /amount must be a decimal string/],
       [row('pay_3', '5', 'inv_1'), /reversedBy must be pay_/],
     ]

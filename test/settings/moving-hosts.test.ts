@@ -220,7 +220,7 @@ describeOnEveryStore((open) => {
           { pattern: /x/, patern: /x/ },
           /'importedKeys.patern' because it does not exist: did you mean 'pattern'/,
         ],
-        [/^acme_/, /'importedKeys' because only a plain object/],
+        [/^acme_/, /'importedKeys' because it must be a plain object/],
       ]
       for (const [option, message] of wrong) {
         const options = untyped<{ importedKeys: typeof importedKeys }>({ importedKeys: option })
