@@ -145,7 +145,7 @@ export type Defined<Input> = {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} because the id does not exist in the organization`)
+  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has no such record`)
 }
 
 // --- Calls ---

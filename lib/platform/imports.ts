@@ -113,11 +113,7 @@ const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
     'the organization has no invoice with its invoiceId: import the invoice first',
     ['invoiceId'],
   ],
-  too_fine: [
-    INVALID_INPUT,
-    'its amount has more decimals than the currency of its invoice allows',
-    ['amount'],
-  ],
+  too_fine: [INVALID_INPUT, "its amount has more decimals than the invoice's currency", ['amount']],
   overpaid: [
     INVALID_INPUT,
     'the payments of its invoice exceed the amountPaid of the invoice',

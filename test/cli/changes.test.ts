@@ -61,7 +61,7 @@ describe('endpoints update', () => {
     assertFailed(
       await run('endpoints', 'update', 'we_other', '-o', 'org_1', '--types', 'all'),
       1,
-      /id does not exist in the organization/,
+      /no such record/,
     )
   })
 })
@@ -127,7 +127,11 @@ describe('rate limits', () => {
 test('bounds of an organization can be raised as the host has raised them', async () => {
   const create = ['keys', 'create', '-o', 'org_3', '--scopes', 'leads:read']
   await run(...create)
-  assertFailed(await run(...create, '--max-api-keys', '1'), 1, /limit of 1 active key: .* or raise --max-api-keys/)
+  assertFailed(
+    await run(...create, '--max-api-keys', '1'),
+    1,
+    /limit of 1 active key: .* or raise --max-api-keys/,
+  )
   await addEndpoint('org_3')
   const add = ['endpoints', 'add', '-o', 'org_3', '--url', 'http://127.0.0.1:4000/', ...DEVELOPMENT]
   assertFailed(await run(...add, '--max-endpoints', '1'), 1, /1 endpoint, .* or raise --max-endpoints/)

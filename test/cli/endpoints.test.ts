@@ -270,6 +270,6 @@ describe('endpoints', () => {
     assert.equal(jsonOf(await move('enable', '--json')).state, 'enabled')
     assert.deepEqual(jsonOf(await move('remove', '--yes', '--json')), { id })
     assert.equal(await findEndpoint(run, org, id), undefined)
-    assertFailed(await move('remove', '--yes'), 1, /id does not exist in the organization/)
+    assertFailed(await move('remove', '--yes'), 1, /no such record/)
   })
 })

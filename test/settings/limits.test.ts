@@ -73,7 +73,11 @@ describeOnEveryStore((open) => {
         allowPlaintextSecrets: true,
         allowPrivateNetworks: true,
       })
-      await assertRefused(narrow.apiKeys.create(organizationId, READER), LIMIT_REACHED, / limit of 1 active key/)
+      await assertRefused(
+        narrow.apiKeys.create(organizationId, READER),
+        LIMIT_REACHED,
+        / limit of 1 active key/,
+      )
       const register = narrow.endpoints.register(organizationId, { url: URL })
       await assertRefused(register, LIMIT_REACHED, / limit of 1 endpoint:/)
       for (const { key } of keys) {

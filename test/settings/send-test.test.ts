@@ -275,7 +275,7 @@ describeOnEveryStore((open) => {
       ]) {
         await assert.rejects(endpoints.sendTest(organizationId, id), {
           code: NOT_FOUND,
-          message: 'Cannot send a test webhook because the id does not exist in the organization',
+          message: 'Cannot send a test webhook because the organization has no such record',
         })
       }
       assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])
