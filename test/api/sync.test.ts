@@ -144,7 +144,7 @@ describe('GET /clients?updatedSince', () => {
         /^Validation failed: before and updatedSince cannot be used together/,
       )
     }
-    assertError(await get(`${BEGINNING}&cursor=x`), 422, /^Validation failed: cursor is no parameter/)
+    assertError(await get(`${BEGINNING}&cursor=x`), 422, /^Validation failed: cursor is not a parameter/)
     assertError(await get(`${BEGINNING}&limit=0`), 422, /^Validation failed: limit/)
   })
 
