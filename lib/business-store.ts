@@ -33,7 +33,7 @@ export interface ConnectionUse {
   readonly inUse: number
   /** Statements that wait for a connection. */
   readonly waiting: number
-  /** Statements since the store was created that were refused, because too many waited. */
+  /** Statements since the store was created that were rejected, because too many waited. */
   readonly refused: number
   /** Statements since the store was created that waited in vain until their deadline. */
   readonly timedOut: number

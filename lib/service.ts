@@ -62,7 +62,7 @@ const NAMES: Names<ServiceOptions> = {
  * Defines the names of a service once. The store carries them to everything that is built on it: the API and its document, the delivery
  * loop, the settings and their pages. The command line reads them from the module of `--service`.
  *
- * @throws `TypeError` naming the option that cannot be used
+ * @throws `TypeError` naming the invalid option
  * @example
  * ```ts
  * export const service = defineService({ name: 'Acme API', keyPrefix: 'acme', headerPrefix: 'X-Acme' })

@@ -1,5 +1,5 @@
 -- Invoices and payments. Money is numeric and computed by the database, never in floating point. minor_units keeps the number of
--- decimals that the currency had when the invoice was written, so that "900" JPY and "1250.000" TND are read as written.
+-- decimals that the currency had when the invoice was written, so "900" JPY and "1250.000" TND are read as written.
 
 -- Writes the representation of an invoice.
 create function business_api.invoice_representation(

@@ -38,7 +38,7 @@ create table business_api.settings_turns (
 );
 
 -- Waits for the end of the organization's other calls that add a record under a limit. An update instead of a mere lock: under
--- repeatable read the update refuses a call that has waited, and the call is sent again instead of counting old rows.
+-- repeatable read the update rejects a call that has waited, and the call is sent again instead of counting old rows.
 create function business_api.take_settings_turn(organization_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -50,7 +50,7 @@ begin
 end
 $$;
 
--- Counts the keys of an organization that are in force at a time.
+-- Counts the keys of an organization that are active at a time.
 create function business_api.count_api_keys_in_force(organization_id text, at_time timestamptz) returns bigint
 language plpgsql volatile
 set search_path = ''

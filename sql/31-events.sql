@@ -43,7 +43,7 @@ create table business_api.event_ids (
   id text collate "C" not null,
   delivery_prefix text collate "C" not null,
   constraint event_ids_pkey primary key (organization_id, id)
--- The purge deletes a few rows at a time, for ever: under the default settings a fifth of the table would be dead rows.
+-- The purge deletes a few rows at a time, forever: under the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- The ids of a day, of all organizations.
@@ -60,7 +60,7 @@ create table business_api.event_limits (
 );
 insert into business_api.event_limits (max_body_bytes) values (262144);
 
--- The types of the catalogue (lib/resources/), so that publishing a misspelt type is an error, each with the field of its data that has
+-- The types of the catalogue (lib/resources/), so publishing a misspelt type is an error, each with the field of its data that has
 -- the id of the record.
 create function business_api.event_subjects() returns jsonb
 language sql immutable

@@ -83,7 +83,7 @@ create table business_api.event_days (
   constraint event_days_organization_id_check check (organization_id = '')
 );
 
--- Computes the number of days that a new partition spans: a thirtieth of the retention, so that about forty partitions exist.
+-- Computes the number of days that a new partition spans: a thirtieth of the retention, so about forty partitions exist.
 -- Each statement that cannot leave partitions out locks all of them.
 create function business_api.day_width(retention_ms double precision) returns integer
 language sql immutable
@@ -245,7 +245,7 @@ end
 $$;
 
 -- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
--- finds no day for its event makes the days too, so that publishing never depends on a loop.
+-- finds no day for its event makes the days too, so publishing never depends on a loop.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -24,7 +24,7 @@ end
 $$;
 
 -- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
--- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
+-- disabled endpoint, so the delivery can be recovered later. An event without `hasNewId` may have been
 -- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
 -- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, the moment of publishing, which
 -- is also the created_at of the deliveries, because the log finds a period by the ids.

@@ -1,5 +1,5 @@
 -- Backfills: an event for each record that existed before an endpoint did, to that endpoint only. The work is done in bounded
--- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
+-- parts, one statement each. The ids of the events are made from endpoint, type and record, so a part that is done again
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
 -- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of

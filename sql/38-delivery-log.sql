@@ -11,7 +11,7 @@ create type business_api.logged_delivery as (
   state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
 );
 
--- Show a row of each table as the log does. They and the next function have no settings, so that they are inlined: a statement reads the
+-- Show a row of each table as the log does. They and the next function have no settings, so they are inlined: a statement reads the
 -- columns that it needs.
 create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable

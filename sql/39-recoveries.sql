@@ -78,8 +78,8 @@ $$;
 select business_api.forbid_plans('reopen_deliveries');
 
 -- Sends an event to one endpoint: see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. A delivery that there is begins a new
--- round. Else one is made in the event's day, skipped at first, so that the day is not dropped meanwhile: see purge_days. Calls of an
--- organization follow one another, so that two calls make one delivery. Returns JSON.
+-- round. Else one is made in the event's day, skipped at first, so the day is not dropped meanwhile: see purge_days. Calls of an
+-- organization follow one another, so two calls make one delivery. Returns JSON.
 create function business_api.redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb) returns text
 language plpgsql volatile
 set search_path = ''

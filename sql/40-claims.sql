@@ -245,7 +245,7 @@ declare
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
-  -- The range of the claimed deliveries, so that a statement opens only the days of their events.
+  -- The range of the claimed deliveries, so a statement opens only the days of their events.
   first_prefix text;
   last_id text;
   here_organization text;

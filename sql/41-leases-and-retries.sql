@@ -1,6 +1,6 @@
 -- Deliveries that become claimable again (due retries, deliveries of dead processes), and those that never will. The writes find rows
 -- by primary key and claim token alone: with the condition of a partial index, the planner might read that index from end to end. A
--- delivery has a token for as long as the claim is in force.
+-- delivery has a token for as long as the claim is active.
 
 -- Adds due retries to the deliveries that claims scan.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
@@ -109,7 +109,7 @@ begin
         attempt := null;
     end;
   end if;
-  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease. The token is another one, because a
+  -- The time of the claim goes along, so the attempt is not logged as longer than the lease. The token is another one, because a
   -- probe must not last as long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',

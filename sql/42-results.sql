@@ -1,7 +1,7 @@
 -- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
 
--- Ends attempts whose claims are in force: the deliveries, which the caller has found at `places`, are finished or due again, and the
--- attempts are logged. A place is null for a result whose claim is no longer in force. A delivery that another process has changed
+-- Ends attempts whose claims are active: the deliveries, which the caller has found at `places`, are finished or due again, and the
+-- attempts are logged. A place is null for a result whose claim is no longer active. A delivery that another process has changed
 -- since is no longer at its place, or has no longer the token. Returns the written results, as
 -- token and delivery, the outcomes by endpoint, the deliveries that failed, and the attempts.
 create function business_api.end_attempts(
@@ -103,7 +103,7 @@ $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
 
 -- Counts the failures of an endpoint after results of attempts (`outcome`, see end_attempts), and judges whether the endpoint is failing
--- or disabled now, under a lock on the endpoint's row, so that only one process sends the notice. A row that another transaction holds
+-- or disabled now, under a lock on the endpoint's row, so only one process sends the notice. A row that another transaction holds
 -- is skipped, because a wait would hold up the results of others, and a count may be a few failures short. Returns the endpoint in an
 -- array if one of the attempts failed, or an empty array.
 create function business_api.judge_endpoint(
@@ -238,7 +238,7 @@ $$;
 select business_api.forbid_plans('recall_attempt_results');
 
 -- Answers a loop that has written results of attempts: judges the endpoints, and repeats the answer for results that were not written
--- now. Returns, as JSON, the results whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that
+-- now. Returns, as JSON, the results whose claim was no longer active, the endpoints with a failed attempt, and the deliveries that
 -- failed.
 create function business_api.report_results(
   results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamptz, failure_limit integer,
@@ -299,7 +299,7 @@ begin
   if ended.attempts is not null then
     perform business_api.count_activity(ended.attempts);
   end if;
-  -- In the order of the keys, so that no two calls wait for each other.
+  -- In the order of the keys, so no two calls wait for each other.
   for outcome in
     select o.value
       from jsonb_array_elements(ended.outcomes) as o

@@ -11,19 +11,19 @@ create table business_api.endpoint_rates (
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
   -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity: the
-  -- endpoint is down, and its deliveries are attempted as if it had no rate, so that they end.
+  -- endpoint is down, and its deliveries are attempted as if it had no rate, so they end.
   wait_ms double precision not null default 0,
   waited_ms double precision not null default 0,
   -- No delivery is claimed before this time.
   next_at timestamptz not null default '-infinity',
-  -- The last probe: a delivery and its claim. The probe lasts as long as the claim is in force.
+  -- The last probe: a delivery and its claim. The probe lasts as long as the claim is active.
   probe_id text collate "C",
   probe_token text collate "C",
   constraint endpoint_rates_pkey primary key (organization_id, endpoint_id)
 ) with (fillfactor = 50);
 
 -- Computes how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
--- holds the lock, so that of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
+-- holds the lock, so of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
 -- delivery or probe has its turn, unless it has come.
 create function business_api.rate_allowance(
   organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,

@@ -14,13 +14,13 @@ create table business_api.endpoint_activity (
   -- the bytes from the first changed counter to the last.
   counts integer[] not null,
   constraint endpoint_activity_pkey primary key (organization_id, hour, endpoint_id, slot)
--- Half empty pages, so that updates are HOT (heap-only): no index changes, and dead rows go without a vacuum.
+-- Half empty pages, so updates are HOT (heap-only): no index changes, and dead rows go without a vacuum.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- For the purge.
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
--- Counts attempts that ended, and the deliveries that ended with them. Rows are written in the order of their key, so that no two calls
+-- Counts attempts that ended, and the deliveries that ended with them. Rows are written in the order of their key, so no two calls
 -- wait for each other. A delivery that was delivered in an earlier round counts neither as delivered nor as failed again.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile

@@ -4,7 +4,7 @@
 -- read all deliveries of an organization for each event.
 
 -- The progress of the purge that all delivery loops share: a single row for the whole database. A part of the purge locks the
--- row, so that one process at a time purges.
+-- row, so one process at a time purges.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
@@ -16,7 +16,7 @@ create table business_api.purge_progress (
   -- for removed endpoints. Null while no second pass is under way.
   second_cursor jsonb,
   second_pass_at timestamptz not null default '-infinity',
-  -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
+  -- The next part begins no earlier, so the purge takes a fixed share of the time for any number of processes.
   paused_until timestamptz not null default '-infinity',
   -- Time of the latest successful part; null before the first.
   purged_at timestamptz,

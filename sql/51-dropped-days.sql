@@ -77,7 +77,7 @@ $$;
 -- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
 -- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,
 -- and tries the day again after a minute. On a database where the host's transactions overlap, there may always be one that is longer
--- than 50 ms: after six hours the drop waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so that
+-- than 50 ms: after six hours the drop waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so
 -- no deadlock ends a transaction of the host, and no vacuum is cancelled.
 --
 -- The days are checked in turn, because the oldest days may all be retained.

@@ -37,7 +37,7 @@ as $$
 $$;
 
 -- Deletes a part of everything that belongs to an organization: see OrganizationStore.deletePart in lib/access/organizations.ts.
--- API keys and endpoints end with the first part, so that no request and no publishing adds anything, and are deleted last. A
+-- API keys and endpoints end with the first part, so no request and no publishing adds anything, and are deleted last. A
 -- delivery that is being sent is deleted too, and its result, which is fenced by the claim's token, finds nothing. `after` is null for the
 -- first part, then a JSON array: the place of the table in the list, and the key of the row that was deleted last. Each pass reads
 -- along a primary key from there on, because the keys of deleted rows stay in the index until the next vacuum. Returns, as JSON,

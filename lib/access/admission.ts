@@ -2,7 +2,7 @@ import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
 
-/** The facts by which a store admits or refuses a request. */
+/** The facts by which a store admits or rejects a request. */
 export interface AdmissionRequest {
   /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
   readonly keyDigest: string
@@ -44,7 +44,7 @@ export type Admission =
 
 /** The page of a list that a request asks for. */
 export interface PageRequest {
-  /** The greatest number of records: 1 to 200. */
+  /** The maximum number of records: 1 to 200. */
   readonly limit: number
   /** Reads the records with smaller ids than this id, which no record need have. Absent: the newest records. */
   readonly before?: string | undefined

@@ -38,7 +38,7 @@ export function generateApiKey(prefix: string): string {
   return unchecked + checksum(unchecked)
 }
 
-/** Returns whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
+/** Returns whether a string has the shape and the checksum of a key, so a typing error costs no round trip. */
 export function isWellFormedApiKey(text: string): boolean {
   return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
 }
@@ -99,7 +99,7 @@ export interface ApiKey {
   readonly createdAt: string
   /** Null: never. */
   readonly expiresAt: string | null
-  /** Null: in force. */
+  /** Null: active. */
   readonly revokedAt: string | null
   /** The key that replaces this key; null: not rotated. */
   readonly successorId: string | null
@@ -107,7 +107,7 @@ export interface ApiKey {
   readonly lastUsedAt: string | null
 }
 
-/** Returns why a key is not in force; null for a key in force. */
+/** Returns why a key is not active; null for a key active. */
 export function endOfKey(
   { revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>,
   now: number,
@@ -133,8 +133,8 @@ export interface ApiKeySuccessor
  *
  * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose answer was lost, counts too.
  * - `already_exists`: the successor's id belongs to another key, which is `key`.
- * - `refused`: the previous key is not in force, or has another successor.
- * - `limit_reached`: the organization has as many keys in force as the limit allows.
+ * - `refused`: the previous key is not active, or has another successor.
+ * - `limit_reached`: the organization has as many keys active as the limit allows.
  */
 export type ApiKeyRotation =
   | { readonly outcome: 'rotated' | 'already_exists'; readonly key: ApiKey; readonly previous: ApiKey }
@@ -143,7 +143,7 @@ export type ApiKeyRotation =
 /** Asks for a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** Greatest number of keys in force in the organization, the new key included. */
+  /** Maximum number of keys active in the organization, the new key included. */
   readonly limit: number
   /** The digest is that of a key that was not generated here, and may be the digest of another key. */
   readonly isImported?: true
@@ -167,10 +167,10 @@ export interface ApiKeyReplacement extends AuditedRequest {
   readonly keyId: string
   readonly successor: ApiKeySuccessor
   /**
-   * Milliseconds, by the store's clock, for which the previous key stays in force too; 0: the previous key is revoked.
+   * Milliseconds, by the store's clock, for which the previous key stays active too; 0: the previous key is revoked.
    */
   readonly overlapMs: number
-  /** Greatest number of keys in force in the organization, with the successor. A rotation without overlap adds no key. */
+  /** Maximum number of keys active in the organization, with the successor. A rotation without overlap adds no key. */
   readonly limit: number
 }
 
@@ -190,7 +190,7 @@ export interface ApiKeyStore {
    * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer orders the
    * requests and admits none: `admit` judges every request.
    *
-   * @returns organization ids by digest, of the keys in force by the store's clock
+   * @returns organization ids by digest, of the keys active by the store's clock
    */
   identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
 
@@ -202,7 +202,7 @@ export interface ApiKeyStore {
 
   /**
    * Inserts a key, unless the id is taken or the limit reached: exact also among calls at the same time. A stored key
-   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or in force,
+   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or active,
    * the outcome is `already_exists` without the item. A limit below the present number of keys ends no key.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
@@ -224,7 +224,7 @@ export interface ApiKeyStore {
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Makes the successor of a key that is in force and has no successor; of two calls at the same time only one makes a
+   * Makes the successor of a key that is active and has no successor; of two calls at the same time only one makes a
    * successor. The previous key ends after `overlapMs` by the store's clock or at its own expiry, if that is earlier;
    * without overlap the previous key is revoked.
    *

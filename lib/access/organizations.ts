@@ -24,7 +24,7 @@ export interface OrganizationStore {
 /** One part of an organization's deletion. */
 export interface DeletionRequest {
   readonly organizationId: string
-  /** Rows to delete at most, so that no part takes long. */
+  /** Rows to delete at most, so no part takes long. */
   readonly limit: number
   /** The `next` of the part before; null for the first part. */
   readonly after: string | null
@@ -36,7 +36,7 @@ export interface ForgetRequest {
   readonly businessId: string
   /** Proposals with a signature that goes too; an unknown id is passed over. */
   readonly proposalIds: readonly string[]
-  /** Rows to inspect at most, so that no part takes long. */
+  /** Rows to inspect at most, so no part takes long. */
   readonly limit: number
   /** The `next` of the part before; null for the first part. */
   readonly after: string | null

@@ -63,6 +63,6 @@ export interface RequestLogStore {
     before: string | null,
   ): Promise<Page<LoggedRequest>>
 
-  /** @returns null if the organization has no request of that id in the log */
+  /** @returns null if the organization has no request with this id in the log */
   get(organizationId: string, requestId: string): Promise<LoggedRequest | null>
 }

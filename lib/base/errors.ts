@@ -10,7 +10,7 @@ export const INVALID_INPUT = 'invalid_input'
  */
 export const ALREADY_EXISTS = 'already_exists'
 
-/** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
+/** No record with this id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
 /** An event's `data` violates its type's schema. Thrown by `publish`. */

@@ -34,7 +34,7 @@ export function someOf<const Word extends string>(words: readonly Word[]): v.Gen
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
-/** Returns a schema for a list of one or more words, each once. @param requirement the text of a refusal: "must be …" */
+/** Returns a schema for a list of one or more words, each once. @param requirement the text of an error: "must be …" */
 export function setOf<Word extends string>(
   isKnown: (word: Word) => boolean,
   requirement: string,
@@ -56,7 +56,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of a refusal: "must be …" */
+/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of an error: "must be …" */
 export function moment(requirement: string): v.GenericSchema<Date | string, string> {
   const date = v.pipe(
     v.date(),
@@ -188,7 +188,7 @@ export function defineCall<Entries extends v.ObjectEntries>(
   entries: Entries,
   { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // A single schema, so that an error names every field that cannot be used.
+  // A single schema, so an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given = {}, named = {}) => {
     const rules = { named: { ...named, organizationId: organizationId ?? null }, judgesUndefined }

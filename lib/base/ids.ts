@@ -23,7 +23,7 @@ export type IdKind =
   | 'evt_test'
   | 'req'
 
-/** Returns whether a text is an id of a kind: `<kind>_<ulid>`. */
+/** Returns whether a string is an id of a kind: `<kind>_<ulid>`. */
 export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
@@ -71,8 +71,8 @@ export function createIds(clock: Clock = Date.now): Ids {
 let systemIds: Ids | undefined
 
 /**
- * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so that each id is checked when it
- * is made: a list that continues after an id of another form would be refused on the next page. An id of a request is in no list.
+ * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so each id is checked when it
+ * is made: a list that continues after an id of another form would be rejected on the next page. An id of a request is in no list.
  *
  * @param ids of the host; `undefined` for the ids of {@link createIds}
  * @returns throws `TypeError` for an id that is no `<kind>_` and 1 to 59 letters, digits, hyphens and underscores; an id of an audit

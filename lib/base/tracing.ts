@@ -67,7 +67,7 @@ export type LoopStep = ClaimStep | ResultStep | PurgeStep
 
 interface TimedStep {
   readonly durationMs: number
-  /** True for a call that the store did not carry out. */
+  /** True for a call that the store did not run. */
   readonly hasFailed: boolean
 }
 

@@ -47,7 +47,7 @@ export function checkVersion(server: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Far below the 5 minutes after which subscribers refuse a signature. */
+/** Far below the 5 minutes after which subscribers reject a signature. */
 const CLOCK_FAIL_MS = 60_000
 
 /** Compares the database's clock with this machine's. The database's clock decides signatures, leases and expiries. */
@@ -228,9 +228,9 @@ const SERVICE_ADVICE =
   "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
 
 /**
- * Checks that keys in force have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
+ * Checks that keys active have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
  *
- * @param counts the keys in force by prefix; an empty prefix stands for imported keys
+ * @param counts the keys active by prefix; an empty prefix stands for imported keys
  */
 export function checkKeyPrefix(
   { '': imported = 0, ...keys }: Readonly<Record<string, number>>,

@@ -28,7 +28,7 @@ interface CommandText {
   readonly examples: readonly Example[]
 }
 
-/** A command that can be carried out. */
+/** A command that can be run. */
 export interface Command extends CommandText {
   readonly flags: Flags
   /**
@@ -119,7 +119,7 @@ function readArgument([first = '', ...others]: readonly string[], placeholder: s
 
 /** The arguments of a command, taken apart. */
 interface CommandLine {
-  /** The texts of each typed flag by the name of its code; an empty text for a flag without a value. */
+  /** The texts of each typed flag by the name of its code; an empty string for a flag without a value. */
   readonly typed: ReadonlyMap<string, readonly string[]>
   readonly positionals: readonly string[]
 }

@@ -75,7 +75,7 @@ export function maxFlag(variable: string, help: string): Flag<number | undefined
   return orVariable(variable, parsed('N', help, parseWhole))
 }
 
-/** The time for which a replaced key or secret stays in force. @param both the overlap in words: "both keys are in force" */
+/** The time for which a replaced key or secret stays active. @param both the overlap in words: "both keys are in force" */
 export function overlapFlag(both: string): Flag<number | undefined> {
   return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
 }

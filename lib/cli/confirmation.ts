@@ -15,7 +15,7 @@ export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun:
   dryRun: toggle('only show what would happen'),
 }
 
-/** The consequences of a command that has not been carried out yet. */
+/** The consequences of a command that has not been run yet. */
 export interface Consequence {
   /** Whole sentences: `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
   readonly text: string

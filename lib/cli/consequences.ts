@@ -36,7 +36,7 @@ function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
   return due + backingOff + paused + sending
 }
 
-/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
 export async function ofRevokingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -47,7 +47,7 @@ export async function ofRevokingKey(
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 
-/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
 export async function ofRotatingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -77,7 +77,7 @@ function describeKey({ id, name, prefix, lastFour, lastUsedAt }: ApiKey, owner: 
   return `${id} '${name}' (${prefix}…${lastFour}) of ${owner}, ${use}`
 }
 
-/** Null for a key in force. */
+/** Null for a key active. */
 function describeEnd(key: ApiKey): string | null {
   const end = endOfKey(key, Date.now())
   return end && { revoked: 'it is already revoked', expired: 'it has already expired' }[end]

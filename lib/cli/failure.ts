@@ -9,7 +9,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** A command that failed, or was not carried out completely. Ends the process with 1. */
+/** A command that failed, or was not run completely. Ends the process with 1. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }

@@ -33,7 +33,7 @@ export type Values<F extends Flags> = {
   readonly [Name in keyof F]: F[Name] extends Flag<infer Value> ? Value : never
 }
 
-/** Turns a text into a value. @throws `UsageError` */
+/** Turns a string into a value. @throws `UsageError` */
 export type Parse<Value> = (text: string, source: string, service: Service) => Value
 
 /** Names to choose from: fixed, or those of the service. */
@@ -46,12 +46,12 @@ export function toggle(help: string): Flag<boolean> {
   return { takes: null, help, ...ONCE, read: (texts) => texts.length > 0 }
 }
 
-/** A flag with a text. */
+/** A flag with a string. */
 export function text(takes: string, help: string): Flag<string | undefined> {
   return { takes, help, ...ONCE, read: ([given]) => given }
 }
 
-/** A flag with a text that stands for another value. */
+/** A flag with a string that stands for another value. */
 export function parsed<Value>(takes: string, help: string, parse: Parse<Value>): Flag<Value | undefined> {
   return {
     takes,

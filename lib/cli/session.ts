@@ -23,7 +23,7 @@ export interface Session {
   width(isWide?: boolean): number
   /** The connection strings in DATABASE_URLS by shard name; empty without. */
   readonly shards: ReadonlyMap<string, string>
-  /** The name of the shard, where the command is carried out on each; otherwise null. */
+  /** The name of the shard, where the command is run on each; otherwise null. */
   readonly shard: string | null
   /** Reads the connection string. @throws `UsageError` where it is missing, also beside DATABASE_URLS, or cannot be used */
   databaseUrl(): string

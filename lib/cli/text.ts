@@ -26,7 +26,7 @@ const segmenter = new Intl.Segmenter()
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^\p{Emoji_Presentation}/u
 
-/** The number of columns that a text takes. */
+/** The number of columns that a string takes. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segmenter.segment(text)) width += WIDE.test(segment) ? 2 : 1

@@ -14,7 +14,7 @@ export const NOT_FOUND = 'not_found'
 /** 409: another request with the same idempotency key is still under way. */
 export const CONFLICT = 'conflict'
 
-/** 400, 413, 415, 422: the API refuses the content of the request. */
+/** 400, 413, 415, 422: the API rejects the content of the request. */
 export const INVALID_REQUEST = 'invalid_request'
 
 /** 429: over the rate limit. */
@@ -26,10 +26,10 @@ export const UNAVAILABLE = 'unavailable'
 /** The answer is no answer of the API: not JSON, another shape, too large, a redirect, or a link that leads nowhere. */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** No answer, or only a part: the request may have been carried out. */
+/** No answer, or only a part: the request may have been run. */
 export const NETWORK_FAILED = 'network_failed'
 
-/** No whole answer within `timeoutMs`: the request may have been carried out. */
+/** No whole answer within `timeoutMs`: the request may have been run. */
 export const TIMEOUT = 'timeout'
 
 /** Every code of an {@link ApiError}. */

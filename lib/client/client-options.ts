@@ -24,7 +24,7 @@ export interface ApiClientOptions {
 
 /** Options of every call. */
 export interface CallOptions {
-  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been carried out. */
+  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been run. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -63,7 +63,7 @@ const NAMES: Names<ApiClientOptions> = {
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used, and never showing the key
+ * @throws `TypeError` or `RangeError` naming the invalid option, and never showing the key
  */
 export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
   rejectUnknown(options, NAMES)

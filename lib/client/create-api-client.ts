@@ -13,12 +13,12 @@ import { createList, type List, type ListOptions } from './lists.ts'
 export interface CreateOptions extends CallOptions {
   /**
    * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days make one record, also in different processes:
-   * take the id of a form submission. Default: a new key for each call, so that only the retries of the call repeat it.
+   * take the id of a form submission. Default: a new key for each call, so only the retries of the call repeat it.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** A list operation. Each call throws `RangeError` for a page size that the API would refuse. */
+/** A list operation. Each call throws `RangeError` for a page size that the API would reject. */
 export interface Listable<Item> {
   /** Lists the records, newest first: `for await (const item of api.clients.list())`. */
   list(options?: ListOptions): List<Item>

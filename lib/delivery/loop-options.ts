@@ -114,7 +114,7 @@ const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions, service: Service): ResolvedLoopOptions {
   rejectUnknown(options, NAMES)

@@ -65,7 +65,7 @@ export function createPoller(
     async claim(limit, maxBytes, capacity) {
       const isRepeat = unanswered !== undefined
       unanswered ??= { token: `${name}-${++claimsMade}`, sentAt: performance.now() }
-      // A lease counts from the first sending, because that claim may have been carried out.
+      // A lease counts from the first sending, because that claim may have been run.
       const { token, sentAt } = unanswered
       const leaseEndsAt = sentAt + leaseMs
       const claims = await store.claim({

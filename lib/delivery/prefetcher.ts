@@ -58,7 +58,7 @@ const PENDING_FACTOR = 4
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
  * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than
- * this process. Other claims skip locked deliveries meanwhile, so that the prefetcher stays careful.
+ * this process. Other claims skip locked deliveries meanwhile, so the prefetcher stays careful.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
@@ -67,7 +67,7 @@ const TURN_MAX_MS = 60_000
 
 /**
  * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: claims take deliveries without the content, and
- * the reader reads the deliveries one by one, so that an unreadable delivery is found and stops no other delivery. The
+ * the reader reads the deliveries one by one, so an unreadable delivery is found and stops no other delivery. The
  * prefetcher is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
  * claim that hung, 30 seconds later at the earliest.
  *

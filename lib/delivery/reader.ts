@@ -4,7 +4,7 @@ import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
 // Reads deliveries one by one: deliveries with a large body, and all deliveries after a failed claim, to find the delivery
-// at fault. Each read is a separate statement, so that an unreadable delivery holds up no other delivery.
+// at fault. Each read is a separate statement, so an unreadable delivery holds up no other delivery.
 //
 // An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
 // database must fail none: a failed read counts only when another delivery was read quickly since the read before, and
@@ -62,7 +62,7 @@ const FORGET_AFTER_MS = 10 * 60_000
  * @param leaseMs duration of a claim: a delivery with less than half of the lease left is no longer read
  */
 export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
-  /** Each organization has one read at a time, so that no organization takes all reads. */
+  /** Each organization has one read at a time, so no organization takes all reads. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()

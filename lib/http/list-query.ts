@@ -9,7 +9,7 @@ export const LIMIT_DEFAULT = 50
 /** Specification, section 8. */
 export const LIMIT_MAX = 200
 
-/** The names that other APIs give to the parameters of a page. Ignored, they would make a client read the same page for ever. */
+/** The names that other APIs give to the parameters of a page. Ignored, they would make a client read the same page forever. */
 const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
   page_size: 'limit',
   per_page: 'limit',
@@ -34,7 +34,7 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
  * ignored.
  *
  * @param query the text after the `?`; may be empty
- * @param ids the kind of the list's ids, or the pattern of a host's own ids
+ * @param ids the kind of the list's ids, or the pattern of the host's own ids
  * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
  *   not thrown, because the API key is judged before the query
  */

@@ -38,7 +38,7 @@ export interface Received {
 
 /** A handler behind every adapter. Never rejects. */
 export interface Handler {
-  /** Answers a request; null for an unknown path, so that a host with other routes can go on. */
+  /** Answers a request; null for an unknown path, so a host with other routes can go on. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
   /** The answer to an unknown path where the host has no other handler. */
   notFound(request: ApiRequest, received: Received): ApiReply

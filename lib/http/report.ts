@@ -1,6 +1,6 @@
 import { describeError, type Logger } from '../base/log.ts'
 
-/** Returns whether a text can be a request id, which stands in a header. */
+/** Returns whether a string can be a request id, which stands in a header. */
 export function isRequestId(text: string): boolean {
   return /^[\w-]{1,64}$/.test(text)
 }

@@ -3,7 +3,7 @@ import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Validates an input and returns a copy with the known fields only, so that an unknown field of a caller travels no
+ * Validates an input and returns a copy with the known fields only, so an unknown field of a caller travels no
  * further.
  *
  * @throws `Refusal` 422 naming each wrong field and the field's rule

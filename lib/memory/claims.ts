@@ -28,7 +28,7 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   }
 }
 
-/** Reads the content of deliveries whose claims are in force: see `ClaimStore.read`. */
+/** Reads the content of deliveries whose claims are active: see `ClaimStore.read`. */
 export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
   const now = memory.clock()
   return claims.flatMap(({ organizationId, deliveryId, token }) => {

@@ -19,7 +19,7 @@ export interface KeyHolder {
 /** A creation as the store keeps the record, and the organization of the creation. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
-/** Copies a creation, so that later changes by the caller do not change the stored record. */
+/** Copies a creation, so later changes by the caller do not change the stored record. */
 export function draft<NewRecord extends { readonly id: string }>(
   memory: Memory,
   creation: Creation<NewRecord>,
@@ -34,7 +34,7 @@ export function draft<NewRecord extends { readonly id: string }>(
   }
 }
 
-/** Refuses NaN and the infinities, because JSON has no such numbers. */
+/** Rejects NaN and the infinities, because JSON has no such numbers. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
     throw new BusinessApiError(

@@ -212,7 +212,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
   return endpoint
 }
 
-/** Returns a text that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
+/** Returns a string that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
 function placeOf({
   organizationId,
   endpointId,

@@ -24,7 +24,7 @@ export function createEventStore(memory: Memory): EventStore {
 }
 
 /**
- * Refuses events with a body that is too large, before the first change.
+ * Rejects events with a body that is too large, before the first change.
  *
  * @throws `BusinessApiError` with code `invalid_event`
  */

@@ -53,7 +53,7 @@ export interface StoredEndpoint {
   isRemoved: boolean
   /** Null for an endpoint without a learned or chosen rate. */
   rate: EndpointRate | null
-  /** Pending deliveries, so that no claim searches all deliveries of the past. */
+  /** Pending deliveries, so no claim searches all deliveries of the past. */
   readonly pending: Set<StoredDelivery>
 }
 
@@ -135,7 +135,7 @@ export interface Memory {
   readonly changes: ChangeCount
   /** Makes the ids of records that the store itself adds. */
   readonly ids: Ids
-  /** The greatest size of an event's body. */
+  /** The maximum size of an event's body. */
   readonly maxEventBytes: number
   /** The organization with an id; empty before the first write. */
   organization(id: string): Organization

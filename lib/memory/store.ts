@@ -26,7 +26,7 @@ import { createMemory } from './state.ts'
 export interface MemoryStoreOptions<Own extends Service = Service> {
   /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
-  /** The greatest size of an event's body in bytes. Default 262,144. */
+  /** The maximum size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
   /** The service, the same in every process: `defineService(…)`. Default the default names. */
   service?: Own | undefined

@@ -62,7 +62,7 @@ const NAMES: Names<MetricsOptions> = {
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
   rejectUnknown(options, NAMES)

@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'unavailable',
 }
 
-/** A caller can send any method, so that other methods share a series. */
+/** A caller can send any method, so other methods share a series. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const OTHER = 'other'
 

@@ -45,7 +45,7 @@ function orNull<Schema extends v.GenericSchema>(schema: Schema) {
 
 const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
 
-/** An object that is read by itself, so that messages name its own fields. */
+/** An object that is read by itself, so messages name its own fields. */
 function part<Schema extends v.GenericSchema>() {
   return v.custom<Given<Schema>>((given) => typeof given === 'object' && given !== null, 'must be an object')
 }

@@ -78,7 +78,7 @@ interface NamedRow {
   readonly row: ImportedRecord
 }
 
-/** Refuses two records of the batch with the same number or the same business. */
+/** Rejects two records of the batch with the same number or the same business. */
 function refuseContradictions(rows: readonly NamedRow[]): void {
   const owners = new Map<string, GivenRecord>()
   for (const { record, row } of rows) {

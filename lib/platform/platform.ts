@@ -69,7 +69,7 @@ export type RecordCalls = {
 export interface Platform<Owner extends EventOwner = Service> extends RecordCalls {
   /**
    * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
-   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so that an
+   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so an
    * import can be run again; a record of the same id with other values is reported and not overwritten. A business comes in the
    * same call as its clients and leads, or in an earlier call. The series of document numbers go on after the imported numbers.
    *
@@ -105,7 +105,7 @@ export interface TransactionalPlatform<Transaction, Owner extends EventOwner = S
   extends Platform<Owner> {
   /**
    * Makes the same calls in the host's own transaction: the host's commit or rollback decides about the writes. A call that
-   * is refused with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
+   * is rejected with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
    * the host may try the whole transaction again.
    *
    * @param transaction a transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback

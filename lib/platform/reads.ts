@@ -13,7 +13,7 @@ export interface Reads<Stored, Query = object> {
   /**
    * Gives a record.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no record of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no record with this id
    */
   get(organizationId: string, id: string): Promise<Stored>
 }
@@ -24,7 +24,7 @@ export interface Reads<Stored, Query = object> {
  * @param names for error messages: `['client', 'clients']`
  * @param the filter's schema entries, whose output is the store's filter
  * @param slice returns the store's slice
- * @param check refuses filters whose fields do not go together
+ * @param check rejects filters whose fields do not go together
  */
 export function createReads<Stored extends { readonly id: string }, Filter extends object>(
   [one, many]: readonly [one: string, many: string],

@@ -100,7 +100,7 @@ function listEvents(
   )
 }
 
-/** Returns a text that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
+/** Returns a string that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
 function firstPrefixAt(moment: string): string {
   return idPrefixAt('dlv', Date.parse(moment))
 }

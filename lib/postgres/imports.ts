@@ -70,12 +70,12 @@ const COMPARE_INVOICES = `
   from ${givenRows('payment')} join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
   where ${IS_NEW} and $3 ->> own."row"::text = 'false'`
 
-/** Gives rows with the reason for refusing them. */
+/** Gives rows with the reason for rejecting them. */
 function refuse(reason: string, from: string): string {
   return `select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('row', g."row", 'reason', ${reason})) from ${from}`
 }
 
-/** Refuses records that name a record which neither the organization nor the batch has. */
+/** Rejects records that name a record which neither the organization nor the batch has. */
 function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]): string {
   return refuse(
     `'${refusal}'`,
@@ -86,7 +86,7 @@ function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]
 }
 
 /**
- * Refuses records with a value that another record has. Another transaction may have written the same record since the comparison, so
+ * Rejects records with a value that another record has. Another transaction may have written the same record since the comparison, so
  * the record of the same id is left out.
  */
 function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): string {

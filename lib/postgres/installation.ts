@@ -16,7 +16,7 @@ export interface PostgresInstallation extends InstallationStore {
   /** Makes the database that of an installation. @param name null: without a name */
   adopt(name: string | null): Promise<Installation>
   /**
-   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so that
+   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so
    * others can work meanwhile.
    *
    * @param entry the same for every part. Each organization gets one entry, with `cancelled`, the number of its deliveries

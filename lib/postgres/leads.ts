@@ -52,7 +52,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   state: 'stage',
   after: [
     afterIfAllowed(leadTable, 'stage'),
-    // Locked, so that the row is what the latest change of the business and another conversion have left.
+    // Locked, so the row is what the latest change of the business and another conversion have left.
     `business as (
       select * from business_api.businesses
       where organization_id = @organizationId::text and id = (select business_id from after)

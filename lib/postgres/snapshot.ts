@@ -12,7 +12,7 @@ export type ReadPage = (
 ) => Promise<RecordPage>
 
 /**
- * Gives work a reader of the records as they are at one moment, so that the pages fit together whatever is written meanwhile.
+ * Gives work a reader of the records as they are at one moment, so the pages fit together whatever is written meanwhile.
  *
  * @param url a connection string
  */

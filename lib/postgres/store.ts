@@ -63,7 +63,7 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
   using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
    * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
-   * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own
+   * still sent, because a statement may belong to a request under way. Afterwards every statement is rejected. A host's own
    * pool stays open. Close the HTTP server, the delivery loop and the sender first.
    *
    * @param options.timeoutMs milliseconds to wait; the rest is cut off with `store_unavailable`. Default 4000. The close ends

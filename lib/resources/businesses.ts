@@ -95,7 +95,7 @@ export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
 
   /**
    * Changes a business, and with the business the client that it has become: the client is shown with the new fields, also by
-   * lists of changes. The business has no state, so that `from` is null.
+   * lists of changes. The business has no state, so `from` is null.
    */
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }

@@ -7,7 +7,7 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the moment of all examples, so that ids and times agree between one example and another. */
+/** The ids and the moment of all examples, so ids and times agree between one example and another. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**

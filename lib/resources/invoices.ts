@@ -51,11 +51,11 @@ export type InvoiceRecord = Omit<Invoice, 'number'> & {
 
 /** The fields of an invoice that a change can set. */
 export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueDate' | 'dueDate'>> {
-  /** Refuses the change with the reason `paid` once something has been paid. */
+  /** Rejects the change with the reason `paid` once something has been paid. */
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** The reasons for refusing a change of an invoice whose status allows the change. */
+/** The reasons for rejecting a change of an invoice whose status allows the change. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
 /** Received money for an invoice, or the reversal of a payment. */
@@ -93,7 +93,7 @@ export interface Settlement {
 }
 
 /**
- * The reasons for refusing a payment or a reversal.
+ * The reasons for rejecting a payment or a reversal.
  *
  * - `no_payment`: the invoice has no payment of the reversed id.
  * - `reversed`: another reversal has taken the payment back, or the payment is a reversal.
@@ -124,7 +124,7 @@ export interface OverdueRequest {
   readonly organizationId: string | null
   /** The invoices due before this moment, ISO 8601; null for now by the store's clock. */
   readonly asOf: string | null
-  /** Greatest number of invoices; the earliest due date comes first. */
+  /** Maximum number of invoices; the earliest due date comes first. */
   readonly limit: number
   /** Each invoice's event: a template of the invoice's fields and {@link OverdueFacts}. The store makes the id. */
   readonly event: EventRecord
@@ -250,13 +250,13 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   create(creation: Creation<InvoiceRecord>): Promise<NumberedOutcome>
 
   /**
-   * Changes an invoice's status and dates. Refused with the reason `due_before_issue` if the change sets a date, and the due
+   * Changes an invoice's status and dates. Rejected with the reason `due_before_issue` if the change sets a date, and the due
    * date would be before the issue date.
    */
   change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
   /**
-   * Adds a payment to the amount paid. Refused with the reason `too_fine` if the payment is finer than the invoice's
+   * Adds a payment to the amount paid. Rejected with the reason `too_fine` if the payment is finer than the invoice's
    * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
    * invoice and with {@link PaymentFacts}; a replay answers `{ invoice, payment }`.
    *

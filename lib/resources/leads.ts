@@ -132,7 +132,7 @@ export interface LeadFilter {
 export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
    * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
-   * business of that id, even if another organization has a business of that id; a live idempotency entry is judged first.
+   * business with this id, even if another organization has a business with this id; a live idempotency entry is judged first.
    * After `no_business` nothing is written, so the same key may succeed later.
    */
   create(creation: Creation<LeadRow>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>

@@ -99,7 +99,7 @@ export function defineEvent<const Type extends string, Output extends object, In
 /** The name of a field with an id, which needs no quoting in SQL. */
 const FIELD = /^[A-Za-z_]\w{0,62}$/
 
-/** Maximum number of a host's own event types: lists of types stay readable. */
+/** Maximum number of the host's own event types: lists of types stay readable. */
 const EVENTS_MAX = 200
 
 /**
@@ -144,7 +144,7 @@ export function findEvent({ events }: EventOwner, type: string): EventDefinition
   return events.find((event) => event.type === type)
 }
 
-/** Checks the `data` of a host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
+/** Checks the `data` of the host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
 export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
   const checked = checkValue(schema, given)
   if ('faults' in checked) return checked

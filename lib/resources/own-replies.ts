@@ -1,6 +1,6 @@
 import type { KeyReservation } from '../writes/creation.ts'
 
-// What `handle` of a host's own route receives, and what it may return beside plain data.
+// What `handle` of the host's own route receives, and what it may return beside plain data.
 
 /** The key under which a context has what only the library's functions use. */
 export const STATE = Symbol('state')
@@ -49,7 +49,7 @@ export interface ReplyParts<Result = unknown> {
 
 /** The page that a request asks for. */
 export interface RoutePage {
-  /** The greatest number of records: 1 to 200. */
+  /** The maximum number of records: 1 to 200. */
   readonly limit: number
   /** Null: from the newest; else the records after the one with this id, which need not exist, in the order of the list. */
   readonly before: string | null

@@ -141,7 +141,7 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
    */
   create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
 
-  /** Changes a proposal. Refused with the reason `too_fine` if a price would have more decimals than the currency. */
+  /** Changes a proposal. Rejected with the reason `too_fine` if a price would have more decimals than the currency. */
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 

@@ -53,7 +53,7 @@ const NO_BYTES = Buffer.alloc(0)
  * of their own, such as session ticket after session ticket, or blank line after blank line.
  *
  * The first piece of an answer is handed on at once. All later pieces, of all connections, take turns; a connection
- * reads nothing from the system before its turn, so that the other side has to wait.
+ * reads nothing from the system before its turn, so the other side has to wait.
  *
  * @param turns the queue of all connections' pieces
  */

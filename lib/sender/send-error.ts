@@ -31,7 +31,7 @@ export const TLS_CLIENT_CERTIFICATE_REQUIRED = 'tls_client_certificate_required'
 export const TLS_FAILED = 'tls_failed'
 
 /**
- * The URL or an address is refused, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
+ * The URL or an address is rejected, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
  * not learn the difference.
  */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
@@ -156,7 +156,7 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici has the same code for a closed connection and for an answer that undici refuses.
+  // undici has the same code for a closed connection and for an answer that undici rejects.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED

@@ -133,7 +133,7 @@ const TARGETS_MAX = 1000
 
 /**
  * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a lookup never
- * changes. The function throws `SendError` for a URL that is refused without a lookup.
+ * changes. The function throws `SendError` for a URL that is rejected without a lookup.
  */
 function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
   const targets = new Map<string, UrlParts>()
@@ -205,7 +205,7 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  // The timings of a refused destination are withheld: an existing name takes longer or shorter to resolve than a
+  // The timings of a rejected destination are withheld: an existing name takes longer or shorter to resolve than a
   // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
   const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {

@@ -77,7 +77,7 @@ export interface Activity {
   /** Deliveries that are pending or sending now, and failed deliveries that were not recovered; 10,001 stands for more. */
   readonly pendingNow: number
   readonly failedNow: number
-  /** API keys in force that were used since `from`. */
+  /** API keys active that were used since `from`. */
   readonly apiKeysInUse: number
 }
 

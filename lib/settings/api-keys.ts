@@ -63,7 +63,7 @@ export interface RotateApiKeyOptions extends Acting {
   /** The id of the successor, as for a new key. */
   readonly id?: string
   /**
-   * Milliseconds for which the previous key stays in force too; 0: the previous key is revoked. Default 24 hours, at
+   * Milliseconds for which the previous key stays active too; 0: the previous key is revoked. Default 24 hours, at
    * most 30 days.
    */
   readonly overlapMs?: number
@@ -73,7 +73,7 @@ export interface RotateApiKeyOptions extends Acting {
 
 /** A key that replaces another key, shown only now like every new key. */
 export interface RotatedApiKey extends CreatedApiKey {
-  /** The present state of the previous key: revoked, or in force until the overlap ends. */
+  /** The present state of the previous key: revoked, or active until the overlap ends. */
   readonly previous: ApiKey
 }
 
@@ -84,7 +84,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    *
    * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the
    *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
-   *   as many keys in force as `maxApiKeys` allows
+   *   as many keys active as `maxApiKeys` allows
    */
   create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
@@ -99,7 +99,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Gives a key, also a revoked or expired one.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   get(organizationId: string, keyId: string): Promise<ApiKey>
 
@@ -109,14 +109,14 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Gives a key another name, also a revoked or expired one.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   update(organizationId: string, keyId: string, update: ApiKeyUpdate): Promise<ApiKey>
 
   /**
    * Revokes a key for the very next request, on any process. A key that was revoked before keeps that time.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
@@ -125,7 +125,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    * by the store's clock, or at its own expiry, if that is earlier. A key is rotated once, also by two calls at the
    * same time; afterwards rotate the successor.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id, `invalid_state` when
    *   the key is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as
    *   for `create`; `limit_reached` when rotation overlaps have doubled the number of active keys that `maxApiKeys` allows
    */

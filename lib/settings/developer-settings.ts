@@ -30,7 +30,7 @@ import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
+  /** API keys active of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
   /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined

@@ -7,7 +7,7 @@ import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
-/** The words of a refusal. @param types that the service has */
+/** The text of an error. @param types that the service has */
 export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
 }

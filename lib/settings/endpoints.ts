@@ -101,7 +101,7 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
-   * Makes a new secret the current secret. The previous secret signs too for the overlap, so that the subscriber can
+   * Makes a new secret the current secret. The previous secret signs too for the overlap, so the subscriber can
    * change over within that time; a secret from an earlier rotation no longer signs.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with,

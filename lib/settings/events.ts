@@ -79,7 +79,7 @@ export interface EventSettings<Type extends string = EventType> {
    * round of attempts.
    *
    * @returns the delivery
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint with this id, `invalid_state` while
    *   the event's delivery to that endpoint is pending or sending
    */
   redeliver(

@@ -21,7 +21,7 @@ export interface RequestSettings {
   /**
    * Gives a request by the id in the answer.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no request of that id in the log
+   * @throws `BusinessApiError` with code `not_found` when the organization has no request with this id in the log
    */
   get(organizationId: string, requestId: string): Promise<LoggedRequest>
 }

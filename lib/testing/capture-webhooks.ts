@@ -65,7 +65,7 @@ export interface CapturedWebhooks<Own extends object = object> extends AsyncDisp
   readonly events: readonly Event<Own>[]
   /** The verified webhooks that came and were answered with an error, each time, by option `answer`. */
   readonly failures: readonly FailedWebhook<Own>[]
-  /** The requests that were refused, because of the signature for example: what was wrong with each. */
+  /** The requests that were rejected, because of the signature for example: what was wrong with each. */
   readonly refusals: readonly string[]
   /** Sets the secret, or the secrets of a rotation, to verify with. */
   verifyWith(secret: string | readonly string[]): void

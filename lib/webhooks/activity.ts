@@ -140,7 +140,7 @@ export interface StoredActivity {
   readonly series: readonly IntervalCounts[]
   /** The present endpoints, also without an attempt, and removed endpoints with an attempt in the period; newest first. */
   readonly endpoints: readonly EndpointCounts[]
-  /** API keys in force that were used since `from`. */
+  /** API keys active that were used since `from`. */
   readonly apiKeysInUse: number
   /** The queue of the organization, or of the endpoint, now. */
   readonly queue: QueueCounts

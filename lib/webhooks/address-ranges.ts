@@ -11,7 +11,7 @@ export interface AddressRange {
   readonly last: bigint
 }
 
-/** An IP address as a number, so that every spelling is the same value. */
+/** An IP address as a number, so every spelling is the same value. */
 export interface ParsedAddress {
   readonly family: 4 | 6
   readonly bits: bigint
@@ -42,7 +42,7 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   // A public number, but Azure answers virtual machines there with their configuration and certificates.
   range('168.63.129.16/32', 'Azure host'),
   range('64:ff9b:1::/48', 'NAT64 of a local network'),
-  // The whole range, so that no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
+  // The whole range, so no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
   // ::ffff:a.b.c.d, ::a.b.c.d … …
   range('::/8', 'unspecified, loopback and embedded IPv4'),
   range('100::/64', 'discard-only'),
@@ -64,7 +64,7 @@ const IPV4_BITS = 0xffff_ffffn
 /** An IPv4 address as a socket for IPv6 sees it. */
 const MAPPED = range('::ffff:0:0/96', 'IPv4-mapped')
 
-/** Finds the refused range of an address; `undefined` for a public address. */
+/** Finds the rejected range of an address; `undefined` for a public address. */
 export function findRefusedRange(address: ParsedAddress): AddressRange | undefined {
   const judged = lies(address, NAT64) ? readEmbedded(address) : address
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))

@@ -9,7 +9,7 @@ export interface BackfillRequest extends AuditedRequest {
   readonly template: string
   /** The `next` of the previous part, for the same type; null: from the oldest record. */
   readonly after: string | null
-  /** Records to read at most, so that no part takes long. */
+  /** Records to read at most, so no part takes long. */
   readonly limit: number
 }
 
@@ -35,7 +35,7 @@ export type BackfillOutcome =
 export interface BackfillStore {
   /**
    * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
-   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so that the same
+   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so the same
    * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
    * the endpoint that is delivered, pending or sending.
    *

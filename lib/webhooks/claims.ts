@@ -199,7 +199,7 @@ export interface EndpointHealth extends EndpointRef {
 
 /** What the results of attempts led to. */
 export interface ResultReport {
-  /** Results that were dropped, because the claim was no longer in force. */
+  /** Results that were dropped, because the claim was no longer active. */
   readonly lost: readonly ClaimRef[]
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
@@ -224,7 +224,7 @@ export interface ClaimStore {
    * see endpoint-rate.ts.
    *
    * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
-   * store knows the sizes without reading the bodies, so that the cost of a claim does not depend on the size of bodies.
+   * store knows the sizes without reading the bodies, so the cost of a claim does not depend on the size of bodies.
    *
    * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
    * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
@@ -236,7 +236,7 @@ export interface ClaimStore {
   claim(request: ClaimRequest): Promise<Claims>
 
   /**
-   * Reads the content of claimed deliveries. Deliveries without a claim in force, or with a removed endpoint, are left
+   * Reads the content of claimed deliveries. Deliveries without a claim active, or with a removed endpoint, are left
    * out.
    */
   read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
@@ -244,7 +244,7 @@ export interface ClaimStore {
   /**
    * Writes attempt results: the log, each delivery's next state and each endpoint's health, in the order in which the attempts ended;
    * and each endpoint's rate, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
-   * endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
+   * endpoint. A result without a claim active is dropped as a whole, and is `lost` in the report.
    *
    * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
    * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
@@ -252,7 +252,7 @@ export interface ClaimStore {
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
   /**
-   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not active are
    * ignored.
    */
   release(claims: readonly ClaimRef[]): Promise<void>

@@ -43,7 +43,7 @@ export const CHOICES = {
   /** At most 200 characters, for people; may be empty. */
   description: { input: field.text(0, 200), initial: '' },
   /**
-   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
+   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Rejected for a signing secret
    * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
    */
   standardWebhooks: {

@@ -104,7 +104,7 @@ export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   }
 }
 
-/** Computes how many deliveries a claim may take. @param isProbing whether the claim of the last probe is in force */
+/** Computes how many deliveries a claim may take. @param isProbing whether the claim of the last probe is active */
 export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number): number {
   if (known.nextAt > now) return 0
   if (isBackingOff(known)) return isProbing ? 0 : 1
@@ -124,7 +124,7 @@ export function spend(known: EndpointRate, taken: number, token: string, now: nu
 }
 
 /**
- * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so that a
+ * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so a
  * burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
  *
  * @returns false if the endpoint is unlimited again

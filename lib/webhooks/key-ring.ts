@@ -11,7 +11,7 @@ import {
 export interface KeyRing {
   readonly isEmpty: boolean
   /**
-   * Seals a text under the first key.
+   * Seals a string under the first key.
    *
    * @param binding authenticated and not stored: the sealed form opens with the same binding only
    * @throws `Error` for an empty ring
@@ -132,7 +132,7 @@ function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject)
   }
 }
 
-/** As JSON, so that no two bindings have the same bytes. */
+/** As JSON, so no two bindings have the same bytes. */
 function toBytes(binding: readonly string[]): Buffer {
   return Buffer.from(JSON.stringify(binding))
 }

@@ -87,7 +87,7 @@ function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
     const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Refused below, like any text that is not an event.
+    // Rejected below, like any text that is not an event.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

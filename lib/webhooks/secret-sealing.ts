@@ -22,7 +22,7 @@ export interface SecretSealingOptions {
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
    * Allows secrets to be stored open without keys, and open secrets to be used beside keys until they are sealed.
-   * Default `false`: without keys no secret can be stored, and beside keys an open secret is refused, because any
+   * Default `false`: without keys no secret can be stored, and beside keys an open secret is rejected, because any
    * program that can write the row could have written the secret.
    */
   allowPlaintextSecrets?: boolean | undefined

@@ -134,7 +134,7 @@ function valuesOf(header: string, scheme: string): string[] {
  */
 function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
   const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)
-  // Negated, so that a clock that gives NaN lets nothing through.
+  // Negated, so a clock that gives NaN lets nothing through.
   if (!(difference <= toleranceSeconds)) {
     throw new WebhookError(
       SIGNATURE_EXPIRED,

@@ -36,7 +36,7 @@ export function toStorable(answer: WebhookAnswer, url: string, measuredMs: numbe
   }
 }
 
-/** The headers of a response that the log keeps; of a 2xx the first ones, so that most attempts take few bytes. */
+/** The headers of a response that the log keeps; of a 2xx the first ones, so most attempts take few bytes. */
 const SUCCESS_NAMES = [
   ...['content-type', 'server', 'x-request-id', 'x-correlation-id', 'x-amzn-requestid', 'x-amz-cf-id'],
   ...['cf-ray', 'x-vercel-id'],

@@ -21,7 +21,7 @@ export interface WebhookAnswer {
    * attempt is counted then. Default true.
    */
   readonly wasMade?: boolean
-  /** The part of a failure that only the operator may know, such as the refused address; never kept in the log. */
+  /** The part of a failure that only the operator may know, such as the rejected address; never kept in the log. */
   readonly detail?: string | null
   /** At most the first 4 KiB of the answer's body, for the delivery log. */
   readonly bodyExcerpt: string

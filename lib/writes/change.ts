@@ -28,7 +28,7 @@ export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
  * The outcome of a change. Nothing was written unless the outcome is `changed`.
  *
  * - `changed`: written, now or by an earlier call with the same id; with the representation after the change.
- * - `not_found`: the organization has no record of that id.
+ * - `not_found`: the organization has no record with this id.
  * - `refused`: the present state does not allow the change, or the change breaks a rule that the verb names.
  * - `replayed`, `mismatch`, `in_progress`: see `CreationOutcome`.
  */

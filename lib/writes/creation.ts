@@ -8,7 +8,7 @@ import type { EventRecord } from './event-envelope.ts'
 export interface Creation<NewRecord> {
   readonly organizationId: string
   /**
-   * The API key that asks for the creation, judged a moment ago: nothing may be written if the key is no longer in force, or the
+   * The API key that asks for the creation, judged a moment ago: nothing may be written if the key is no longer active, or the
    * organization was deleted. Absent: the host's own code asks.
    */
   readonly apiKeyId?: string | undefined
@@ -56,7 +56,7 @@ export interface KeyReservation {
  * - `replayed`: the key has a live entry with this fingerprint; nothing was written.
  * - `mismatch`: the key has a live entry with another fingerprint; nothing was written.
  * - `in_progress`: another creation held the key for all of `waitMs`; nothing was written.
- * - `unauthenticated`: the creation's API key is not in force; nothing was written.
+ * - `unauthenticated`: the creation's API key is not active; nothing was written.
  */
 export type CreationOutcome =
   | { readonly outcome: 'created' | 'mismatch' | 'in_progress' | 'unauthenticated' }

@@ -4,7 +4,7 @@ import { toTimestamp, type WriteContext } from './write-context.ts'
 
 /** The body of the POST to a subscriber (specification, section 6). */
 export interface EventEnvelope<Type extends string = string, Data = unknown> {
-  /** `evt_<ulid>`; the same on every attempt, so that subscribers can deduplicate on the id. */
+  /** `evt_<ulid>`; the same on every attempt, so subscribers can deduplicate on the id. */
   readonly id: string
   readonly type: Type
   /** ISO 8601 in UTC with milliseconds. */

@@ -11,12 +11,12 @@ export const IDEMPOTENCY_KEY_MAX = 200
 /** Visible ASCII only: Node.js joins a repeated header with a comma and a space, and the space shows the repetition. */
 const KEY_PATTERN = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`)
 
-/** Returns true for a text that is allowed as an idempotency key. */
+/** Returns true for a string that is allowed as an idempotency key. */
 export function isIdempotencyKey(text: string): boolean {
   return KEY_PATTERN.test(text)
 }
 
-/** Computes SHA-256 over the canonical JSON of validated flat fields, so that the order of fields in a request does not matter. */
+/** Computes SHA-256 over the canonical JSON of validated flat fields, so the order of fields in a request does not matter. */
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
@@ -35,10 +35,10 @@ export function fingerprintOfJson(value: unknown): string | null {
 
 // --- Store ---
 
-/** A reply of a host's own work. */
+/** A reply of the host's own work. */
 export interface ReplyRequest {
   readonly organizationId: string
-  /** The API key that asks, judged a moment ago: no work is done if the key is no longer in force. */
+  /** The API key that asks, judged a moment ago: no work is done if the key is no longer active. */
   readonly apiKeyId: string
   /** Names this call. */
   readonly writeId: string

@@ -2,7 +2,7 @@
 // after a payment or the number of a new invoice. The resource leaves placeholders for such values in the JSON text, and the store
 // renders the text inside the statement that writes the record: business_api.render_template in sql/.
 
-/** A placeholder in a JSON text for a value of the store. No stored text begins with NUL, because NUL is refused everywhere. */
+/** A placeholder in a JSON text for a value of the store. No stored text begins with NUL, because NUL is rejected everywhere. */
 export type Placeholder = `\0${string}`
 
 /** An object whose fields are known values or placeholders. */

@@ -52,7 +52,7 @@ function describeDetails(details: AuditEntry['details']): string {
   return entries.map(([name, value]) => `${name}: ${describeValue(value)}`).join('; ')
 }
 
-/** With spaces, so that a long list can be wrapped. */
+/** With spaces, so a long list can be wrapped. */
 function describeValue(value: unknown): string {
   if (Array.isArray(value)) return value.map(describeValue).join(', ')
   return typeof value === 'string' ? value : JSON.stringify(value)

@@ -113,7 +113,7 @@ async function attemptCheck(
   }
 }
 
-/** Advice for a check that could not be carried out. */
+/** Advice for a check that could not be run. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
@@ -121,7 +121,7 @@ function adviceFor(error: unknown): string {
   return `${CONNECTION_ADVICE}; if it does, read its log`
 }
 
-/** Details of a check at most, so that the other checks stay readable. */
+/** Details of a check at most, so the other checks stay readable. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {

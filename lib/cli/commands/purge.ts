@@ -12,7 +12,7 @@ import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
-/** Rows of each kind that a statement erases at most, so that no other statement waits long. */
+/** Rows of each kind that a statement erases at most, so no other statement waits long. */
 const PURGE_LIMIT = 1000
 
 /** Erases old events. */
@@ -66,7 +66,7 @@ function makeEntry(who: string, olderThanMs: number): PurgeEntry {
   return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
 }
 
-/** Rests as long as each part has taken, so that deliveries go on meanwhile. */
+/** Rests as long as each part has taken, so deliveries go on meanwhile. */
 async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,

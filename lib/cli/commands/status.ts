@@ -61,7 +61,7 @@ async function readStatus(inspector: Inspector): Promise<Status> {
   return { schema, backlog, retention, ...(await inspector.counts()) }
 }
 
-/** True if the schema can carry out this version's statements. */
+/** True if the schema can run this version's statements. */
 export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
   return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
 }

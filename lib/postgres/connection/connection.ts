@@ -44,7 +44,7 @@ const ROLE_COLUMNS =
 /**
  * Lets the server end a statement within a tenth of a second after the connection was closed. Otherwise a statement that waited
  * for a turn in the pool, and then for a lock in the server, could still write after its caller had received an error. Servers
- * on systems that cannot notice a closed socket refuse the setting.
+ * on systems that cannot notice a closed socket reject the setting.
  */
 const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
   then pg_catalog.set_config('client_connection_check_interval', '100', false) end`

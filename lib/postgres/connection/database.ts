@@ -24,7 +24,7 @@ import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 /** Options of a store for connections and statements. */
 export interface DatabaseOptions {
   /**
-   * Greatest number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
+   * Maximum number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
    * connections, and a quarter is kept for organizations without one. Default: `max` of the connection string or the pool, or
    * 10.
    */
@@ -42,7 +42,7 @@ export interface DatabaseOptions {
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Greatest number of statements under way or waiting in this process. Another statement is rejected at once, or displaces a waiting
+   * Maximum number of statements under way or waiting in this process. Another statement is rejected at once, or displaces a waiting
    * one of the organization with the most. As many requests may wait for a batch besides. Default 1000.
    */
   maxPending?: number | undefined
@@ -320,5 +320,5 @@ const UNLIMITED = Number.POSITIVE_INFINITY
 /** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
 const CLOSE_MS = 4000
 
-/** Greatest pause after a conflict, in milliseconds. Pauses are random, so that statements in conflict do not meet again. */
+/** Greatest pause after a conflict, in milliseconds. Pauses are random, so statements in conflict do not meet again. */
 const CONFLICT_PAUSE_MAX_MS = 20

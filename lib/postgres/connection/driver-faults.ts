@@ -88,7 +88,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server cancelled the statement on timeout',
 }
 
-/** Creates the error for a statement that could not be carried out: the failure and the reason, without details of the cause. */
+/** Creates the error for a statement that could not be run: the failure and the reason, without details of the cause. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
@@ -114,8 +114,8 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
- * Returns the parameter for which a pooler in transaction mode has refused a connection, as PgBouncer does; null for another failure, and
- * an empty text for a parameter without a name.
+ * Returns the parameter for which a pooler in transaction mode has rejected a connection, as PgBouncer does; null for another failure, and
+ * an empty string for a parameter without a name.
  */
 function refusedParameter(error: unknown): string | null {
   if (codeOf(error) !== PROTOCOL_VIOLATION) return null
@@ -142,7 +142,7 @@ export function openFailure(error: unknown): unknown {
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
+/** True if a connection can be used again after the failure of a statement, because the server rejected only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
   const isRefusal =

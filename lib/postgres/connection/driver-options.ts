@@ -64,7 +64,7 @@ export function isSessionParameter(name: string): boolean {
 /** The settings on which the statements rely, whatever the server, the database and the role set. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
-    // Without limits an abandoned statement could wait for a lock for ever.
+    // Without limits an abandoned statement could wait for a lock forever.
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
     // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),

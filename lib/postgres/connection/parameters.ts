@@ -72,7 +72,7 @@ export function parameterFault(given: ReadonlyMap<string, string>): string | nul
 /**
  * Resolves the parameters of a connection string, with the environment for those that are absent. Read when connecting.
  *
- * @param hasPassword true if no password is wanted, so that the variable for a file of passwords says nothing
+ * @param hasPassword true if no password is wanted, so the variable for a file of passwords says nothing
  * @throws `TypeError` naming an environment variable that cannot be used
  */
 export function resolveParameters(given: ReadonlyMap<string, string>, hasPassword: boolean): Parameters {

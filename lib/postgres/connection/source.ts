@@ -81,7 +81,7 @@ function readConnectionString(url: string): Source {
   }
 }
 
-/** Zero, which is for ever in libpq, gives the default: nothing here waits for ever. */
+/** Zero, which is forever in libpq, gives the default: nothing here waits forever. */
 function timeoutOf(parameters: Parameters): number | undefined {
   const seconds = Number(parameters.get('connect_timeout') ?? 0)
   return seconds > 0 ? seconds * 1000 : undefined

@@ -3,7 +3,7 @@ import type { SqlParameter } from '../drivers/sql-transaction.ts'
 import type { Statement } from './pool.ts'
 
 // Statements are written with the template of postgres.js. This template takes the same pieces (values, fragments, and texts by
-// `unsafe`) and gives a text with numbered parameters, which any driver can send.
+// `unsafe`) and gives a string with numbered parameters, which any driver can send.
 
 /** A statement as text. */
 export interface StatementText {

@@ -26,7 +26,7 @@ export interface PostgresTransaction {
 
 /**
  * Creates a database on the host's transaction. A statement is sent once and waits as long as the host's connection allows. A write
- * that has waited for a locked table for more than 4 s is refused and writes nothing; a wait for another holder of its idempotency key
+ * that has waited for a locked table for more than 4 s is rejected and writes nothing; a wait for another holder of its idempotency key
  * does not count. A failed statement fails the whole transaction, and the host decides about a retry.
  *
  * Due deliveries wake no loop, because only the host knows when it commits: a delivery loop's next poll finds them.

@@ -33,12 +33,12 @@ interface Waiter {
 }
 
 /**
- * Shares the connections out, so that statements of one organization that wait for a lock do not hold up other
+ * Shares the connections out, so statements of one organization that wait for a lock do not hold up other
  * organizations. One organization has at most half of the connections, and the last quarter goes to organizations without a
  * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
  * the round robin holds.
  *
- * @param maxPending greatest number of statements that have a connection or wait. A further statement is refused, or displaces
+ * @param maxPending maximum number of statements that have a connection or wait. A further statement is rejected, or displaces
  *   the oldest waiting statement of the organization with the most waiting statements
  */
 export function createTurns(connections: number, maxPending: number): Turns {

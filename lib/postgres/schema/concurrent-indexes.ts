@@ -6,7 +6,7 @@ import { readIndexStatements } from './index-statements.ts'
 import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
-// Migrations with the mark `concurrent` hold statements that PostgreSQL refuses inside a transaction. Such a statement stops
+// Migrations with the mark `concurrent` hold statements that PostgreSQL rejects inside a transaction. Such a statement stops
 // neither readers nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
 
 /** The limits of a build. */

@@ -102,7 +102,7 @@ export interface Inspector {
   installation(): Promise<Installation | null>
   /** Counts organizations that are where they should not be. */
   misplaced(): Promise<MisplacedOrganizations>
-  /** Counts the keys in force by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
+  /** Counts the keys active by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>

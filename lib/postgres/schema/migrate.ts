@@ -22,7 +22,7 @@ export interface MigrateOptions {
    */
   service?: Service | undefined
   /**
-   * The greatest size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
+   * The maximum size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
    * for publishers in SQL. Default: unchanged; a new database has 262,144.
    */
   maxEventBytes?: number | undefined

@@ -55,7 +55,7 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
 function readMarks(name: string, text: string): readonly string[] {
   const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   const marks = directive.split(/\s+/).filter((mark) => mark !== '')
-  // Refused here, because a misspelt mark would show only in failures of old processes.
+  // Rejected here, because a misspelt mark would show only in failures of old processes.
   const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
   if (unknown !== undefined) {
     throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
@@ -107,7 +107,7 @@ export function compareMigrations(
 }
 
 /**
- * Refuses a database that would stay unusable after migrating.
+ * Rejects a database that would stay unusable after migrating.
  *
  * @throws `BusinessApiError` with code `schema_too_new` when a newer version has applied a breaking migration
  * @throws Error naming the migrations of a gap (see {@link gapOf}), or one that the database holds under another name

@@ -1,4 +1,4 @@
-// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts carries out
+// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts runs
 // every verb of the store with these roles, and fails for a table that no role's list mentions. Functions need no list: a function that
 // runs with the caller's privileges does nothing that the privileges on tables do not allow.
 

@@ -97,7 +97,7 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
   )
 }
 
-/** Reads the state of the migrations, in two statements: PostgreSQL refuses a statement that names a missing table. */
+/** Reads the state of the migrations, in two statements: PostgreSQL rejects a statement that names a missing table. */
 export async function readSchemaState(send: SendRow, migrations?: MigrationTexts): Promise<SchemaState> {
   return compareMigrations(await readApplied(send), await readMigrations(migrations))
 }
