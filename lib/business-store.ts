@@ -46,7 +46,7 @@ export interface ConnectionUse {
  *
  * - A verb is atomic: afterwards everything is written or nothing, also when the process dies in the middle.
  * - A verb sees and writes data of one organization only. An id of another organization is answered like an unknown id.
- * - A verb that writes can be called again with the same ids after its answer was lost; the write happens once.
+ * - A verb that writes can be called again with the same ids after its result was lost; the write happens once.
  * - The store's clock decides what is expired, revoked, limited or due; timestamps of records come with the record.
  * - Names of times carry the unit; timestamps are ISO 8601 in UTC with milliseconds.
  * - A store that cannot be reached throws `storeUnavailable(…)`; any other error counts as a bug.

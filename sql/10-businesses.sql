@@ -61,7 +61,7 @@ create table business_api.businesses (
   total_revenue numeric(15, 3),
   monthly_revenue numeric(15, 3),
   converted_at timestamptz,
-  -- The ids of the record's latest changes, newest first. A change that is sent again because the answer was lost finds its id
+  -- The ids of the record's latest changes, newest first. A change that is sent again because the result was lost finds its id
   -- here, also after a few other changes. Other tables have the same column for the same purpose.
   latest_changes text[] collate "C" not null default '{}',
   -- The transaction that wrote the record last, and its beginning. A client that syncs reads records in the order of transactions,

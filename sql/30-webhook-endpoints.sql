@@ -23,7 +23,7 @@ create table business_api.webhook_endpoints (
   disabled_reason text,
   failures integer not null default 0,
   failing_since timestamptz,
-  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost answer.
+  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost result.
   noticed_attempt text collate "C",
   -- The expiry of the previous secret in the latest notice, and the token of the call that claimed the notice. A new expiry gets a
   -- new notice.

@@ -323,7 +323,7 @@ begin
         ), byte_budget, byte_budget
       ) as fit;
     if cut is not null then
-      -- Deliveries of a repeated claim that do not fit into the answer become due again.
+      -- Deliveries of a repeated claim that do not fit into the result become due again.
       perform business_api.release_deliveries((
         select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
           from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)

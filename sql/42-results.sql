@@ -169,7 +169,7 @@ begin
 end
 $$;
 
--- Repeats the answer for results that an earlier call wrote, with an answer that was lost. A result that came too late is not
+-- Repeats the report for results that an earlier call wrote, whose report was lost. A result that came too late is not
 -- repeated: the delivery has ended in another way, or not at all, and no endpoint names the attempt. A result is lost if the log
 -- of the delivery does not hold the attempt.
 create function business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer) returns jsonb
@@ -237,7 +237,7 @@ end
 $$;
 select business_api.forbid_plans('recall_attempt_results');
 
--- Answers a loop that has written results of attempts: judges the endpoints, and repeats the answer for results that were not written
+-- Reports to a loop that has written attempt results: judges the endpoints, and repeats the report for results that were not written
 -- now. Returns, as JSON, the results whose claim was no longer active, the endpoints with a failed attempt, and the deliveries that
 -- failed.
 create function business_api.report_results(
@@ -267,7 +267,7 @@ begin
 end
 $$;
 
--- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the answer of report_results.
+-- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the result of report_results.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile

@@ -131,7 +131,7 @@ export interface ApiKeySuccessor
 /**
  * The outcome of a rotation, with the present state of the previous key:
  *
- * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose answer was lost, counts too.
+ * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose result was lost, counts too.
  * - `already_exists`: the successor's id belongs to another key, which is `key`.
  * - `refused`: the previous key is not active, or has another successor.
  * - `limit_reached`: the organization has as many keys active as the limit allows.
@@ -187,7 +187,7 @@ export interface OrganizationLimit extends AuditedRequest {
  */
 export interface ApiKeyStore {
   /**
-   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer orders the
+   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The result orders the
    * requests and admits none: `admit` judges every request.
    *
    * @returns organization ids by digest, of the keys active by the store's clock

@@ -13,7 +13,7 @@ export interface OrganizationStore {
    * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
    * and the signatures of the given proposals. The following parts scan the events that name the business: `business.created` and
    * `client.created` with their bodies, and these and lead events with the response excerpts of their deliveries. Then come the replies
-   * under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay answers the new reply. A
+   * under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay returns the new reply. A
    * repeated pass changes nothing more.
    *
    * @returns null if the organization has no business with this id

@@ -4,7 +4,7 @@ import type { Page } from '../base/page.ts'
 
 /** A request of the API, as it is logged. */
 export interface LoggedRequest {
-  /** The request id in the answer. */
+  /** The request id in the response. */
   readonly id: string
   /** Time of arrival, ISO 8601; the store's time if the process's clock is ahead. */
   readonly at: string
@@ -16,11 +16,11 @@ export interface LoggedRequest {
   /** As requested, without the query. */
   readonly path: string
   readonly status: number
-  /** Milliseconds to the answer. */
+  /** Milliseconds to the response. */
   readonly durationMs: number
-  /** The answer's error text, cut after 200 characters; null without one. */
+  /** The response's error text, cut after 200 characters; null without one. */
   readonly error: string | null
-  /** True for an answer that repeats the stored reply of an idempotency key. */
+  /** True for a response that repeats the stored reply of an idempotency key. */
   readonly isReplay: boolean
 }
 
@@ -32,7 +32,7 @@ export interface RequestRecord extends Omit<LoggedRequest, 'keyId' | 'keyName'> 
   readonly organizationId: string | null
 }
 
-/** The classes of answers by which requests are found. */
+/** The classes of responses by which requests are found. */
 export const REQUEST_CLASSES = ['2xx', '4xx', '5xx'] as const
 
 /** Selects requests; an absent field selects all. */

@@ -1,4 +1,4 @@
-/** The store could not be reached or did not answer in time. Thrown by stores; the API answers 503. */
+/** The store could not be reached or did not respond in time. Thrown by stores; the API responds with 503. */
 export const STORE_UNAVAILABLE = 'store_unavailable'
 
 /** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
@@ -28,10 +28,10 @@ export const LIMIT_REACHED = 'limit_reached'
 /** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
 export const OVERPAYMENT = 'overpayment'
 
-/** The idempotency key was used before, for something else. Thrown by the typed calls; the API answers 422. */
+/** The idempotency key was used before, for something else. Thrown by the typed calls; the API responds with 422. */
 export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
 
-/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API answers 409. */
+/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API responds with 409. */
 export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
 
 /**
@@ -40,27 +40,27 @@ export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
  */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
-/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API answers 500. */
+/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API responds with 500. */
 export const SCHEMA_MISSING = 'schema_missing'
 
-/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API answers 500. */
+/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API responds with 500. */
 export const SCHEMA_OUTDATED = 'schema_outdated'
 
 /**
  * The database holds a schema that this version cannot run against. Thrown by `migrate`, and by calls that fail because of
- * it; the API answers 500.
+ * it; the API responds with 500.
  */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
 /**
  * The role of the database connection lacks a privilege; the message says what PostgreSQL denied. Thrown by every call of the PostgreSQL
- * store; the API answers 500.
+ * store; the API responds with 500.
  */
 export const MISSING_PRIVILEGE = 'missing_privilege'
 
 /**
  * The organization belongs to another shard than the call's store or transaction, or a sharded store's databases don't match their
- * shard names; nothing was written. Thrown by sharded stores; the API answers 500.
+ * shard names; nothing was written. Thrown by sharded stores; the API responds with 500.
  */
 export const WRONG_SHARD = 'wrong_shard'
 

@@ -147,7 +147,7 @@ export function word(description: string, ...usual: [string, ...string[]]) {
 }
 
 /**
- * Makes the schema of free text in an answer or an event.
+ * Makes the schema of free text in a response or an event.
  *
  * @param max Unicode code points
  */

@@ -42,7 +42,7 @@ export function countOf(
  *
  * @param find determines the consequence; not called with `--yes`
  * @returns false for a dry run, which ends here
- * @throws {@link Failure} for any answer but yes, `UsageError` without a terminal to ask on
+ * @throws {@link Failure} for any input but yes, `UsageError` without a terminal to ask on
  */
 export async function confirm(
   session: Session,

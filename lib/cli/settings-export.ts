@@ -30,7 +30,7 @@ type Pages = AsyncGenerator<readonly string[], void, undefined>
 const PAGE_SIZE = 200
 /** Events whose bodies are read in a statement: 256 KiB each at most, and 4 MiB where the host allows the most. */
 const BODIES_READ = 8
-/** Deliveries whose attempts are read in a statement: some attempts each, with 4 KiB of an answer at most. */
+/** Deliveries whose attempts are read in a statement: some attempts each, each with up to 4 KiB of a response. */
 const ATTEMPTS_READ = 64
 /** Before every event. */
 const BEGINNING = '0001-01-01T00:00:00.000Z'

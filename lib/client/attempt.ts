@@ -28,12 +28,12 @@ export interface AnswerBody {
   readonly openapi?: unknown
 }
 
-/** Returns the data of an answer's JSON; undefined for another shape. */
+/** Returns the data of a response's JSON; undefined for another shape. */
 export type ReadData<Data> = (body: AnswerBody) => Data | undefined
 
 type AttemptOptions = Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs' | 'maxResponseBytes'>
 
-/** The longest excerpt of an error text: a proxy may answer with a whole page. */
+/** Maximum length of an error excerpt: a proxy may respond with a whole page. */
 const EXCERPT_MAX = 200
 
 /**
@@ -56,7 +56,7 @@ export async function attempt<Data>(
   try {
     signal.throwIfAborted()
     const response = await fetch(request.url, toInit(request, key, controller.signal))
-    // The whole body within the same time: an answer that stops halfway is no answer.
+    // The whole body within the same time: a response that stops halfway is none.
     const bytes = await readBytes(response, maxResponseBytes)
     const isTooLarge = bytes === null && redirectOf(request, response) === null
     if (isTooLarge) throw tooLarge(request, response, maxResponseBytes)
@@ -139,14 +139,14 @@ function placeOf(location: string, base: string): string {
   return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'not an http URL'
 }
 
-/** The error of an answer over the limit. The same answer would come again, unless a proxy answered for the API. */
+/** The error of a response over the limit. The same response would come again, unless a proxy answered for the API. */
 function tooLarge(request: ClientRequest, response: Response, maxBytes: number): ApiError {
   const rest = ` with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`
   const requestId = response.headers.get('x-request-id')
   return answerError(request, response, rest, { ...judgeStatus(response.status), requestId })
 }
 
-/** A 200 that cannot be read counts as a lost answer. */
+/** A 200 that cannot be read counts as a lost response. */
 const UNREADABLE = { code: INVALID_RESPONSE, isTransient: true } as const
 
 /** An empty object for anything else. */

@@ -26,7 +26,7 @@ export interface Listable<Item> {
 
 /** A list operation and a create operation. */
 export interface Creatable<Item, Input> extends Listable<Item> {
-  /** Creates a record, once, however often an attempt or an answer is lost. */
+  /** Creates a record, once, however often an attempt or a response is lost. */
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 

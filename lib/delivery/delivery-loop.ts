@@ -18,7 +18,7 @@ import type { DeliveryCounts } from './result-writer.ts'
 //
 //   waiting    in the endpoint's queue; released to the store when the lease has become too short for an attempt, when
 //              the secret cannot be opened, and when the loop stops
-//   in flight  signed and sent; ends with an answer, at the deadline, or when a stop waits no longer
+//   in flight  signed and sent; ends with a response, at the deadline, or when a stop waits no longer
 //   ended      the result waits for the next batch; once written, the delivery is the store's again
 //
 // The claims of a dead process end with the leases: each claim counts as an attempt, `interrupted`, and is due again.
@@ -41,7 +41,7 @@ export interface DeliveryLoop extends AsyncDisposable {
    *
    * @param options.timeoutMs how long attempts may take, in milliseconds; attempts left then are interrupted and made
    *   again later, by any process. Default 12,000: longer than any attempt. The stop ends a second after that time at the
-   *   latest, also when the store does not answer
+   *   latest, also when the store does not respond
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
   /**
@@ -131,7 +131,7 @@ export function createDeliveryLoop(
       const ended = new Promise<void>((resolve) => {
         endPresentRun = resolve
       })
-      // A stop waits for the attempts in flight, and does not wait for a store that does not answer.
+      // A stop waits for the attempts in flight, and does not wait for a store that does not respond.
       await Promise.race([delivered, ended])
       if (present.isEnding) await ended
       return {

@@ -125,7 +125,7 @@ function isIdle({ queues }: LoopParts): boolean {
   return queues.inFlight + queues.waiting === 0
 }
 
-/** Promises of a run that may settle late or never, when the store does not answer. */
+/** Promises of a run that may settle late or never, when the store does not respond. */
 export interface UnderWay {
   /** Settles when the run makes no further claim. */
   readonly claims: Promise<unknown>
@@ -168,7 +168,7 @@ function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Releases the deliveries of an unanswered claim. While the store does not answer, the lease alone ends the claim. */
+/** Releases the deliveries of an unanswered claim. While the store does not respond, the lease alone ends the claim. */
 async function releaseUnanswered({ poller, prefetcher, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
   await prefetcher.claim(run).catch(notifier.reportFailure)

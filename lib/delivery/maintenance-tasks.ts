@@ -109,7 +109,7 @@ export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithin
 const EXPIRY_LIMIT = 500
 
 /**
- * Creates the task that claims the notices of secrets and API keys about to expire, and erases previous secrets that have expired. After a lost answer the task repeats the
+ * Creates the task that claims the notices of secrets and API keys about to expire, and erases previous secrets that have expired. After a lost result the task repeats the
  * claim under the same token.
  */
 export function createExpiryWatch(

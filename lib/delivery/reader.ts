@@ -22,7 +22,7 @@ export interface Reader {
   add(delivery: Unread): void
   /** Counts deliveries that a claim has brought with the content, as evidence that the database is well. */
   noteRead(tookMs: number): void
-  /** Removes every pending delivery. The answers of reads under way are dropped. */
+  /** Removes every pending delivery. The results of reads under way are dropped. */
   drain(): readonly Unread[]
 }
 

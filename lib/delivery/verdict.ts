@@ -29,7 +29,7 @@ const GONE = 410
 const REJECTIONS = [429, 503]
 
 /**
- * Judges an answer: any 2xx is a success, 410 fails the delivery at once, and every other answer, redirects included, is retried
+ * Judges a response: any 2xx is a success, 410 fails the delivery at once, and every other response, redirects included, is retried
  * until the delays are used up (specification, section 6, rules 1 to 4 of delivery).
  *
  * @param attempt number of the attempt in the round, from 1

@@ -87,7 +87,7 @@ async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: numb
 
 /** Builds the `Response` of a reply. */
 export function toFetch(reply: ApiReply, request: FetchRequest): Response {
-  // Not an empty string, which would give the answer a content type of its own.
+  // Not an empty string, which would give the response a content type of its own.
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,

@@ -26,7 +26,7 @@ export type RequestBody =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'parsed'; readonly value: unknown }
 
-/** A complete answer. */
+/** A complete response. */
 export interface ApiReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

@@ -4,7 +4,7 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes an answer. The
+ * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes a response. The
  * handler rejects only with an error that the host's own `next` throws.
  */
 export interface Mounted {
@@ -40,7 +40,7 @@ export interface Received {
 export interface Handler {
   /** Answers a request; null for an unknown path, so a host with other routes can go on. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
-  /** The answer to an unknown path where the host has no other handler. */
+  /** The response to an unknown path where the host has no other handler. */
   notFound(request: ApiRequest, received: Received): ApiReply
 }
 

@@ -124,7 +124,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** Milliseconds for which a caller may go on sending after an early answer. The connection is cut afterwards. */
+/** Milliseconds for which a caller may go on sending after an early response. The connection is cut afterwards. */
 const LINGER_MS = 2000
 
 /** Writes a reply, unless the host has answered already or the caller is gone. */

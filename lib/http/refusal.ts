@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /**
- * Ends a request with an error answer. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
+ * Ends a request with an error response. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
  * `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
@@ -9,7 +9,7 @@ export class Refusal extends Error {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
 
-  /** @param status 400 to 599. @param headers of the answer, such as `Retry-After`. Default none */
+  /** @param status 400 to 599. @param headers of the response, such as `Retry-After`. Default none */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
     if (!Number.isInteger(status) || status < 400 || status > 599)

@@ -89,7 +89,7 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
   return { organizationId, deliveryId, token }
 }
 
-/** True if an earlier call whose answer was lost has written the result. */
+/** True if an earlier call whose result was lost has written the result. */
 function isLogged({ attemptLog }: StoredDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,

@@ -131,7 +131,7 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** Finds the deliveries of an earlier claim with a lost answer. A removed endpoint has no signing secret. */
+/** Finds the deliveries of an earlier claim with a lost result. A removed endpoint has no signing secret. */
 function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
@@ -234,7 +234,7 @@ function listed(capacities: Readonly<Record<string, number>>, id: string, otherw
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }
 
-// --- The answer ---
+// --- The result ---
 
 function show(
   { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,

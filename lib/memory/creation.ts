@@ -9,7 +9,7 @@ import type { Memory, Organization } from './state.ts'
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
-  /** Identifies the entry of an earlier call, if the answer was lost. */
+  /** Identifies the entry of an earlier call, if the result was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
   /** The moment of the reservation by the store's clock. */
@@ -57,7 +57,7 @@ export function judgeCreation(
 
 /**
  * Judges a creation or change by the entry of its idempotency key. Returns null if it may go on: without a key, with an expired
- * entry, or with an entry of the same record, written by an earlier call with an answer that was lost.
+ * entry, or with an entry of the same record, written by an earlier call whose result was lost.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))

@@ -149,7 +149,7 @@ function recoverDeliveries(
   { ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
   const now = memory.clock()
-  // The delivery that an earlier try of the same call recovered, with an answer that was lost.
+  // The delivery that an earlier try of the same call recovered, whose result was lost.
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && ids.includes(id))

@@ -27,10 +27,10 @@ export interface StoredApiKey {
   bucketFullAt: number
 }
 
-/** The answer under an idempotency key. */
+/** The stored reply of an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
-  /** Identifies the entry of an earlier call, if the answer was lost. */
+  /** Identifies the entry of an earlier call, if the result was lost. */
   readonly recordId: string
   readonly reply: string
   readonly expiresAt: number
@@ -112,7 +112,7 @@ export interface Organization {
   readonly records: Records
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
-  /** The ids of each record's changes, for calls that are repeated after a lost answer. */
+  /** The ids of each record's changes, for calls that are repeated after a lost result. */
   readonly changes: Map<string, Set<string>>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>

@@ -18,7 +18,7 @@ export interface Metrics {
   /** The content type of {@link Metrics.text}. */
   readonly contentType: string
   /**
-   * Writes all metrics in the Prometheus exposition format, version 0.0.4. Without an answer of the store the text has the
+   * Writes all metrics in the Prometheus exposition format, version 0.0.4. If the store does not respond, the text has the
    * metrics of the process, and `business_api_queue_up` is 0.
    */
   text(): Promise<string>

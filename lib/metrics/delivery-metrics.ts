@@ -155,7 +155,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
 
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx']
 
-/** `2xx` to `5xx`, or `none` when no answer came. A status that HTTP does not know counts as 5xx. */
+/** `2xx` to `5xx`, or `none` without a response. A status that HTTP does not know counts as 5xx. */
 function answerClass(status: number | null): string {
   return status === null ? 'none' : (CLASSES[Math.min(5, Math.floor(status / 100)) - 1] ?? 'none')
 }

@@ -32,7 +32,7 @@ export interface MetricsOptions {
    * database role may not read deliveries (the role of the API alone). Default true.
    */
   countQueue?: boolean | undefined
-  /** Milliseconds for which counts of the queue, and the store's answer to `health()`, are used again. Default 5000. */
+  /** How long counts of the queue and the store's health are reused, in ms. Default 5000. */
   maxAgeMs?: number | undefined
   /** Milliseconds that `text()` and `health()` wait for the store. Default 2000. */
   timeoutMs?: number | undefined

@@ -3,16 +3,16 @@ import { withDeadline } from '../base/time.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { MetricsStore } from './metrics-options.ts'
 
-/** The answer of the store to the latest question: the counts, or why there are none. */
+/** The store's latest result: the counts, or why there are none. */
 export interface QueueReading {
-  /** Null without an answer, and with option `countQueue: false`. */
+  /** Null without a result, and with option `countQueue: false`. */
   readonly counts: QueueCounts | null
-  /** Null with an answer. For operators: names no host, user or database. */
+  /** Null with a result. For operators: names no host, user or database. */
   readonly failure: string | null
 }
 
 /**
- * Creates the reading of the queue. One question at a time is asked for all who want to know, and an answer is used again for
+ * Creates the reading of the queue. One question at a time is asked for all who want to know, and a result is used again for
  * `maxAgeMs`: any number of scrapes and probes cost the store one statement.
  */
 export function createQueueWatch(

@@ -12,7 +12,7 @@ import type { Meter } from './meter.ts'
 /** The metrics of the API's answers. */
 export interface RequestMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
-  /** Counts an answer. */
+  /** Counts a response. */
   note(answer: AnswerTrace): void
   /** Sums the refusals by reason, before the metrics are read. */
   refresh(): void

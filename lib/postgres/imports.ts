@@ -186,7 +186,7 @@ const STEPS = JSON.stringify({
   ],
 })
 
-/** The answer of the function, by rows. */
+/** The result of the function, by rows. */
 interface ImportResult {
   readonly refused?: readonly { readonly row: number; readonly reason: ImportRefusal }[]
   readonly known?: Readonly<Record<string, boolean>>

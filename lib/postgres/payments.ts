@@ -134,7 +134,7 @@ const PAY = defineChange<PaymentValues>({
 })
 
 /**
- * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the answer to an earlier
+ * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the result of an earlier
  * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
  * sent once more.
  */

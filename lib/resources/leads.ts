@@ -27,7 +27,7 @@ export const LeadSchema = v.object({
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
-    // In the document only, and not checked: a longer id is an unknown id, and the answer is 404, not 422.
+    // In the document only, and not checked: a longer id is an unknown id, and the response is 404, not 422.
     v.metadata({ maxLength: 64 }),
     v.description(
       'The id of a business of the organization: `business.id` of a client, listed or just created.',
@@ -145,7 +145,7 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
 
   /**
    * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the change are
-   * the lead's events, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay answers `{ lead, client
+   * the lead's events, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay returns `{ lead, client
    * }`.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>

@@ -14,7 +14,7 @@ export interface RouteContext<Params = unknown, Query = unknown, Body = unknown>
   readonly apiKey: { readonly id: string }
   /** The checked input: the parameters of the path as texts, and what the schemas give. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
-  /** The id in the answer and in `X-Request-Id`. */
+  /** The id in the response and in `X-Request-Id`. */
   readonly requestId: string
   /** Aborted when the deadline has passed, and the caller has had 503. */
   readonly signal: AbortSignal
@@ -30,7 +30,7 @@ export interface RouteState {
   readonly reserve: (() => Omit<KeyReservation, 'reply'> | null) | undefined
   /** Returns what ends the work at the deadline. */
   ending(): AbortController
-  /** Checks a result by the route's `response`, and gives the body of the answer. @throws `TypeError` naming the fields that do not fit */
+  /** Checks a result by the route's `response`, and gives the body of the response. @throws `TypeError` naming the fields that do not fit */
   render(result: unknown): string
 }
 

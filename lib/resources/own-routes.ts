@@ -50,7 +50,7 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
    * Does the work of an admitted and checked request.
    *
    * @returns a value by `response`, or the reply of `page` or `idempotent`
-   * @throws `Refusal` for an answer of another status; anything else is a 500 without detail
+   * @throws `Refusal` for a response of another status; anything else is a 500 without detail
    */
   handle(
     context: RouteContext<ParamsOf<Path>, Query, Body>,

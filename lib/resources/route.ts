@@ -17,7 +17,7 @@ interface Declaration {
   readonly scope: Scope
   readonly summary: string
   readonly description: string
-  /** The schema of a record in the answer. */
+  /** The schema of a record in the response. */
   readonly representation: v.GenericSchema
   /** The name of that schema in the document. */
   readonly representationName: string
@@ -40,7 +40,7 @@ export interface CreateRoute extends Declaration {
   readonly input: v.GenericSchema
   /** The name of the input's schema in the document. */
   readonly inputName: string
-  /** Prepares the record, the events and the answer for validated input. Writes nothing. */
+  /** Prepares the record, the events and the response for validated input. Writes nothing. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
 }

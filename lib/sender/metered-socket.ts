@@ -4,7 +4,7 @@ import type { ReadingTurns } from './reading-turns.ts'
 import { createHeadReader } from './response-head.ts'
 import { INVALID_RESPONSE, SendError, toSendError } from './send-error.ts'
 
-/** A TCP connection with a limit on the amount and the speed of reading: as much as an answer to a webhook needs. */
+/** A TCP connection with a limit on the amount and the speed of reading: as much as a response to a webhook needs. */
 export interface MeteredSocket {
   /** The connection itself, for events and for closing, never for data. */
   readonly socket: Socket
@@ -13,7 +13,7 @@ export interface MeteredSocket {
   /** The first error while responses are read. undici tells only that the other side closed, and not the alert of TLS before. */
   readonly fault: Error | undefined
   /**
-   * Bounds the reading of answers from `stream`, or from the TLS stream above it. Called once, before the first
+   * Bounds the reading of responses from `stream`, or from the TLS stream above it. Called once, before the first
    * reading.
    */
   meterAnswers(stream: Duplex): void
@@ -23,9 +23,9 @@ export interface MeteredSocket {
    * @param onFirstByte called when bytes of the response have arrived
    */
   begin(onFirstByte: () => void): void
-  /** A part of the answer was understood. */
+  /** A part of the response was understood. */
   advance(): void
-  /** The answer is complete: anything that arrives before the next exchange closes the connection. */
+  /** The response is complete: anything that arrives before the next exchange closes the connection. */
   end(): void
 }
 
@@ -41,7 +41,7 @@ export const EXCHANGE_MAX_BYTES = 1024 * 1024
 export const STEP_MAX_BYTES = 16 * 1024
 
 /**
- * The bytes read at a time: a whole answer of the usual size. Parsing stops between two pieces only, so an answer with
+ * The bytes read at a time: a whole response of the usual size. Parsing stops between two pieces only, so a response with
  * an error in every header costs more with a larger piece.
  */
 const PIECE_BYTES = 2048
@@ -52,7 +52,7 @@ const NO_BYTES = Buffer.alloc(0)
  * Opens a connection that bounds its reading below TLS and HTTP: both read without end and without a callback in loops
  * of their own, such as session ticket after session ticket, or blank line after blank line.
  *
- * The first piece of an answer is handed on at once. All later pieces, of all connections, take turns; a connection
+ * The first piece of a response is handed on at once. All later pieces, of all connections, take turns; a connection
  * reads nothing from the system before its turn, so the other side has to wait.
  *
  * @param turns the queue of all connections' pieces

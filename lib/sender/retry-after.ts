@@ -5,8 +5,8 @@ const SECONDS = /^\d+$/
 /**
  * Reads the time to wait from a `Retry-After` header.
  *
- * @param date the answer's `Date` header: a moment by the other side's clock is measured against that clock
- * @param now milliseconds since 1970, for an answer without a date
+ * @param date the response's `Date` header: a moment by the other side's clock is measured against that clock
+ * @param now milliseconds since 1970, for a response without a date
  * @returns milliseconds, 0 for a moment that has passed; `null` without a header, or for a header that cannot be read
  */
 export function readRetryAfter(

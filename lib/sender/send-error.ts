@@ -54,7 +54,7 @@ export const INTERRUPTED = 'interrupted'
  */
 export const SENDER_FAILED = 'sender_failed'
 
-/** Every `error` in an answer from `createWebhookSender`. */
+/** Every `error` in a response from `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED
@@ -72,7 +72,7 @@ export type SendErrorCode =
   | typeof INTERRUPTED
   | typeof SENDER_FAILED
 
-/** The reason why an attempt had no answer. The message is for the operator. The error never leaves the sender. */
+/** Why an attempt had no response. The message is for the operator. The error never leaves the sender. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly code: SendErrorCode
@@ -146,7 +146,7 @@ export function toHandshakeError(error: Error, socket: TLSSocket | undefined): E
   return new SendError(TLS_CLIENT_CERTIFICATE_REQUIRED, error.message, { cause: error })
 }
 
-/** Several addresses were tried. A refused connection is an answer; from the other addresses nothing was received. */
+/** Several addresses were tried. A refused connection is a sign of life; from the other addresses nothing was received. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
   const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
@@ -156,7 +156,7 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici has the same code for a closed connection and for an answer that undici rejects.
+  // undici has the same code for a closed connection and for a response that undici rejects.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED

@@ -20,7 +20,7 @@ export interface BackfillSelection {
 
 /** Options of `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 100,000,000, for callers that must answer soon. Default: all. */
+  /** Records to read at most, 1 to 100,000,000, for callers that must respond soon. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
   readonly after?: string | null

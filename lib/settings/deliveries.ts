@@ -47,7 +47,7 @@ export interface RecoverableCounts {
 
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
-  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must answer soon: 5000 take some seconds. Default: all. */
+  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must respond soon: 5000 take some seconds. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the newest. */
   readonly before?: string | null

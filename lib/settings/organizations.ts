@@ -44,7 +44,7 @@ export interface OrganizationSettings {
   /**
    * Removes the personal values of one business for good. The name becomes `Deleted`, and the other fields become
    * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
-   * replays then answer; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
+   * replays then returns; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
    * empty. The signatory of the named proposals becomes `Deleted`. The client of the business counts as changed for clients that
    * sync. Publishes nothing.
    *

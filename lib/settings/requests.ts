@@ -19,7 +19,7 @@ export interface RequestSettings {
   list(organizationId: string, query?: RequestQuery): Promise<Page<LoggedRequest>>
 
   /**
-   * Gives a request by the id in the answer.
+   * Gives a request by the id in the response.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no request with this id in the log
    */

@@ -20,7 +20,7 @@ export interface CaptureWebhooksOptions<Own extends object = object> {
   readonly organizationId?: string | undefined
   /** The event types; with `settings`. Default every type. */
   readonly types?: readonly TypeIn<Own>[] | undefined
-  /** The status to answer an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
+  /** The status to respond to an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
   readonly answer?: ((event: Event<Own>) => number | Promise<number>) | undefined
   /** The service whose headers come. Default: the service of `settings`, else the default names. */
   readonly service?: Service | undefined

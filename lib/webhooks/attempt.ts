@@ -87,8 +87,8 @@ export function createInterruption(): Interruption {
 }
 
 /**
- * Makes one attempt. The attempt also fails if the sender throws, never answers or returns a value that is not an
- * answer.
+ * Makes one attempt. The attempt also fails if the sender throws, never responds or returns a value that is not an
+ * response.
  *
  * @param onError receives the errors of a faulty sender
  * @throws the error that `onError` throws

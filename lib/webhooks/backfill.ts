@@ -50,7 +50,7 @@ export interface BackfillStore {
   /**
    * Counts the records with an event of a type.
    *
-   * @param max the greatest answer: counting ends there
+   * @param max maximum count: counting ends there
    */
   count(organizationId: string, type: BackfillType, max: number): Promise<number>
 }

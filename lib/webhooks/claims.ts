@@ -26,7 +26,7 @@ export interface Capacity {
 export interface ClaimRequest {
   /** A name that no other claim has. The token fences every later write. */
   readonly token: string
-  /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
+  /** True if this claim was sent before and the result was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
   /** Maximum number of deliveries. */
   readonly limit: number
@@ -72,7 +72,7 @@ export interface FailedDelivery extends EndpointRef {
   readonly reason: string
 }
 
-/** The answer to a claim. */
+/** The result of a claim. */
 export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
   /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
@@ -82,7 +82,7 @@ export interface Claims {
    * list these deliveries again.
    */
   readonly failed: readonly FailedDelivery[]
-  /** The store's clock at the time of the answer, in milliseconds since 1970. */
+  /** The store's clock at the time of the result, in milliseconds since 1970. */
   readonly storeTime: number
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
   readonly next: EndpointRef | null
@@ -114,18 +114,18 @@ export interface DeliveryAttempt {
   readonly connectMs: number | null
   readonly tlsMs: number | null
   readonly firstByteMs: number | null
-  /** The HTTP status; null when no answer came. */
+  /** The HTTP status; null without a response. */
   readonly status: number | null
   /**
-   * The reason for a missing answer; null with a status. `interrupted`: the attempt ended with its process.
+   * The reason for a missing response; null with a status. `interrupted`: the attempt ended with its process.
    * `unreadable`: the delivery could not be read, and nothing was sent.
    */
   readonly error: string | null
-  /** The beginning of the answer's body. */
+  /** The beginning of the response body. */
   readonly bodyExcerpt: string
   /**
    * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
-   * for every other answer.
+   * for every other response.
    */
   readonly location: string | null
   /** The headers; null for an attempt without a request, or whose process died. A store also has null for a 2xx with nothing to keep. */
@@ -159,7 +159,7 @@ export interface AttemptResult extends ClaimRef, EndedAttempt {
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** Why the delivery failed; null for any other outcome. */
   readonly reason: string | null
-  /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
+  /** True if the endpoint responded with 410, which disables the endpoint with the reason `gone`. */
   readonly isGone: boolean
   /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
   readonly delayMs: number
@@ -223,7 +223,7 @@ export interface ClaimStore {
    * An endpoint that has rejected deliveries, or has a `maxPerSecond`, gets no more than its rate allows, of all processes together:
    * see endpoint-rate.ts.
    *
-   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
+   * The bodies of the result have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
    * store knows the sizes without reading the bodies, so the cost of a claim does not depend on the size of bodies.
    *
    * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
@@ -246,8 +246,8 @@ export interface ClaimStore {
    * and each endpoint's rate, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
    * endpoint. A result without a claim active is dropped as a whole, and is `lost` in the report.
    *
-   * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
-   * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
+   * The same results again change nothing and are not lost, and the report lists again, as of now, the resulting dead
+   * letters and the endpoints that became failing or disabled, because the previous report may be lost.
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 

@@ -39,9 +39,9 @@ export interface Delivery {
   readonly createdAt: string
   /** The time of the final state; null before. */
   readonly finishedAt: string | null
-  /** The HTTP status of the last attempt; null when no answer came, and before the first attempt. */
+  /** The HTTP status of the last attempt; null without a response, and before the first attempt. */
   readonly lastStatus: number | null
-  /** Why no answer came to the last attempt; null with a status, and before the first attempt. */
+  /** Why there was no response to the last attempt; null with a status, and before the first attempt. */
   readonly lastError: string | null
 }
 
@@ -122,7 +122,7 @@ export interface RetainedDelivery extends EndpointRef {
   readonly since: string
 }
 
-/** The answer to a {@link SharedPurgeRequest}. */
+/** The result of a {@link SharedPurgeRequest}. */
 export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
   /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
   readonly days: number
@@ -147,7 +147,7 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
  *
  * `recover` returns the ids of the deliveries that are pending now, and adds their number to the entry's `details.recovered`, which
  * calls with the same entry share. An entry with a delivery as its subject recovers that delivery once, even if the call is sent
- * several times, and each answer has the id of the delivery.
+ * several times, and each result has the id of the delivery.
  */
 export interface RecoveryRequest extends AuditedRequest {
   /** The filter selects among these deliveries. */
@@ -163,7 +163,7 @@ export interface EventRedelivery extends AuditedRequest {
   readonly endpointId: string
 }
 
-/** The answer to an {@link EventRedelivery}. */
+/** The result of an {@link EventRedelivery}. */
 export interface EventRedelivered {
   /**
    * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the organization has none of that
@@ -198,7 +198,7 @@ export interface DeliveryStore extends ClaimStore {
   /**
    * Counts the deliveries that the filter selects.
    *
-   * @param max the greatest answer: counting ends there
+   * @param max maximum count: counting ends there
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
   /** Counts the deliveries that {@link DeliveryStore.recover} takes: finished, and of endpoints that are not removed. As `count`. */

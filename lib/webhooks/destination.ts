@@ -56,7 +56,7 @@ export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * The only reason that a customer reads for a rejected address and for a name that does not exist. A longer answer would reveal
+ * The only reason that a customer reads for a rejected address and for a name that does not exist. A more precise message would reveal
  * the service's own network, which may have private names.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
@@ -220,7 +220,7 @@ export async function judgeDestination(
   return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
-/** Maximum number of a name's addresses that are tried: an answer of the DNS can hold thousands, and each address is judged. */
+/** Maximum number of a name's addresses that are tried: a DNS response can have thousands, and each address is judged. */
 const ADDRESSES_MAX = 64
 
 /** Resolves a name to its first 64 addresses. Rejects with the error of the lookup, also when nothing is found. */

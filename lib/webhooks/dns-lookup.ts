@@ -104,7 +104,7 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
 }
 
 /**
- * Milliseconds for which the addresses of one family wait for the other family: certain name servers never answer for
+ * Milliseconds for which the addresses of one family wait for the other family: certain name servers never respond for
  * IPv6.
  */
 const OTHER_FAMILY_MS = 200

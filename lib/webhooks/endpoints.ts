@@ -22,7 +22,7 @@ export interface WebhookEndpoint extends EndpointChoices {
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
-  /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
+  /** The reason for state `disabled`: `administrator`, `gone` (responded with 410), `failing`; else null. */
   readonly disabledReason: string | null
   /** The time of the first failure since the last success; null: no failure. */
   readonly failingSince: string | null
@@ -131,7 +131,7 @@ export interface SecretReplacement extends AuditedRequest {
 /**
  * The outcome of a rotation, with the endpoint after the rotation:
  *
- * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose answer was lost, counts too.
+ * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose result was lost, counts too.
  * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
  */
 export interface SecretRotation {

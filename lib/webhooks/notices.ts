@@ -20,7 +20,7 @@ export interface EndpointFailingNotice extends EndpointRef {
 /** An endpoint was disabled by failures. Not sent when an administrator disables the endpoint. */
 export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
-  /** `failing`: too many failures for too long. `gone`: the endpoint answered 410. */
+  /** `failing`: too many failures for too long. `gone`: the endpoint responded with 410. */
   readonly reason: 'failing' | 'gone'
   /** As in {@link EndpointFailingNotice}. */
   readonly failures: number

@@ -3,7 +3,7 @@ import type { EventRecord } from './event-envelope.ts'
 /**
  * A record to be created, with the events and the idempotency key of the creation. A store writes the idempotency entry, the
  * record, the events and a delivery for each matching endpoint at once or not at all. The caller makes the ids, so after a lost
- * answer the same creation can be sent again: the record, the events and the deliveries exist once.
+ * result the same creation can be sent again: the record, the events and the deliveries exist once.
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
@@ -29,7 +29,7 @@ export interface Creation<NewRecord> {
 /** A prepared creation. Only the organization and the idempotency key are missing. */
 export interface PreparedCreation<NewRecord = unknown, Representation = unknown>
   extends Pick<Creation<NewRecord>, 'record' | 'events'> {
-  /** The record as the answer shows it. */
+  /** The record as the result shows it. */
   readonly representation: Representation
 }
 
@@ -41,7 +41,7 @@ export interface KeyReservation {
   readonly key: string
   /** SHA-256 of the validated input, lower-case hex: the same key with another fingerprint is a mismatch. */
   readonly fingerprint: string
-  /** The exact text that a replay answers; a template if the store gives the record a number. */
+  /** The exact text that a replay returns; a template if the store gives the record a number. */
   readonly reply: string
   /** Milliseconds after which the entry expires, by the store's clock, from the creation on. */
   readonly windowMs: number

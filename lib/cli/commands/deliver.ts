@@ -193,7 +193,7 @@ const SECOND_MS = 1000
 const REFUSED_ADVICE = `${DESTINATION_REFUSED}: for development, --allow-private-networks and --allow-http allow more destinations`
 
 /**
- * Writes a line for each attempt of this process: time, answer, duration, type, delivery and organization. Attempts beyond
+ * Writes a line for each attempt of this process: time, response, duration, type, delivery and organization. Attempts beyond
  * {@link LINES_PER_SECOND} are only counted.
  *
  * @returns a function that ends the lines

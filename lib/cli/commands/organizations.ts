@@ -91,7 +91,7 @@ const forget: Command = defineCommand({
   },
 })
 
-/** @throws {@link Failure} for any answer but the id, `UsageError` without a terminal to ask on */
+/** @throws {@link Failure} for any input but the id, `UsageError` without a terminal to ask on */
 async function askForId(
   { argument, terminal: { stdin, stderr } }: Session,
   kind: 'organization' | 'business',

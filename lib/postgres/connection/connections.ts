@@ -29,7 +29,7 @@ export interface Connections {
    */
   giveUp(connection: Connection, error: unknown, sentAt: number): void
   /**
-   * Closes a connection that has not answered, and all idle connections without an answer since `sentAt`: another statement on
+   * Closes a connection that has not responded, and all idle connections without a result since `sentAt`: another statement on
    * such a connection would probably wait in vain until its deadline.
    *
    * @param sentAt time of sending the unanswered statement, on the monotonic clock
@@ -49,7 +49,7 @@ export interface Connections {
  */
 export function createConnections(servers: Servers, maxConnections: number): Connections {
   const idle: Connection[] = []
-  /** Time of the last answer, on the monotonic clock. */
+  /** Time of the last result, on the monotonic clock. */
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()

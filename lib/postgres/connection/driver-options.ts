@@ -15,7 +15,7 @@ export interface SessionOptions {
  */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
-/** The part of a statement's time that a wait for a lock may take. The rest is for the work and the answer's way back. */
+/** Share of a statement's timeout that it may wait for a lock. The rest is for the work and for returning the result. */
 const LOCK_SHARE = 0.8
 
 /** No `transform`, in the driver's resolved form. The host's transforms are for the host's rows. */

@@ -14,11 +14,11 @@ export type RawRows = readonly (readonly (Buffer | null)[])[]
 
 /** The time that a statement has, in milliseconds. */
 export interface StatementTime {
-  /** From the call to the answer, with the wait for a connection. */
+  /** From the call to the result, with the wait for a connection. */
   readonly timeoutMs: number
-  /** From the sending to the answer, where a caller waits for less than the ordinary time. Infinity: no such limit. */
+  /** From the sending to the result, where a caller waits for less than the ordinary time. Infinity: no such limit. */
   readonly answerMs: number
-  /** True for an answer of several rows: the driver counts rows that came before a failure to the next answer of the connection. */
+  /** True for a result of several rows: the driver counts rows that came before a failure to the next result of the connection. */
   readonly hasRows: boolean
 }
 
@@ -29,7 +29,7 @@ export interface Pool {
    *
    * @param share the organization whose share of the connections the statement takes
    * @param read reads the rows before the connection is used again; a throw closes the connection
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer in time, or too many statements wait
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no result in time, or too many statements wait
    */
   run<T>(
     share: Share,

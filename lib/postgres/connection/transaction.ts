@@ -55,7 +55,7 @@ export function createTransactionDatabase(
   }
 }
 
-/** Sends a statement and reads the row of its answer. */
+/** Sends a statement and reads the row of its result. */
 type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {

@@ -350,7 +350,7 @@ function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
   return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
-/** Number of clock readings. The reading with the fastest answer counts; the first reading also opens the connection. */
+/** Number of clock readings. The reading with the fastest result counts; the first reading also opens the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

@@ -26,7 +26,7 @@ const NOT_FOUND = [
 
 const INSUFFICIENT_PRIVILEGE = ['42501']
 
-/** Sends a statement that answers one row of text columns. */
+/** Sends a statement that returns one row of text columns. */
 export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
