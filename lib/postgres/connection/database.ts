@@ -91,8 +91,8 @@ export interface StatementWait {
   /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
   readonly atMostMs?: number | undefined
   /**
-   * Response timeout, in ms. On timeout the connection is closed, but the server is not
-   * blamed. Default unlimited.
+   * Response timeout, in ms. On timeout the connection is closed, but the server is not marked as failed.
+   * Default unlimited.
    */
   readonly answerMs?: number | undefined
   /** True for a statement that must not be sent again when its result was lost. */

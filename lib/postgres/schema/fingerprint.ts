@@ -355,7 +355,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '99743f431bd3',
+      '538b888b5eec',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -440,7 +440,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '27a13d4e7558',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      '559de34cdd72',
+      '353a8e4fb029',
     'function organization_tables(record_tables text[])': 'ffad8e8584a0',
     'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
       '275a15ae76b6',
@@ -473,11 +473,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '7a252a9ed970',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
+    'function read_deliveries(organizations text[], ids text[])': '18e2c78bebd2',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
-      'f628426d5d3c',
+      '6d1ddaece9d7',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
@@ -504,7 +504,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '52e1ff9204c4',
+      '0523db32fb49',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',
