@@ -117,6 +117,6 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
       "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
-  // As parsed, because the text stands in headers: https://日本.example is https://xn--wgv71a.example.
+  // As parsed, because it is used in headers: https://日本.example is https://xn--wgv71a.example.
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

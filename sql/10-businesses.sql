@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- Writes the representation of a client, with the representation of the business.
+-- Returns a client's representation, with its business's.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz, business text
 ) returns text
@@ -82,7 +82,7 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- The lists of clients, newest first: of all, and the host's lists of one status. Every table of records has such an index.
+-- Lists of clients, newest first: all, and the host's lists by status. Every table of records has such an index.
 create unique index businesses_organization_id_client_id_idx on business_api.businesses (organization_id, client_id)
   where client_id is not null;
 

@@ -12,10 +12,10 @@ create function business_api.format_number(series text, count bigint) returns te
 language sql immutable
 as $$ select series || '-' || pg_catalog.lpad(count::text, greatest(4, pg_catalog.length(count::text)), '0') $$;
 
--- Takes the next number of a series that no record of the same kind has; an existing record keeps its number. The series stays
--- locked until the transaction ends, so after a rollback the next record gets the number. A host may have given a hundred thousand
--- numbers in a row itself: each is looked up in the unique index. The ranges and their order leave the planner that index, also in a
--- session whose plans are of an empty table.
+-- Takes the next number in a series that no record of the same kind has; an existing record keeps its number. The series stays locked
+-- until the transaction ends, so after a rollback the next record gets the number. A host may have given a hundred thousand numbers in
+-- a row itself: each is looked up in the unique index. The ranges and their order leave the planner that index, also in a session whose
+-- plans are of an empty table.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -28,7 +28,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- Read after the lock, so these statements see the commit of an earlier try of the same creation.
+  -- Read after the lock, so these statements see an earlier try's commit.
   if table_name = 'business_api.invoices' then
     select i.number into known from business_api.invoices i
      where i.organization_id = $1 and i.id >= $4 and i.id <= $4 order by i.id limit 1;

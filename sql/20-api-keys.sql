@@ -1,8 +1,8 @@
 -- API keys. The lookup by digest is the only lookup that cannot begin with organization_id, because the key determines the
 -- organization of a request.
 --
--- Every function of the schema empties search_path. Otherwise a function in `public` that has the name of a function of
--- PostgreSQL and takes any type could be called instead, and could determine the organization of a request.
+-- Every function of the schema empties search_path. Otherwise a function in `public` with the name of one of PostgreSQL's could be
+-- called instead, and could determine a request's organization.
 create table business_api.api_keys (
   organization_id text collate "C" not null,
   id text collate "C" not null,

@@ -1,6 +1,6 @@
 -- The rate limits, and the judgement of requests by key and limits: see lib/postgres/admission/.
 
--- The limits of single organizations, for all keys of the organization together, in place of the API's default.
+-- Limits of single organizations, for all their keys together, in place of the API's default.
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,

@@ -9,7 +9,7 @@ create table business_api.events (
   id text collate "C" not null,
   type text not null,
   body text not null,
-  -- The only endpoint of an event of a backfill; null for every other event, which goes to each endpoint that wants the type.
+  -- The endpoint of a backfilled event; null for every other event, which goes to each endpoint that wants the type.
   only_endpoint_id text collate "C",
   -- The ids of the event's deliveries begin with this text (see delivery_digits): so the deliveries are a range of a primary key,
   -- and need no index by event.
@@ -46,7 +46,7 @@ create table business_api.event_ids (
 -- The purge deletes a few rows at a time, forever: under the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- The ids of a day, of all organizations.
+-- A day's ids, of all organizations.
 create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
 
 -- The maximum size of an event's body in bytes: a single row for the whole database, which `migrate` changes. At least 64 KiB, so

@@ -27,8 +27,7 @@ create type business_api.ended_attempt as (
   started_at timestamptz, duration_ms real, status integer, error text
 );
 
--- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
--- deliveries.
+-- Reads the last attempt's status and error for each delivery: one primary-key descent each, in the delivery's day.
 create function business_api.last_attempts(organization_id text, delivery_ids text[])
 returns table (delivery_id text, status integer, error text)
 language plpgsql stable rows 64

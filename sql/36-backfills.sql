@@ -18,10 +18,10 @@ declare
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   digits text := business_api.delivery_digits(at_time);
   endpoint record;
-  -- The records of the part, and those of which the endpoint was told.
+  -- The part's records, and those that the endpoint already has an event for.
   batch jsonb;
   announced text[];
-  -- The ids of new events, each with the beginning of the ids of deliveries.
+  -- The new events' ids, each with its delivery prefix.
   taken jsonb;
   batch_events jsonb;
   made integer;

@@ -18,7 +18,7 @@ declare
   taken text[];
 begin
   if f."subjectId" is not null then
-    -- The id of a delivery is the delivery_prefix of its event and five digits.
+    -- A delivery's id is its event's delivery_prefix and five digits.
     ids := array(
       select w.id from unnest(ids) as w (id)
        where exists (

@@ -191,8 +191,8 @@ begin
 end
 $$;
 
--- Returns which of the bodies of a claim are left to be read on their own, each larger than byte_limit, and the place of the first
--- that no longer fits into byte_budget, and which is left for the next claim. A null size is that of a delivery without an event.
+-- Returns which bodies of a claim must be read separately because each is larger than byte_limit, and the place of the first that no
+-- longer fits into byte_budget, left for the next claim. A null size is that of a delivery without an event.
 create function business_api.fit_bodies(
   sizes bigint[], byte_limit integer, byte_budget integer, out unread_places bigint[], out cut integer
 )
@@ -297,8 +297,8 @@ begin
     -- Almost every claim fits, and this sum costs half as much as the places of the deliveries that do not fit.
     select sum(octet_length(event.body))
       from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
-      -- A delivery and its event are in the same day, which the first 14 characters of the id decide. Each event is found by its
-      -- key: a join of all events of the period would read the backlog.
+      -- A delivery and its event are in the same day, which the first 14 characters of the id decide. Each event is found by its key: a
+      -- join with the period's events would read the whole backlog.
       cross join lateral (
         select e.body from business_api.events e
          where e.organization_id = claim.organization_id and e.id = claim.event_id

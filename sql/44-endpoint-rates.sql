@@ -82,9 +82,8 @@ as $$
   returning case when r.next_at > at_time then r.next_at end
 $$;
 
--- Judges the rate of an endpoint by results of attempts (`outcome`, see end_attempts). A result counts only if its attempt began
--- after the last rejection that counted, so a burst that was under way counts as one rejection. While the endpoint
--- backs off, only the probe fails.
+-- Adjusts an endpoint's rate by attempt results (`outcome`, see end_attempts). A result counts only if its attempt began after the last
+-- rejection that counted, so a burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
 create function business_api.judge_rate(outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

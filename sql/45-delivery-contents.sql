@@ -1,4 +1,4 @@
--- The content of deliveries: what an attempt needs of the event and the endpoint.
+-- The content of deliveries: what an attempt needs from the event and the endpoint.
 
 -- Reads the content of deliveries whose claims are active: see ClaimStore.read in lib/webhooks/claims.ts.
 create function business_api.read_claims(claims jsonb) returns text

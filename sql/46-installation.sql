@@ -25,8 +25,8 @@ exception when insufficient_privilege then
 end
 $$;
 
--- Compares the installation of a loop with that of the database, and gives a database without a name the name of the loop: see
--- InstallationStore in lib/webhooks/installation.ts. A database that has moved gets no name: it may be a copy, and the loop waits.
+-- Compares a loop's installation with the database's, and names an unnamed database after the loop: see InstallationStore in
+-- lib/webhooks/installation.ts. A database that has moved gets no name: it may be a copy, and the loop waits.
 create function business_api.check_installation(given text, adopts boolean default false) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -47,11 +47,11 @@ begin
 end
 $$;
 
--- Cancels the deliveries of a part of the table that are not being sent, of all organizations: of 100 blocks, some 3,000 deliveries. The
--- walk is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A delivery
--- whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets the audit entry, whose
--- number of deliveries grows with each part. Returns, as JSON, the number of deliveries, `sending` of those that were left, and the next
--- block; null ends the walk.
+-- Cancels the deliveries in one part of the table (100 blocks, some 3,000 deliveries) that are not being sent, of all organizations.
+-- The walk is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A
+-- delivery whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets the audit
+-- entry, whose number of deliveries grows with each part. Returns as JSON: the number of deliveries, `sending` for those left, and the
+-- next block; null ends the walk.
 create function business_api.cancel_pending_part(first_block bigint, entry jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''

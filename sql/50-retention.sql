@@ -28,9 +28,8 @@ insert into business_api.purge_progress default values;
 
 -- Purges old events with deliveries and attempts, from a place in events_delivery_prefix_idx on. Events with an open delivery stay. A
 -- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
--- event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
--- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
--- loses events.
+-- event is deleted. Returns as JSON: the number of purged events, the last inspected event's place, and isDone: true if no other event
+-- is old enough. A purge by hand leaves its audit entry in each organization that loses events.
 create function business_api.purge_events(
   old_before timestamptz, place jsonb, event_limit integer, entry jsonb
 ) returns jsonb

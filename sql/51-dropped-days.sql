@@ -1,5 +1,5 @@
--- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Row by row (50-retention.sql)
--- go only the events of retained days, and those of a purge by hand.
+-- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Only events in retained
+-- days, and those of a manual purge, are deleted row by row (50-retention.sql).
 
 -- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
 -- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the
@@ -71,8 +71,8 @@ end
 $$;
 
 -- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
--- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `retained`: the open
--- deliveries for which days stay.
+-- schema's owner. Returns as JSON: the number of dropped days, an estimate of the dropped events, and `retained`: the open deliveries
+-- that keep days.
 --
 -- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
 -- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,

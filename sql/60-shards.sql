@@ -1,10 +1,10 @@
--- The place of this database among the shards of an installation, and the map: see lib/postgres/shards/. Without shards the table is
--- empty. Rows are only added, so no role needs to change one; of the database, and of each organization, the highest version counts.
+-- This database's place among an installation's shards, and the map: see lib/postgres/shards/. Without shards the table is empty. Rows
+-- are only added, so no role needs to change one; the highest version counts, for the database and for each organization.
 --
--- Of the whole database, with an empty organization_id: the name of the shard, and the shard of each of the 1,024 slots, in the order of
--- the slots. The slot of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash
--- with 1,024 partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with
--- version 1, has lost its data.
+-- With an empty organization_id, for the whole database: the shard's name, and each of the 1,024 slots' shards, in slot order. The slot
+-- of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash with 1,024
+-- partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with version
+-- 1, has lost its data.
 --
 -- Of an organization that has moved away from the shard of its slot: the shard where it is, or, with an odd version, to which it is
 -- moving. While it moves, no shard answers for it.

@@ -46,8 +46,9 @@ export function isWellFormedApiKey(text: string): boolean {
 /** The keys of the host's earlier API, which `apiKeys.import` takes over. */
 export interface ImportedKeys {
   /**
-   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup. Anyone
-   * can send texts that run against the pattern: a repetition of a repetition, such as `(a+)+`, would let a caller stop the process.
+   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup.
+   * Anyone can send strings that run against the pattern: a nested repetition, for example `(a+)+`, would let a caller stop the
+   * process.
    */
   readonly pattern: RegExp
 }
@@ -90,7 +91,7 @@ export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
-  /** The text before the secret digits: `bapi_live_`. */
+  /** The part before the secret digits: `bapi_live_`. */
   readonly prefix: string
   /** The last four characters, to tell keys apart. */
   readonly lastFour: string

@@ -17,7 +17,7 @@ export const RATE_LIMIT_BOUNDS = {
   burstMax: 1_000_000_000,
 } as const
 
-/** The rule for a limit, for the text of an error. */
+/** The rule for a limit, for error messages. */
 export const RATE_LIMIT_REQUIREMENT: string =
   `{ perSecond, burst } with perSecond from ${RATE_LIMIT_BOUNDS.perSecondMin} to ${RATE_LIMIT_BOUNDS.perSecondMax} ` +
   `and burst a whole number from 1 to ${RATE_LIMIT_BOUNDS.burstMax}`

@@ -18,7 +18,7 @@ export interface LoggedRequest {
   readonly status: number
   /** Milliseconds to the response. */
   readonly durationMs: number
-  /** The response's error text, cut after 200 characters; null without one. */
+  /** The response's error message, cut after 200 characters; null without one. */
   readonly error: string | null
   /** True for a response that repeats the stored reply of an idempotency key. */
   readonly isReplay: boolean

@@ -84,7 +84,7 @@ export function hasThreeDecimals(value: number): boolean {
   return Number(value.toFixed(3)) === value
 }
 
-/** With a time zone, because the same text without a time zone means another moment on each machine. */
+/** With a time zone, because without one the same string means a different time on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
 
 /** Returns whether a string is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
@@ -147,7 +147,7 @@ export function word(description: string, ...usual: [string, ...string[]]) {
 }
 
 /**
- * Makes the schema of free text in a response or an event.
+ * Returns a schema for any string in a response or an event.
  *
  * @param max Unicode code points
  */

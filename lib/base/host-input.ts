@@ -5,7 +5,7 @@ import { type IdKind, isIdOf } from './ids.ts'
 import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
 import { suggest } from './suggest.ts'
 
-/** The host's name for an organization: any text that a database can keep. */
+/** The host's id for an organization: any string that a database can store. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
 /** An id to search for. An id that no store can hold becomes the empty id, which no record has. */
@@ -34,7 +34,7 @@ export function someOf<const Word extends string>(words: readonly Word[]): v.Gen
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
-/** Returns a schema for a list of one or more words, each once. @param requirement the text of an error: "must be …" */
+/** Returns a schema for a list of one or more words, each once. @param requirement the error message: "must be …" */
 export function setOf<Word extends string>(
   isKnown: (word: Word) => boolean,
   requirement: string,
@@ -56,7 +56,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of an error: "must be …" */
+/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the error message: "must be …" */
 export function moment(requirement: string): v.GenericSchema<Date | string, string> {
   const date = v.pipe(
     v.date(),

@@ -32,7 +32,7 @@ export function isIdOf(kind: IdKind, text: string): boolean {
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
 /**
- * Returns the text that ids of a kind made at a moment begin with: it sorts before each of them, and after all earlier ids.
+ * Returns the prefix of a kind's ids made at a given time: it sorts before each of them, and after all earlier ids.
  *
  * @param ms milliseconds since 1970; beyond the 48 bits of an id, the first or the last moment that an id can have
  */

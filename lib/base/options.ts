@@ -135,7 +135,7 @@ export function findUnknown(given: object, known: readonly string[]): string | u
   return Object.keys(given).find((name) => !known.includes(name))
 }
 
-/** Returns a name as a message may show it, a word or nearly a known name: another text may be a secret in the wrong place. */
+/** Returns a name as a message may show it: a word, or nearly a known name. Any other string may be a secret in the wrong place. */
 export function printName(name: string, known: readonly string[]): string {
   const isWord = /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name)
   return isWord || (/^[\w-]{1,40}$/.test(name) && suggest(name, known) !== '') ? name : '…'

@@ -24,7 +24,7 @@ export interface Page<Item> {
 
 /**
  * The fields of a {@link PageQuery} for a list of ids that the library makes. A string that is not an id is rejected, not searched for:
- * any text sorts somewhere, often after every id, so a mistaken cursor would give the first page again and again.
+ * any string sorts somewhere, often after every id, so a mistaken cursor would give the first page again and again.
  *
  * @param kind of the items
  */

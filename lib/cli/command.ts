@@ -119,7 +119,7 @@ function readArgument([first = '', ...others]: readonly string[], placeholder: s
 
 /** The arguments of a command, taken apart. */
 interface CommandLine {
-  /** The texts of each typed flag by the name of its code; an empty string for a flag without a value. */
+  /** The given values of each flag by its name in the code; an empty string for a flag without a value. */
   readonly typed: ReadonlyMap<string, readonly string[]>
   readonly positionals: readonly string[]
 }

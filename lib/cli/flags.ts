@@ -3,7 +3,7 @@ import type { Service } from '../service.ts'
 import { UsageError } from './failure.ts'
 import { dashed } from './names.ts'
 
-/** A flag of a command: its form on the command line, and the meaning of the typed texts. */
+/** A command's flag: its form on the command line, and how its values are parsed. */
 export interface Flag<Value = unknown> {
   /** The placeholder of the value in help texts; null for a flag without a value. */
   readonly takes: string | null
@@ -97,7 +97,7 @@ function findName<Name extends string>(given: string, names: readonly Name[]): N
   return names.find((name) => name === given)
 }
 
-/** Repeats the text only where a name is close: any other text may be a secret. */
+/** Repeats the string only if a name is close: any other string may be a secret. */
 function refuseName(
   given: string,
   names: readonly string[],

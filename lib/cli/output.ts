@@ -26,7 +26,7 @@ export async function writeOnce(stdout: Output, text: string, advice: string): P
   throw new Failure(`Cannot write the secret that is shown only once: ${reason}; ${advice}`)
 }
 
-/** Resolves with null once the text has left the process, or with the error that prevented the writing. */
+/** Resolves with null once the output has been written, or with the error that prevented it. */
 function write(stdout: Output, text: string): Promise<Error | null> {
   return new Promise((resolve) => stdout.write(text, (error) => resolve(error ?? null)))
 }

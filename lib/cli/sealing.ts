@@ -52,7 +52,7 @@ interface SecretsJudgement {
   readonly open: number
 }
 
-/** Tries to open the stored signing secrets and headers; the opened texts are dropped at once. */
+/** Tries to open the stored signing secrets and headers, and discards them at once. */
 export function judgeSecrets(
   stored: readonly StoredSecrets[],
   secretKeys: readonly string[],

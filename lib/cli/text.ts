@@ -1,6 +1,6 @@
 import { replaceUnseen, visible } from '../base/visible-text.ts'
 
-// Text for a terminal. Strangers wrote much of the shown text: a description, the response of a subscriber.
+// Text for a terminal. Strangers wrote much of it, for example descriptions and subscribers' responses.
 
 /** JSON with every character that is not seen in the escaped form: the same value, which no terminal obeys. */
 export function visibleJson(json: string): string {
@@ -11,7 +11,7 @@ export function visibleJson(json: string): string {
   )
 }
 
-/** The beginning of a subscriber's response, said to be no text where bytes could not be read. */
+/** The beginning of a subscriber's response, marked as binary if it could not be decoded. */
 export function describeExcerpt(excerpt: string): string {
   return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
 }

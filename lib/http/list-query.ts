@@ -33,7 +33,7 @@ const AFTER_PREFIX = /^[\w-]{1,59}$/
  * Reads the query of a list (specification, section 4): `limit`, and beside it `before` or `updatedSince`. Parameters with names of other kinds are
  * ignored.
  *
- * @param query the text after the `?`; may be empty
+ * @param query the part after the `?`; may be empty
  * @param ids the kind of the list's ids, or the pattern of the host's own ids
  * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
  *   not thrown, because the API key is judged before the query

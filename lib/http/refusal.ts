@@ -20,8 +20,7 @@ export class Refusal extends Error {
 }
 
 /**
- * All refusals of the API, with every text that a caller reads: five refusals of the specification, and further refusals by
- * decision.
+ * All error responses of the API with their messages: five from the specification, the others by decision.
  */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),

@@ -138,7 +138,7 @@ function end(key: StoredApiKey, now: number, overlapMs: number): void {
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** Returns the earlier timestamp. All timestamps have the same form, so the texts sort like the times. */
+/** Returns the earlier timestamp. All timestamps have the same format, so they sort as strings. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }

@@ -109,7 +109,7 @@ export function storeReply({ organization, idempotency, recordId, now }: KeyHold
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** Names an entry. In JSON no two pairs of operation and key have the same text. */
+/** Names an entry. As JSON, no two pairs of operation and key are equal. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

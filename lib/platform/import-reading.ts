@@ -69,7 +69,7 @@ export function readGivenRecord(
   return { name, kind, id: String(id), rows }
 }
 
-/** The beginning of a stranger's text. */
+/** The beginning of a stranger's string. */
 function shown(text: string, max: number): string {
   return visible([...text.slice(0, 2 * max)].slice(0, max).join(''))
 }

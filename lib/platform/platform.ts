@@ -108,7 +108,7 @@ export interface TransactionalPlatform<Transaction, Owner extends EventOwner = S
    * is rejected with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
    * the host may try the whole transaction again.
    *
-   * @param transaction a transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback
+   * @param transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback
    */
   using(transaction: Transaction): PlatformInTransaction<Owner>
 }

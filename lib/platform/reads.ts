@@ -55,7 +55,7 @@ const VALUES_MAX = 20
 const statesRequirement = `must be an array of at most ${VALUES_MAX} strings, each of 1 to 64 characters`
 const StateSchema = field.text(1, 64)
 
-/** The statuses or stages of a filter. Every text is one, because a host may store values of its own. */
+/** The statuses or stages of a filter. Any string is valid, because the host may store its own values. */
 export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
   v.array(v.string(statesRequirement), statesRequirement),
   v.maxLength(VALUES_MAX, statesRequirement),

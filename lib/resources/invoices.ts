@@ -234,8 +234,8 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 }
 
 /**
- * The slice of a store for invoices. Money is text with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
- * due date first, and the newest id first among invoices of the same due date.
+ * The slice of a store for invoices. Money is a string with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore`
+ * gives invoices of {@link DUE_STATUSES} only, the latest due date first, and the newest id first among invoices of the same due date.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**

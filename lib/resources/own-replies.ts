@@ -12,7 +12,7 @@ export interface RouteContext<Params = unknown, Query = unknown, Body = unknown>
   /** The organization of the API key. Every query of the host must be about it. */
   readonly organizationId: string
   readonly apiKey: { readonly id: string }
-  /** The checked input: the parameters of the path as texts, and what the schemas give. */
+  /** The checked input: path parameters as strings, and the schemas' output. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
   /** The id in the response and in `X-Request-Id`. */
   readonly requestId: string

@@ -31,7 +31,7 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   readonly tag: string
   /** The scope that a key needs: the library's, or one of the service's `scopes`. */
   readonly scope: KeyScope
-  /** The schema of the query, whose values are texts, or lists of texts for a repeated name. Default: the query is ignored. */
+  /** The schema of the query, whose values are strings, or arrays of strings for a repeated name. Default: the query is ignored. */
   readonly query?: StandardSchema<unknown, Query> | undefined
   /** The schema of the JSON body. Default: no body is read. Not with GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined

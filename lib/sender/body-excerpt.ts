@@ -8,7 +8,7 @@ export const EXCERPT_MAX_BYTES = 4096
 const CONTROL_CHARACTER = /(?![\t\n\r])\p{Cc}/gu
 
 /**
- * Returns the beginning of a response body as text that any store can keep: read as UTF-8, with U+FFFD for invalid bytes and for
+ * Returns the beginning of a response body as a string that any store can keep: read as UTF-8, with U+FFFD for invalid bytes and for
  * nothing else. Control characters are spelled out, and so is a U+FFFD of valid text: `\u{1b}`, `\u{fffd}`. A character that the limit
  * cuts in two is left out.
  *
@@ -19,7 +19,7 @@ export function readExcerpt(chunks: readonly Uint8Array[], contentEncoding: stri
   if (chunks.length === 0 || !isPlain(contentEncoding)) return ''
   const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_MAX_BYTES)
   const decoder = new StringDecoder('utf8')
-  // `write` holds an incomplete last character back, which is a fault of the text unless more bytes may follow.
+  // `write` holds back an incomplete last character, which is invalid unless more bytes may follow.
   const text = decoder.write(bytes) + (bytes.length < EXCERPT_MAX_BYTES ? decoder.end() : '')
   const isReplaced =
     text.includes('\uFFFD') && !Buffer.from(text).equals(bytes.subarray(0, Buffer.byteLength(text)))

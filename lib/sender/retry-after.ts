@@ -1,4 +1,4 @@
-/** The only form of an HTTP date in use; `Date.parse` alone takes nearly any text for a date. */
+/** The only form of an HTTP date in use; `Date.parse` alone accepts nearly any string. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 

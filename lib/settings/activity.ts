@@ -44,8 +44,8 @@ export interface ActivityNumbers {
   /** Attempts by class of result. */
   readonly results: Readonly<Record<AttemptClass, number>>
   /**
-   * Median and 95th percentile of the duration of attempts with a response, in ms, estimated from 12 buckets whose bounds double: from
-   * 8 ms on, the true value is more than half of the number and less than double. Null without a response.
+   * Median and 95th percentile of attempt durations with a response, in ms, estimated from 12 buckets whose bounds double: from 8 ms
+   * on, the true value is more than half of the number and less than double. Null without a response.
    */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
@@ -189,7 +189,7 @@ function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): num
 /** Classes that say something bad about the endpoint. */
 const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
-/** The place of each state in the order of trouble. A removed endpoint needs nobody. */
+/** Each state's rank in the order of trouble. A removed endpoint needs nobody. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
 function byTrouble(one: EndpointCounts, other: EndpointCounts): number {

@@ -21,7 +21,7 @@ export interface BusinessForgetting {
 
 /** The result of `organizations.forgetBusiness`. */
 export interface ForgottenBusiness {
-  /** The number of changed rows, by the name of the store's collection. */
+  /** Number of changed rows by table. */
   readonly changed: Readonly<Record<string, number>>
   /** Sentences about what the call cannot reach. */
   readonly left: readonly string[]
@@ -37,7 +37,7 @@ export interface OrganizationSettings {
    *
    * What subscribers have received, backups and the write-ahead log of the database are beyond the call.
    *
-   * @returns the number of deleted rows, by the name of the store's collection
+   * @returns the number of deleted rows by table
    */
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
 

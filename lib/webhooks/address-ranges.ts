@@ -92,8 +92,7 @@ function lies({ family, bits }: ParsedAddress, { family: rangeFamily, first, las
 /**
  * Reads an address as the system writes it.
  *
- * @returns `undefined` for any other text: other spellings of IPv4, and IPv6 with a zone, which is never a public
- *   address
+ * @returns `undefined` for any other string: other spellings of IPv4, and IPv6 with a zone, which is never a public address
  */
 export function parseAddress(text: string): ParsedAddress | undefined {
   if (isIPv4(text)) return { family: 4, bits: joinGroups(text.split('.'), 10, 8n) }
@@ -129,7 +128,7 @@ function range(cidr: string, purpose: string): AddressRange {
 /**
  * Reads a range in CIDR notation, or an address as a range of a single address.
  *
- * @returns `undefined` for any other text, and for an address with bits outside the prefix, such as `10.1.2.3/8`
+ * @returns `undefined` for any other string, and for an address with bits outside the prefix, such as `10.1.2.3/8`
  */
 export function parseRange(cidr: string, purpose: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = cidr.split('/')

@@ -148,7 +148,7 @@ function judgeHost(host: string, options: DestinationRules): DestinationVerdict 
   return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
 }
 
-/** Judges an address in the system's spelling. Any other text is rejected. */
+/** Judges an address in the system's spelling. Any other string is rejected. */
 export function judgeAddress(
   address: string,
   { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
@@ -228,7 +228,7 @@ export function resolveAddresses(hostname: string, lookup: Lookup): Promise<Look
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A lookup that knows only the short form of the call gives a single address, as text.
+      // A lookup that only knows the short form returns a single address, as a string.
       else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))

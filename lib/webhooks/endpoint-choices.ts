@@ -11,7 +11,7 @@ import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
-  // A URL parser removes such characters silently: the log would show another URL than the given text.
+  // A URL parser removes such characters silently: the log would show another URL than the given one.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
   // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
   v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
@@ -61,7 +61,10 @@ export const CHOICES = {
 
 type Choices = typeof CHOICES
 
-/** What an organization decides about an endpoint. @typeParam Type by default any text, as another version of the host may have more types */
+/**
+ * What an organization decides about an endpoint. @typeParam Type by default any string, because another version of the host may have
+ * more types
+ */
 export type EndpointChoices<Type extends string = string> = {
   readonly [Field in keyof Choices]: Field extends 'types'
     ? readonly Type[] | null

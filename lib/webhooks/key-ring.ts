@@ -7,7 +7,7 @@ import {
   randomBytes,
 } from 'node:crypto'
 
-/** Seals texts with AES-256-GCM: the first key seals, all keys open. */
+/** Encrypts strings with AES-256-GCM: the first key seals, all keys open. */
 export interface KeyRing {
   readonly isEmpty: boolean
   /**
@@ -23,7 +23,7 @@ export interface KeyRing {
   isCurrent(sealed: string): boolean
 }
 
-/** An opened text, or the reason why the form does not open: the end of a message after "because". */
+/** The decrypted string, or why it can't be decrypted: the end of a message after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */

@@ -81,13 +81,13 @@ export async function toReceived<Own extends object>(
   return { event, timestamp, isRepeat: (await isSeen?.(event.id)) ?? false }
 }
 
-/** A signed text that is no event comes from another service with the same secret. */
+/** A signed body that is not an event comes from another service with the same secret. */
 function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
   try {
     const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Rejected below, like any text that is not an event.
+    // Rejected below, like any body that is not an event.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

@@ -5,8 +5,8 @@ import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
 /**
- * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The signature of the service takes the text
- * literally, Standard Webhooks decodes the text after `whsec_`.
+ * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The service's signature uses the whole string as the key;
+ * Standard Webhooks decodes what follows `whsec_`.
  */
 export function generateSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`
@@ -16,8 +16,7 @@ export function generateSigningSecret(): string {
 export interface SecretSealingOptions {
   /**
    * Keys of 32 random bytes. The first key seals and all keys open, so put a new key in front and keep the old key
-   * until `secrets.reseal` has sealed every credential anew. Bytes, or text in base64, base64url or hex. Default: no
-   * keys.
+   * until `secrets.reseal` has sealed every credential anew. Bytes, or a string in base64, base64url or hex. Default: no keys.
    */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**

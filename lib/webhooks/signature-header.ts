@@ -59,7 +59,7 @@ export function readSignature(
   const { timestamp, signatures } = parseHeader(header)
   return {
     timestamp,
-    // A decoder of hex stops silently at the first character that is not a digit, so the text is judged, not the bytes.
+    // A hex decoder stops silently at the first invalid character, so the string is checked, not the bytes.
     signatures: signatures.filter((signature) => SIGNATURE.test(signature)),
     secrets: keys,
     conclude(isMatch) {
@@ -153,7 +153,7 @@ export function readSecrets(secrets: string | readonly string[]): readonly strin
   return list
 }
 
-/** @throws `TypeError` for a body that is neither text nor bytes */
+/** @throws `TypeError` for a body that is neither a string nor bytes */
 export function checkBody(body: unknown): void {
   if (typeof body === 'string' || body instanceof Uint8Array) return
   throw new TypeError(

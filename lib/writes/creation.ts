@@ -41,7 +41,7 @@ export interface KeyReservation {
   readonly key: string
   /** SHA-256 of the validated input, lower-case hex: the same key with another fingerprint is a mismatch. */
   readonly fingerprint: string
-  /** The exact text that a replay returns; a template if the store gives the record a number. */
+  /** The exact string that a replay returns; a template if the store gives the record a number. */
   readonly reply: string
   /** Milliseconds after which the entry expires, by the store's clock, from the creation on. */
   readonly windowMs: number

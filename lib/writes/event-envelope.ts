@@ -32,7 +32,7 @@ export type EventSchemas = Readonly<
   Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
 >
 
-/** The texts about an event type in the OpenAPI document. */
+/** An event type's descriptions in the OpenAPI document. */
 export type EventText = {
   /** The event in a few words: "A client was created". */
   readonly summary: string
@@ -41,7 +41,7 @@ export type EventText = {
 }
 
 /**
- * Declares an event type: the texts of the OpenAPI document, and the schema of the data.
+ * Declares an event type: its descriptions in the OpenAPI document, and its data's schema.
  *
  * @param entries the fields of `data`
  * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`. Default: the first
@@ -55,7 +55,7 @@ export function eventType<Entries extends v.ObjectEntries>(
   return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
-/** The schema of an event's data, with the event's texts as metadata. */
+/** The schema of an event's data, with the event's descriptions as metadata. */
 export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
@@ -63,7 +63,7 @@ export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: s
   ]
 >
 
-/** Reads the texts of an event that {@link eventType} declared. */
+/** Reads the descriptions of an event that {@link eventType} declared. */
 export function eventText(schema: v.GenericSchema): EventText {
   const { summary = '', description = '' } = v.getMetadata(schema) as Partial<EventText>
   return { summary, description }

@@ -55,7 +55,7 @@ const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solari
  *
  * @param timeoutMs milliseconds for name lookup, TCP, TLS and authentication together
  * @param signal aborts the opening
- * @param hasSession false behind a pooler in transaction mode, where settings would stay with the server's session
+ * @param hasSession false behind a transaction-mode pooler, where settings would stay with the server's session
  * @throws the error of the network, of TLS or of the server
  */
 export async function openConnection(

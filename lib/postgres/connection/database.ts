@@ -61,7 +61,7 @@ export type ByteRow = readonly (Buffer | null)[]
  * Builds a statement with the answer tag as the last column. The tag proves that a result belongs to the statement: a driver
  * that mixed up two answers would otherwise give the data of one organization to another.
  *
- * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is text.
+ * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is a string.
  *
  * @param answerTag the tag as text
  */
@@ -107,8 +107,7 @@ export interface RecordDatabase {
    * Nearly every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
    * with another transaction, again and again until its time is over.
    *
-   * @param share the id of the organization whose share of the connections the statement takes; null for no single
-   *   organization
+   * @param share the organization whose connections the statement uses; null for none
    * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not respond in
    *   time, or too many statements are waiting
    */

@@ -27,7 +27,7 @@ export interface Pool {
   /**
    * Sends a statement and returns the result of `read` for the statement's rows.
    *
-   * @param share the organization whose share of the connections the statement takes
+   * @param share the organization whose connections the statement uses
    * @param read reads the rows before the connection is used again; a throw closes the connection
    * @throws `BusinessApiError` with code `store_unavailable` when there is no result in time, or too many statements wait
    */

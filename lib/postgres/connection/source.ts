@@ -41,7 +41,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 /**
  * Checks a source. Opens no connection, and reads no environment variable.
  *
- * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, because of its password
+ * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, which has a password
  */
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)

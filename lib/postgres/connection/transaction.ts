@@ -15,7 +15,7 @@ import { driverError, isConflict, isParentGone, isUnavailable } from './driver-f
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
- * A transaction of postgres.js: the argument of `sql.begin`'s callback. The type is not the driver's own, because a host's declaration
+ * A postgres.js transaction: the argument of `sql.begin`'s callback. The type is not the driver's own, because a host's declaration
  * files could not name a type of a package that the host does not depend on.
  */
 export interface PostgresTransaction {

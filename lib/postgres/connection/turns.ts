@@ -2,15 +2,15 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 
-/** The holder of a share of the connections: an organization's id, or a symbol for work that belongs to no single organization. */
+/** Who holds a share of the connections: an organization's id, or a symbol for work that belongs to none. */
 export type Share = string | symbol
 
 /** The turns of statements on a store's connections. */
 export interface Turns {
-  /** Begins the turn of a statement of `share`, which ends with {@link Turns.end}, if it need not wait. */
+  /** Begins a statement's turn for `share`, if it need not wait; {@link Turns.end} ends it. */
   takeNow(share: Share): boolean
   /**
-   * Waits for the turn of a statement of `share`, which ends with {@link Turns.end}.
+   * Waits for a statement's turn for `share`; {@link Turns.end} ends it.
    *
    * @returns false when no connection became free within `timeoutMs`
    * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; the error of

@@ -37,7 +37,7 @@ export function drizzleTransaction(transaction: DrizzleTransaction, sql: Drizzle
   }
 }
 
-/** Splits a string at its parameters: the texts between them, and the number of each. No literal of a statement holds `$1`. */
+/** Splits a string at its parameters: the parts between them, and each parameter's number. No literal of a statement holds `$1`. */
 function splitText(text: string): { strings: TemplateStringsArray; positions: number[] } {
   const strings = text.split(/\$\d+/)
   const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position))

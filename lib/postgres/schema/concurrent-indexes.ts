@@ -83,7 +83,7 @@ async function runWatched(
   statement: string,
   { deadlineAt, warn }: BuildOptions,
 ): Promise<void> {
-  // Behind a pooler only the text of a statement identifies the statement's session.
+  // Behind a pooler a session can only be identified by its statement's text.
   const mark = `/* business-api-kit ${randomUUID()} */`
   const session = `query like '${mark}%'`
   let lastWait: LockWait | null = null
