@@ -59,12 +59,12 @@ begin
     -- The default applies if row level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if given.bytes > max_bytes then
-      raise exception 'Cannot publish % because its body has % bytes, and an event may have %',
+      raise exception 'Cannot publish % because its body has % bytes, more than the maximum of %',
         (
           select e.type from jsonb_to_recordset($2) as e (type text, body text) order by octet_length(e.body) desc limit 1
         ), given.bytes, max_bytes
         using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
-              hint = 'Publish an id with which subscribers can fetch the rest.';
+              hint = 'Publish an id that subscribers can fetch the rest with.';
     end if;
   end if;
   if (

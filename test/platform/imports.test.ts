@@ -276,7 +276,7 @@ function testRefusals(newHost: NewHost): void {
     const lead: ImportRecord = { kind: 'lead', record: LEAD }
     await assert.rejects(platform.import(organizationId, [lead]), {
       code: 'not_found',
-      message: /record 0 \(lead lead_1\) because the organization has no business of its businessId/,
+      message: /record 0 \(lead lead_1\) because the organization has no business with its businessId/,
     })
     const invoice: ImportRecord = { kind: 'invoice', record: INVOICE_DRAFT }
     const second: ImportRecord = { kind: 'invoice', record: { ...INVOICE_DRAFT, id: 'inv_2' } }
@@ -287,7 +287,7 @@ function testRefusals(newHost: NewHost): void {
     await platform.import(organizationId, [invoice])
     await assert.rejects(platform.import(organizationId, [second]), {
       code: 'already_exists',
-      message: /record 0 \(invoice inv_2\) because its number is already in use/,
+      message: /record 0 \(invoice inv_2\) because another record already has its number/,
     })
   })
 

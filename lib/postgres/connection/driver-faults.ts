@@ -252,7 +252,7 @@ function tooLargeEvent(error: unknown): string | undefined {
   return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`
 }
 
-const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
+const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, more than the maximum of \d+$/
 
 /** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
 function constraintOf(error: unknown): string {
