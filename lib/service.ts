@@ -4,7 +4,7 @@ import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } f
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
+/** The service's names as callers and subscribers know them, shared by the API, the webhooks, the settings and the pages. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
@@ -59,8 +59,8 @@ const NAMES: Names<ServiceOptions> = {
 }
 
 /**
- * Defines the names of a service once. The store carries them to everything that is built on it: the API and its document, the delivery
- * loop, the settings and their pages. The command line reads them from the module of `--service`.
+ * Defines the names of a service once. The store carries them to the API and its document, the delivery loop, the settings and the
+ * pages. The command line reads them from the module of `--service`.
  *
  * @throws `TypeError` naming the invalid option
  * @example

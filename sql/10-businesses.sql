@@ -1,6 +1,6 @@
--- Businesses, and the clients that businesses become. Ids are ULIDs: a key (organization_id, id) read backwards gives the newest record
--- first, and every list is one scan of one index. Collation "C" compares ids as bytes. Every key begins with organization_id, the second
--- line of tenant isolation.
+-- Businesses, and the clients that businesses become. Ids are ULIDs: a key (organization_id, id) read backwards returns the newest
+-- record first, and every list is a scan of one index. Collation "C" compares ids as bytes. Every key begins with organization_id, the
+-- second line of tenant isolation.
 
 -- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column,
 -- and therefore right for every row, also for a row written by SQL; a list only joins texts. The functions of the
@@ -44,9 +44,8 @@ begin
 end
 $$;
 
--- A business has at most one client, and a client is shown with the business. So both are one row: a list of clients reads one index and
--- one row for each client, a change of the business is a change of the client for lists of changes, and whatever SQL by hand writes is
--- shown at once.
+-- A business has at most one client, and a client is shown with the business. So both are one row: a list reads one index entry and row
+-- for each client, changing the business changes the client for syncing clients, and manual SQL shows at once.
 create table business_api.businesses (
   organization_id text collate "C" not null,
   id text collate "C" not null,

@@ -14,8 +14,8 @@ as $$ select series || '-' || pg_catalog.lpad(count::text, greatest(4, pg_catalo
 
 -- Takes the next number in a series that no record of the same kind has; an existing record keeps its number. The series stays locked
 -- until the transaction ends, so after a rollback the next record gets the number. A host may have given a hundred thousand numbers in
--- a row itself: each is looked up in the unique index. The ranges and their order leave the planner that index, also in a session whose
--- plans are of an empty table.
+-- a row itself: each is looked up in the unique index. The ranges and the order leave the planner only this index, even in a session
+-- that planned with an empty table.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
 language plpgsql volatile
 set search_path = ''

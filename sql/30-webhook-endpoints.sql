@@ -36,8 +36,8 @@ create table business_api.webhook_endpoints (
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
 
--- Erases up to so many previous secrets whose overlap has ended, and returns their number. With the privileges of the schema's owner:
--- a worker may change no secret.
+-- Erases up to the given number of previous secrets after the overlap, and returns the number. With the privileges of the schema's
+-- owner: a worker may change no secret.
 create function business_api.erase_ended_secrets(part_limit integer) returns bigint
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -24,7 +24,7 @@ create table business_api.open_deliveries (
   attempts_before integer not null default 0,
   -- True for a retry that is not due: the claims' index leaves the delivery out until promote_due_retries.
   is_backing_off boolean not null default false,
-  -- True for a delivery of a backfill, which comes after all other deliveries of a claim.
+  -- True for a backfill's delivery: claims take these last.
   is_backfill boolean not null default false,
   -- The order in which an endpoint's deliveries are claimed: 0 first attempts, 1 retries, 2 backfills.
   priority smallint not null generated always as (

@@ -13,7 +13,7 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
-  -- Where a redirect points. Null, which takes no space, for every other response.
+  -- Where a redirect points. Null for every other response, without taking space.
   location text,
   -- AttemptHeaders in lib/webhooks/claims.ts; null for a 2xx.
   headers jsonb,

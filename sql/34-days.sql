@@ -125,7 +125,7 @@ begin
 end
 $$;
 
--- Finds attached tables of days whose row in event_days is missing or has other bounds, after a change by hand. The bounds of the table
+-- Finds attached day tables whose row in event_days is missing or has different bounds after a manual change. The bounds of the table
 -- count, because the width of new days may have changed since.
 create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
 language plpgsql stable
@@ -255,7 +255,7 @@ declare
   -- A publisher may have read the clock a little earlier.
   here timestamptz := at_time - interval '1 hour';
 begin
-  -- A publisher from whom row level security hides the days asks each time, and must not wait for another one.
+  -- A publisher that can't see the days (row level security) asks each time, and must not wait for other publishers.
   if business_api.days_end(here) < at_time + interval '144 hours' then
     perform business_api.make_days_between(here, at_time + interval '168 hours');
   end if;

@@ -5,14 +5,14 @@ create type business_api.delivery_filter as (
   "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- A delivery as the log shows it, open or finished: what it has in both tables, with its state and times.
+-- A delivery as shown in the log, open or finished: the columns of both tables, with state and times.
 create type business_api.logged_delivery as (
   organization_id text collate "C", id text collate "C", event_id text collate "C", type text, endpoint_id text collate "C",
   state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
 );
 
--- Show a row of each table as the log does. They and the next function have no settings, so they are inlined: a statement reads the
--- columns that it needs.
+-- Show a row of each table as the log does. These functions and the next have no settings, so PostgreSQL inlines them: a statement
+-- reads only the columns in use.
 create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$

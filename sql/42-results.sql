@@ -1,9 +1,9 @@
 -- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
 
--- Ends attempts whose claims are active: the deliveries, which the caller has found at `places`, are finished or due again, and the
--- attempts are logged. A place is null for a result whose claim is no longer active. A delivery that another process has changed
--- since is no longer at its place, or has no longer the token. Returns the written results, as
--- token and delivery, the outcomes by endpoint, the deliveries that failed, and the attempts.
+-- Ends attempts whose claims are active: finishes the deliveries at `places` or makes them due again, and logs the attempts. A place is
+-- null for a result whose claim is no longer active. A delivery that another process has changed since is no longer at its place, or
+-- has no longer the token. Returns the written results, as token and delivery, the outcomes by endpoint, the deliveries that failed,
+-- and the attempts.
 create function business_api.end_attempts(
   results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb,
   out attempts business_api.ended_attempt[]
@@ -288,7 +288,7 @@ begin
         left join lateral (
           select d.ctid as place from business_api.open_deliveries d
            where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-             -- The shard to which the organization moves has the claim too, and ends it with the lease.
+             -- The organization's new shard has the claim too, until the lease ends.
              and (
                select p.is_here from business_api.shard_places p
                 where p.organization_id = r."organizationId" order by p.version desc limit 1

@@ -1,5 +1,5 @@
--- The rates of endpoints: those that were learned from rejections (429, 503, Retry-After), and those that organizations have set
--- (max_per_second). An endpoint without either has no row. The rules and their figures: see lib/webhooks/endpoint-rate.ts.
+-- Endpoint rates: learned from rejections (429, 503, Retry-After), or set by organizations (max_per_second). An endpoint without either
+-- has no row. The rules and their figures: see lib/webhooks/endpoint-rate.ts.
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
   endpoint_id text collate "C" not null,
@@ -10,8 +10,8 @@ create table business_api.endpoint_rates (
   -- The last rejection that counted, and the successes since. Results of attempts that began before it change nothing.
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
-  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity: the
-  -- endpoint is down, and its deliveries are attempted as if it had no rate, so they end.
+  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity:
+  -- the endpoint is down, and deliveries are attempted without a rate, so the attempts end.
   wait_ms double precision not null default 0,
   waited_ms double precision not null default 0,
   -- No delivery is claimed before this time.
@@ -24,7 +24,7 @@ create table business_api.endpoint_rates (
 
 -- Computes how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
 -- holds the lock, so of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
--- delivery or probe has its turn, unless it has come.
+-- delivery or probe is due; null if due now.
 create function business_api.rate_allowance(
   organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,
   out turn_at timestamptz

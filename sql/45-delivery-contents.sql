@@ -48,7 +48,7 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      -- One by one, each by its key: a plan from a time when the tables were empty would join everything of the period.
+      -- Each by key: a plan made while the tables were empty would join the whole period.
       cross join lateral (
         select * from business_api.open_deliveries o
          where o.organization_id = claim.organization_id and o.id = claim.id

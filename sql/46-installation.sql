@@ -47,11 +47,11 @@ begin
 end
 $$;
 
--- Cancels the deliveries in one part of the table (100 blocks, some 3,000 deliveries) that are not being sent, of all organizations.
--- The walk is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A
--- delivery whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets the audit
--- entry, whose number of deliveries grows with each part. Returns as JSON: the number of deliveries, `sending` for those left, and the
--- next block; null ends the walk.
+-- Cancels all organizations' deliveries in a part of the table (100 blocks, about 3,000 deliveries), except those being sent. The walk
+-- is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A delivery with
+-- an expired lease counts: the process is gone, like every process of a restored database. Each organization gets the audit entry,
+-- whose number of deliveries grows with each part. Returns as JSON: the number of deliveries, `sending` for those left, and the next
+-- block; null ends the walk.
 create function business_api.cancel_pending_part(first_block bigint, entry jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''

@@ -143,8 +143,8 @@ end
 $$;
 select business_api.forbid_plans('purge_events');
 
--- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
--- those that are being sent are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs a few index descents; few deliveries
+-- are being sent. Returns the place of the last inspected endpoint; null if no endpoint follows.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''

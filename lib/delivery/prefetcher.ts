@@ -66,10 +66,9 @@ const CAREFUL_MS = 30_000
 const TURN_MAX_MS = 60_000
 
 /**
- * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: claims take deliveries without the content, and
- * the reader reads the deliveries one by one, so an unreadable delivery is found and stops no other delivery. The
- * prefetcher is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
- * claim that hung, 30 seconds later at the earliest.
+ * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: it claims deliveries without content, and the
+ * reader reads each separately, so an unreadable delivery is found and stops no other. The prefetcher is no longer careful when all
+ * deliveries of a careful claim have been read and no delivery is suspected; after a claim that hung, 30 seconds later at the earliest.
  *
  * @param concurrency attempts in flight at once
  */

@@ -25,7 +25,7 @@ const DELIVERED: Verdict = {
 }
 
 const GONE = 410
-/** Statuses by which an endpoint rejects deliveries for now; any other failure is a rejection if it has a `Retry-After`. */
+/** Statuses with which an endpoint rejects deliveries for now; other failures are rejections if they have a `Retry-After`. */
 const REJECTIONS = [429, 503]
 
 /**

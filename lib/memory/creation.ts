@@ -45,7 +45,7 @@ export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
-/** Judges a creation by its API key, if it has one, and by the idempotency key: see {@link judgeKey}. */
+/** Checks a creation's API key, if given, and idempotency key: see {@link judgeKey}. */
 export function judgeCreation(
   creation: Draft<unknown>,
 ): KeyVerdict | { readonly outcome: 'unauthenticated' } | null {

@@ -12,8 +12,8 @@ export interface QueueReading {
 }
 
 /**
- * Creates the reading of the queue. One question at a time is asked for all who want to know, and a result is used again for
- * `maxAgeMs`: any number of scrapes and probes cost the store one statement.
+ * Creates the reading of the queue. A single query runs at a time, shared by all callers, and the result is reused for `maxAgeMs`: any
+ * number of scrapes and probes cost a single statement.
  */
 export function createQueueWatch(
   { deliveries, apiKeys }: MetricsStore,

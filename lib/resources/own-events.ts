@@ -27,7 +27,7 @@ export interface EventOwner {
   readonly events: readonly EventDefinition[]
 }
 
-/** What the schemas of the own types take or give, by type. A service whose type says nothing of its events has none. */
+/** What the schemas of the own types take or give, by type. A service without typed events has no own types. */
 type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
   readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never

@@ -1,6 +1,6 @@
 import type { KeyReservation } from '../writes/creation.ts'
 
-// What `handle` of the host's own route receives, and what it may return beside plain data.
+// The argument of an own route's `handle`, and the results that are not plain data.
 
 /** The key under which a context has what only the library's functions use. */
 export const STATE = Symbol('state')

@@ -43,9 +43,8 @@ export interface BackfillPart {
 /** The calls that send what existed before an endpoint did. */
 export interface BackfillCalls {
   /**
-   * Sends one event for each existing record to one endpoint: the event of the record's creation, with the present record as its
-   * data, and with the time of the call as `createdAt`, because the data is as of now. No other endpoint gets the events, and
-   * their deliveries stand behind all others of the organization.
+   * Sends an event for each existing record to a single endpoint: the creation event, with the current record as data and the time of
+   * the call as `createdAt`. Only this endpoint gets the events, after all other deliveries of the organization.
    *
    * The id of an event, `evt_backfill_…`, follows from the endpoint, the type and the record: a second backfill of the same
    * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was

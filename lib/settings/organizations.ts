@@ -43,10 +43,9 @@ export interface OrganizationSettings {
 
   /**
    * Removes the personal values of one business for good. The name becomes `Deleted`, and the other fields become
-   * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
-   * replays then returns; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
-   * empty. The signatory of the named proposals becomes `Deleted`. The client of the business counts as changed for clients that
-   * sync. Publishes nothing.
+   * null. The same happens to the business in stored events (pending deliveries send the new body) and stored replies; response
+   * excerpts for these events, and for events of the business's leads, become empty. The signatory of the named proposals becomes
+   * `Deleted`. The client of the business counts as changed for clients that sync. Publishes nothing.
    *
    * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
    * nothing more.

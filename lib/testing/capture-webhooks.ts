@@ -197,7 +197,7 @@ async function end(server: Server): Promise<void> {
 
 // --- Events ---
 
-/** The events that have come, and those who wait for one. */
+/** The events that have arrived, and the waiting calls. */
 interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
   fail(failure: FailedWebhook<Own>): void
   /** Keeps an event, if it is new. */

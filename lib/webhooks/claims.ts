@@ -87,8 +87,8 @@ export interface Claims {
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
   readonly next: EndpointRef | null
   /**
-   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint, or may be the next probe; null
-   * if there is none, or a probe is being sent.
+   * Milliseconds until a delivery that this claim left behind is due by the endpoint's rate, or can be the next probe; null without
+   * such a delivery, or while a probe is being sent.
    */
   readonly nextInMs: number | null
 }
@@ -164,8 +164,8 @@ export interface AttemptResult extends ClaimRef, EndedAttempt {
   /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
   readonly delayMs: number
   /**
-   * Milliseconds for which the endpoint asked to be left alone when it rejected the delivery (429, 503, or any failure with
-   * `Retry-After`), 0 if it named no time; null if the attempt was not rejected.
+   * How long the endpoint asked to back off when rejecting the delivery (429, 503, or any failure with `Retry-After`), in ms; 0 without
+   * a given time; null if the attempt was not rejected.
    */
   readonly backOffMs: number | null
   /** Milliseconds since the attempt began, and since the attempt ended. */

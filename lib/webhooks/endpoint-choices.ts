@@ -4,8 +4,7 @@ import { type Column, columnsOf, type NamedColumn } from '../resources/columns.t
 import { URL_MAX_LENGTH } from './destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
-// What an organization decides about an endpoint: a single list, from which follow types, inputs, columns, privileges, and what is compared
-// and shown.
+// An organization's choices about an endpoint: types, inputs, columns, privileges, comparisons and displays follow from this list.
 
 // --- Inputs ---
 

@@ -1,5 +1,5 @@
-// The parameters of a connection string, and the environment variables that stand for them: the one table of what each means.
-// lib/postgres/README.md shows the same table.
+// The parameters of a connection string and their environment variables: the only table of their meanings, also shown in
+// lib/postgres/README.md.
 
 /** Parameters of libpq that this folder reads. */
 const LIBPQ = names(`

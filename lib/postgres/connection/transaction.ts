@@ -64,7 +64,7 @@ function throughPostgresJs(transaction: TransactionSql): Send {
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
-  // One at a time: some drivers have no queue, and pg is about to give its queue up.
+  // One at a time: some drivers have no queue, and pg is about to drop its queue.
   let previous: Promise<unknown> = Promise.resolve()
 
   return (build, answerTag) => {
