@@ -355,7 +355,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '8fe5329034fe',
+      'b4ed5f5b6142',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -434,7 +434,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
-    'function make_days()': '59a3108ca3db',
+    'function make_days()': '5560856ff100',
     'function make_days_ahead()': 'aac08bf60b66',
     'function make_days_between(begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '27a13d4e7558',
@@ -473,7 +473,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '7a252a9ed970',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': '18e2c78bebd2',
+    'function read_deliveries(organizations text[], ids text[])': '9219bc08d3d7',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
@@ -487,7 +487,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      'e4de087c4c8f',
+      'e450995e023f',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -504,7 +504,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '0523db32fb49',
+      '108668f561bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',
