@@ -64,7 +64,7 @@ export interface BusinessApiStore extends RecordStore {
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore
-  /** Optional: a store whose data cannot be copied has none. */
+  /** Optional: missing in a store whose data cannot be copied. */
   readonly installation?: InstallationStore
   /**
    * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
@@ -78,6 +78,6 @@ export interface BusinessApiStore extends RecordStore {
    * only one.
    */
   readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
-  /** Tells the use of the store's connections at this moment, for metrics. Optional: a store without connections has none. */
+  /** Tells the use of the store's connections at this moment, for metrics. Optional: missing in a store without connections. */
   connectionUse?(): ConnectionUse
 }

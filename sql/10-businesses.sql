@@ -67,7 +67,8 @@ create table business_api.businesses (
   -- up to those that may still be running. Every update of the library sets both anew. The following tables have the same columns.
   changed_xid xid8 not null default pg_current_xact_id(),
   updated_at timestamptz not null default now(),
-  -- The client with the business; null while the business is no client. A business alone is rarely shown, and rendered when it is read.
+  -- The client with the business; null while the business is not a client. A business alone is rarely shown, and rendered when it is
+  -- read.
   representation text generated always as (
     case when client_id is not null then business_api.client_representation(
       client_id, client_status, total_revenue, monthly_revenue, converted_at,

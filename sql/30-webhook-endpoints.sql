@@ -94,7 +94,7 @@ begin
 end
 $$;
 
--- What an attempt needs of an endpoint: see EndpointTarget in lib/webhooks/endpoints.ts.
+-- An endpoint's data for an attempt: see EndpointTarget in lib/webhooks/endpoints.ts.
 create function business_api.endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamptz) returns json
 language sql stable
 as $$

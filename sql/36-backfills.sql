@@ -3,8 +3,8 @@
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
 -- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
--- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such
--- endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
+-- their ids, up to the limit: `id`, `businessId`, `representation`. Returns the outcome as JSON; null if there is no such endpoint. A
+-- record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text

@@ -28,7 +28,7 @@ select business_api.forbid_plans('promote_due_retries');
 -- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
 -- the subscriber. Returns the delivery if this call failed the delivery, else an empty array, and the attempt if the log has a row.
 --
--- Somebody may have dropped or detached tables of the delivery's day. An error here would keep all claims from all deliveries: the
+-- The tables of the delivery's day may have been dropped or detached. An error here would keep all claims from all deliveries: the
 -- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
 -- are both gone is deleted.
 create function business_api.reclaim_lease(

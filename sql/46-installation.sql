@@ -5,8 +5,8 @@ create table business_api.installation (
   organization_id text collate "C" not null default '',
   -- Null until a loop with a name has started.
   name text,
-  -- Of the server and the database, when a loop started first or somebody adopted the database. A restore or a copy differs, and so does
-  -- pg_upgrade; a snapshot of the volume does not. So this is a hint only.
+  -- The server's and the database's identity when the first loop started or the database was adopted. A restore or a copy differs, and
+  -- so does pg_upgrade; a snapshot of the volume does not. So this is a hint only.
   identity text not null,
   constraint installation_pkey primary key (organization_id),
   constraint installation_organization_id_check check (organization_id = '')

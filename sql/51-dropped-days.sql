@@ -56,7 +56,7 @@ as $$
     ) as retained
 $$;
 
--- Returns the tables of a day, in a list for a statement; null if somebody has dropped all.
+-- Returns a day's tables, as a list for a statement; null if all were dropped.
 create function business_api.tables_of_day(name text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -74,11 +74,11 @@ $$;
 -- owner. Returns as JSON: the number of dropped days, an estimate of the dropped events, and `retained`: the open deliveries that keep
 -- days.
 --
--- A day is dropped in a single transaction; PostgreSQL deletes the files after releasing the locks. Nobody waits long: the drop waits
--- 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks, and tries the day again after a minute. On a
--- database where the host's transactions overlap, there may always be one that is longer than 50 ms: after six hours the drop waits 500
--- ms for each lock, every ten minutes. That is less than the deadlock_timeout, so no deadlock ends a transaction of the host, and no
--- vacuum is cancelled.
+-- A day is dropped in a single transaction; PostgreSQL deletes the files after releasing the locks. Others don't wait long: the drop
+-- waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks, and tries the day again after a minute.
+-- On a database where the host's transactions overlap, there may always be one that is longer than 50 ms: after six hours the drop
+-- waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so no deadlock ends a transaction of the host,
+-- and no vacuum is cancelled.
 --
 -- The days are checked in turn, because the oldest days may all be retained.
 --

@@ -46,7 +46,7 @@ const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$
 /**
  * Reads the option `scopes` of a service.
  *
- * @throws `TypeError` for a name that is none, that the library has or that is given twice
+ * @throws `TypeError` for an invalid name, a name of the library, and a repeated name
  */
 export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
   const seen = new Set<string>(SCOPES)

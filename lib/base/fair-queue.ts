@@ -20,7 +20,7 @@ export interface FairQueue<Group, Item extends object> {
   shiftLongest(atLeast?: number): Item | undefined
   /**
    * Takes out the oldest item of the group with most items, to make room for an item of another group. The group must have at least two
-   * more items than the other: with a difference of one, two groups would displace each other's items forever.
+   * more items than the other: with a difference of 1, two groups would displace each other's items forever.
    *
    * @returns undefined if no group has so many
    */

@@ -1,8 +1,8 @@
 /**
  * The host's schema, from valibot, Zod, ArkType or any other library that implements Standard Schema (https://standardschema.dev).
  *
- * @typeParam Input what the schema takes
- * @typeParam Output what the schema gives: the same, unless it transforms or has defaults
+ * @typeParam Input the schema's input
+ * @typeParam Output the schema's output: the same, unless the schema transforms or has defaults
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {

@@ -170,7 +170,7 @@ export function traceStore<Store extends object>(store: Store): Store {
   })
 }
 
-/** Names of a store that are no slices. */
+/** Names in a store that aren't slices. */
 const NO_SLICES: ReadonlySet<string> = new Set(['shards', 'service'])
 
 function traceSlice(name: string, slice: object): object {

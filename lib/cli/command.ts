@@ -60,7 +60,7 @@ const COMMON_FLAGS = {
   json: toggle('one JSON value on stdout, for programs'),
 }
 
-/** On all shards at once, or on one after the other, for a command that asks before it goes on. */
+/** On all shards at once, or in turn for a command that asks for confirmation. */
 type OnShards = 'parallel' | 'in turn'
 
 /** Defines a command, whose `run` gets the values of the flags. */

@@ -2,7 +2,7 @@ import { codeOf, Failure } from './failure.ts'
 import type { Output } from './terminal.ts'
 
 /**
- * Writes a result. A reader that has seen enough, `| head`, is no failure, because the work is done.
+ * Writes a result. A reader that stops early (`| head`) is not a failure, because the work is done.
  *
  * @returns false when the reader has gone
  * @throws {@link Failure} for any other reason, such as a full disk

@@ -11,7 +11,7 @@ export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = 
   allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unencrypted'),
 }
 
-/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for one that is none */
+/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for an invalid one */
 export function readSecretKeys({ terminal }: Session): readonly string[] {
   const given = terminal.env.BUSINESS_API_SECRET_KEYS
   const secretKeys = given ? given.split(',').map((key) => key.trim()) : []

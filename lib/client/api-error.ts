@@ -8,7 +8,7 @@ export const UNAUTHORIZED = 'unauthorized'
 /** 403: the API key lacks the scope. */
 export const FORBIDDEN = 'forbidden'
 
-/** 404: there is no such record, or `url` does not name the API. */
+/** 404: no such record, or `url` is not the API's. */
 export const NOT_FOUND = 'not_found'
 
 /** 409: another request with the same idempotency key is still under way. */

@@ -131,7 +131,7 @@ function redirectOf({ url }: ClientRequest, { status, headers }: Response): stri
   return `a redirect to ${placeOf(location, url)}, which is not followed: check option 'url'`
 }
 
-/** The target as parsed: only a parser finds the credentials in `https:ada:secret@h`, which is no relative path. */
+/** The target as parsed: only a parser finds the credentials in `https:ada:secret@h`, which is not a relative path. */
 function placeOf(location: string, base: string): string {
   const url = URL.canParse(location)
     ? new URL(location)

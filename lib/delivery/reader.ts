@@ -11,7 +11,7 @@ import type { Claimed } from './queue.ts'
 // when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
 // failure that counts fails the delivery as `unreadable`, until an administrator recovers the delivery.
 
-/** Reads deliveries one by one. */
+/** Reads deliveries separately. */
 export interface Reader {
   /** Deliveries that wait to be read, or are being read. */
   readonly pending: number
@@ -47,7 +47,7 @@ interface Suspect {
 }
 
 const READS_MAX = 4
-/** A slower read is no evidence that the database is well. */
+/** A slower read doesn't prove that the database is healthy. */
 const QUICK_READ_MS = 1000
 const FAILURES_MAX = 3
 /** Pause of the endpoint after a failed read, doubled with each further failure. */

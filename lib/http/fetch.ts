@@ -40,7 +40,7 @@ export function fromFetch(request: Request, given?: unknown): FetchRequest {
 
 /** A request with the state of its body. */
 export interface FetchRequest extends ApiRequest {
-  /** Returns whether the body was read to the end, by the host or by the API, or there is none. */
+  /** Returns whether the body was read to the end, by the host or the API, or is missing. */
   isRead(): boolean
 }
 

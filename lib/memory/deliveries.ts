@@ -167,7 +167,7 @@ function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Sends an event to one endpoint: a delivery is made if there is none, skipped at first. */
+/** Sends an event to one endpoint: without a delivery, a skipped one is created first. */
 function redeliverEvent(
   memory: Memory,
   organization: Organization,

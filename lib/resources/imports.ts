@@ -6,7 +6,7 @@ export interface SeriesPlace {
   readonly count: number
 }
 
-/** What an imported invoice or proposal has beside its own fields. */
+/** Facts about an imported invoice or proposal besides its fields. */
 interface Numbered {
   /** The number's place in the library's series; null for a number of another form. */
   readonly place: SeriesPlace | null

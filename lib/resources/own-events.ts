@@ -21,13 +21,13 @@ export interface EventDefinition<Type extends string = string, Output = object, 
   readonly subject?: string | undefined
 }
 
-/** What has event types of its own: a service. */
+/** A service that has its own event types. */
 export interface EventOwner {
   /** The host's own event types. */
   readonly events: readonly EventDefinition[]
 }
 
-/** What the schemas of the own types take or give, by type. A service without typed events has no own types. */
+/** Inputs or outputs of the own types' schemas, by type. A service without typed events has no own types. */
 type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
   readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never

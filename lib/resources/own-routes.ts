@@ -10,12 +10,12 @@ import type { RouteContext, RouteReply } from './own-replies.ts'
 // --- Types ---
 
 /**
- * A route of the host's own, as {@link defineRoute} returns it.
+ * A route of the host, as returned by {@link defineRoute}.
  *
- * @typeParam Path the parameters in braces are those of the input
- * @typeParam Query what the schema `query` gives
- * @typeParam Body what the schema `body` gives
- * @typeParam Result what the schema `response` takes
+ * @typeParam Path its parameters in braces become the input's `params`
+ * @typeParam Query the output of the schema `query`
+ * @typeParam Body the output of the schema `body`
+ * @typeParam Result the input of the schema `response`
  */
 export interface Route<Path extends string = string, Query = unknown, Body = unknown, Result = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -25,7 +25,7 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   readonly operationId: string
   /** A line for lists of operations: `Create a booking`. */
   readonly summary: string
-  /** What the operation does beyond the summary. Default: nothing more. */
+  /** Details beyond the summary. Default: nothing more. */
   readonly description?: string | undefined
   /** The group of the operation in the document: `Bookings`. */
   readonly tag: string
@@ -64,7 +64,7 @@ type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${inf
 
 type Answer<Result> = Result | RouteReply<Result>
 
-/** What has routes of its own: a service. */
+/** A service that has its own routes. */
 export interface RouteOwner extends ScopeOwner {
   /** The host's own routes. */
   readonly routes: readonly Route[]

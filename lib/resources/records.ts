@@ -52,7 +52,7 @@ export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 
-/** What a record has beside the fields with a column of their own. */
+/** A record's parts besides the fields with a column. */
 interface Beside {
   readonly client: { readonly businessId: string }
   readonly invoice: { readonly amountDue: string }

@@ -26,7 +26,7 @@ interface Declaration {
 /** `GET`: a page of the records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
-  /** What the records are: the description of the tag. */
+  /** Describes the records: the tag's description. */
   readonly about: string
   /** The kind of the records' ids, for `before`. */
   readonly idKind: IdKind
@@ -53,7 +53,7 @@ export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'
 
 /** The operations on a resource, as its file declares them; all names follow from the names of the resource. */
 export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
-  /** What the records are: the description of the tag. */
+  /** Describes the records: the tag's description. */
   readonly about: string
   /** A further sentence of the list's description. */
   readonly note?: string

@@ -32,7 +32,7 @@ export interface ActivityQuery {
   readonly interval?: ActivityInterval | undefined
 }
 
-/** What happened in a period. */
+/** Activity in a period. */
 export interface ActivityNumbers {
   /** Deliveries that were delivered for the first time. */
   readonly delivered: number
@@ -51,13 +51,13 @@ export interface ActivityNumbers {
   readonly p95Ms: number | null
 }
 
-/** What happened in an interval of a series. */
+/** Activity in an interval of a series. */
 export interface IntervalActivity extends ActivityNumbers {
   /** Beginning of the interval, ISO 8601. */
   readonly at: string
 }
 
-/** What happened at an endpoint, with its state now. */
+/** An endpoint's activity, with the current state. */
 export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
   /** Only intervals in which a delivery ended, oldest first. */
   readonly series: readonly EndedDeliveries[]
@@ -189,7 +189,7 @@ function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): num
 /** Classes that say something bad about the endpoint. */
 const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
-/** Each state's rank in the order of trouble. A removed endpoint needs nobody. */
+/** Each state's rank in the order of trouble. A removed endpoint needs no attention. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
 function byTrouble(one: EndpointCounts, other: EndpointCounts): number {

@@ -8,8 +8,8 @@ import type { BusinessApiStore } from '../business-store.ts'
 export interface RequestQuery extends RequestFilter<Date | string>, PageQuery {}
 
 /**
- * The log of an organization's API requests, which `createBusinessApi` keeps with option `requestLog`. On PostgreSQL the log is empty after
- * a crash, and a standby has none: there, both calls throw `store_unavailable`.
+ * The log of an organization's API requests, which `createBusinessApi` keeps with option `requestLog`. On PostgreSQL the log is empty
+ * after a crash and missing on a standby, where both calls throw `store_unavailable`.
  */
 export interface RequestSettings {
   /**

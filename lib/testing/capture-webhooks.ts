@@ -51,7 +51,7 @@ export type EventOf<Type extends string, Own extends object = object> = Extract<
 export interface FailedWebhook<Own extends object = object> {
   readonly event: Event<Own>
   readonly status: number
-  /** What option `answer` has thrown; undefined for a status that it returned. */
+  /** The error thrown by option `answer`; undefined if it returned a status. */
   readonly error?: unknown
 }
 

@@ -140,8 +140,8 @@ export interface AttemptHeaders {
    */
   readonly request: Readonly<Record<string, string>>
   /**
-   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store leaves them out for ten
-   * minutes: with the body, whoever may read the log could send a webhook that a subscriber accepts.
+   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store hides them for ten minutes:
+   * together with the body, a reader of the log could send a webhook that a subscriber accepts.
    */
   readonly signed?: Readonly<Record<string, string>>
   /** The response's, by a list of names without credentials, shorter for a 2xx; values are cut after 100 characters. */
@@ -197,7 +197,7 @@ export interface EndpointHealth extends EndpointRef {
   readonly isNewlyDisabled: boolean
 }
 
-/** What the results of attempts led to. */
+/** The effects of attempt results. */
 export interface ResultReport {
   /** Results that were dropped, because the claim was no longer active. */
   readonly lost: readonly ClaimRef[]

@@ -3,7 +3,7 @@ import type { ActivityRequest, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
-// Longer than 250 lines: half are the documentation of the verbs, which whoever writes a store reads as a whole.
+// Longer than 250 lines: half of the file documents the verbs, and authors of a store read it as a whole.
 
 // --- Types ---
 
@@ -166,8 +166,8 @@ export interface EventRedelivery extends AuditedRequest {
 /** The result of an {@link EventRedelivery}. */
 export interface EventRedelivered {
   /**
-   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the organization has none of that
-   * id.
+   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the id does not exist in the
+   * organization.
    */
   readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'
   /** Null without an event or an endpoint. */

@@ -61,8 +61,8 @@ export const CHOICES = {
 type Choices = typeof CHOICES
 
 /**
- * What an organization decides about an endpoint. @typeParam Type by default any string, because another version of the host may have
- * more types
+ * An organization's choices about an endpoint. @typeParam Type by default any string, because another version of the host may have more
+ * types
  */
 export type EndpointChoices<Type extends string = string> = {
   readonly [Field in keyof Choices]: Field extends 'types'

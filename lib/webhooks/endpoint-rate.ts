@@ -50,7 +50,7 @@ const BURST_S = 0.1
 /** Failures in a row, other than rejections, after which an endpoint is not paced. */
 const FAILURES_MAX = 10
 
-/** What is known about the rate of an endpoint. Moments are in milliseconds of the store's clock. */
+/** The known facts about an endpoint's rate. Moments are in milliseconds of the store's clock. */
 export interface EndpointRate {
   /** The organization's own limit; null: none. */
   readonly maxPerSecond: number | null

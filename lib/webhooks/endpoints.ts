@@ -33,7 +33,7 @@ export interface WebhookEndpoint extends EndpointChoices {
   readonly createdAt: string
 }
 
-/** What is kept of an endpoint that was removed, for the log of its deliveries. */
+/** What remains of a removed endpoint, for its delivery log. */
 export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'createdAt'>
 
 /** A new endpoint in the form that a store keeps. */
@@ -56,7 +56,7 @@ export const SENT_FIELDS: readonly SentField[] = [
   ...ENDPOINT_CHOICES.flatMap((choice) => ('isSent' in choice ? [choice.field as SentChoice] : [])),
 ]
 
-/** What an attempt needs of an endpoint. */
+/** An endpoint's data for an attempt. */
 export interface EndpointTarget extends Pick<EndpointRecord, SentField> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]

@@ -45,8 +45,11 @@ export function holdOf(found: Installation, own: string | null): Hold | null {
   }
 }
 
-/** The slice of a store for the installation. A store whose data cannot be copied has none. */
+/** The slice of a store for the installation. Missing in a store whose data cannot be copied. */
 export interface InstallationStore {
-  /** Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null: it has none */
+  /**
+   * Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null if
+   * unnamed
+   */
   check(name: string | null): Promise<Installation>
 }

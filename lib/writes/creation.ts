@@ -8,8 +8,8 @@ import type { EventRecord } from './event-envelope.ts'
 export interface Creation<NewRecord> {
   readonly organizationId: string
   /**
-   * The API key that asks for the creation, judged a moment ago: nothing may be written if the key is no longer active, or the
-   * organization was deleted. Absent: the host's own code asks.
+   * The API key behind the creation, checked a moment ago: nothing may be written if the key is no longer active, or the organization
+   * was deleted. Absent: the host's own code asks.
    */
   readonly apiKeyId?: string | undefined
   readonly record: NewRecord

@@ -108,7 +108,7 @@ export function templateData(schema: EventSchemas[string] | undefined, known: ob
   return { ...Object.fromEntries(names.map((name) => [name, `\0${name}`])), ...known }
 }
 
-/** An id that any store can keep and find: 1 to 64 characters. A placeholder is none, because it begins with NUL. */
+/** An id that any store can keep and find: 1 to 64 characters. A placeholder is not valid, because it begins with NUL. */
 const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
 
 /**

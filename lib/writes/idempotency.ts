@@ -38,7 +38,7 @@ export function fingerprintOfJson(value: unknown): string | null {
 /** A reply of the host's own work. */
 export interface ReplyRequest {
   readonly organizationId: string
-  /** The API key that asks, judged a moment ago: no work is done if the key is no longer active. */
+  /** The caller's API key, checked a moment ago: no work is done if the key is no longer active. */
   readonly apiKeyId: string
   /** Names this call. */
   readonly writeId: string

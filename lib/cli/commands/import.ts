@@ -66,7 +66,7 @@ interface Total {
   added: number
   known: number
   readonly different: { count: number; readonly shown: string[] }
-  /** Lines of an export that are no records, by kind. */
+  /** Lines of an export that aren't records, by kind. */
   readonly leftOut: Map<SettingsKind, number>
 }
 
@@ -130,7 +130,7 @@ function decode(line: Uint8Array, place: string, total: Total): string {
   }
 }
 
-/** @returns null for a line of an export that is no record */
+/** @returns null for an export line that isn't a record */
 function readLine(
   line: string,
   place: string,

@@ -52,7 +52,7 @@ export function connectionFault(error: unknown): string | null {
   }
   // The server ends the session only while it opens; on an open connection the same codes mean the values of a statement.
   if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
-    // Other languages have other quotation marks.
+    // Quotation marks differ by language.
     const [, name] = /["«»„]\s?([\w.]+)/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }

@@ -10,7 +10,7 @@ import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
 export interface Connections {
-  /** Takes an idle connection; undefined when there is none. */
+  /** Takes an idle connection; undefined without one. */
   takeIdle(): Connection | undefined
   /**
    * Takes an idle connection, or waits until one is free or opened.
@@ -191,7 +191,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function giveUpReadOnly(connection: Connection, error: unknown): void {
-    // An older connection was opened before the failover was known: its failure is no news.
+    // An older connection was opened before the failover was known, so its failure means nothing new.
     const isNews = connection.openedAt >= readOnlyAt
     if (isNews) {
       backoff.failed()

@@ -21,7 +21,7 @@ export interface TablePrivileges {
 
 /** Privileges inside the schema `business_api`. */
 export interface Privileges {
-  /** What the part is for, shown with the grants. */
+  /** The part's purpose, shown with the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
   /** The functions with the privileges of the schema's owner that the part executes. Every part executes all other functions. */
@@ -105,7 +105,7 @@ const API = merge(
   PUBLISHING,
   IDEMPOTENCY,
   records('add', CREATED_KINDS),
-  // What the API lists.
+  // Columns that the API lists.
   records(
     'read',
     RECORD_KINDS.filter((kind) => kind !== 'payment'),

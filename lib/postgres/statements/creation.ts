@@ -85,7 +85,7 @@ export function defineCreation<Column extends string = never>(
   }
 }
 
-/** How a creation is sent, and its outcome read. */
+/** Sending a creation and reading the outcome. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
   /** Gives the values of the columns. Default the fields of the record. */

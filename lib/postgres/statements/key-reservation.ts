@@ -110,7 +110,7 @@ export function unlessGoneOn(condition: string): string {
   return `case when not ${GONE_ON} then ${condition}::text end`
 }
 
-/** How the columns of every write's result are read from its steps. */
+/** Reads the columns of every write's result from the steps. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',

@@ -40,7 +40,7 @@ export function defineReads(
   }
 }
 
-/** What a filter wants. */
+/** A filter's conditions. */
 export interface Wanted {
   /** The column of the record's state, and the states; absent values: all. */
   readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }

@@ -12,7 +12,7 @@ import {
 } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
-/** How often a reservation is tried anew after the entry that stood in its way has expired. */
+/** Maximum number of retries of a reservation after the blocking entry has expired. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -23,7 +23,7 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
   return known
 }
 
-/** What a statement's result means. */
+/** The meaning of a statement's result. */
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
   /** Reads the result of a statement that went on. */
   done(answer: ResultColumns<Column, never>): Done
