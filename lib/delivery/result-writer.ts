@@ -60,9 +60,10 @@ const GATHER_MS = 20
 
 /**
  * Creates the result writer of a loop. One statement runs at a time. The first result waits some milliseconds for others, and
- * results that come during a statement make the next batch, so batches grow with the load. Unwritten results are kept and tried again. When writing takes longer than
+ * results that come during a statement make the next batch, so batches grow with the load. Unwritten results are kept and tried
+ * again. When writing takes longer than
  * the leases, the attempts are made once more, because a repeated webhook is better than a lost webhook. A single result that
- * the store refuses twice is dropped, because it would hold up all other results.
+ * the store rejects twice is dropped, because it would hold up all other results.
  */
 export function createResultWriter(
   store: Pick<ClaimStore, 'writeResults' | 'release'>,
@@ -141,7 +142,7 @@ export function createResultWriter(
     }
   }
 
-  /** Refused for the second time, a result is dropped. */
+  /** Rejected for the second time, a result is dropped. */
   function moveToEnd(batch: readonly Ended[]): void {
     ended.splice(0, batch.length)
     ended.push(...batch.filter((one) => !refused.has(one)))
@@ -182,7 +183,7 @@ export function nameOf({ organizationId, deliveryId, token }: ClaimRef): string 
   return JSON.stringify([organizationId, deliveryId, token])
 }
 
-/** Relative times, so that the store's clock alone decides. */
+/** Relative times, so the store's clock alone decides. */
 function toResult({ result, times }: Ended): AttemptResult {
   const now = performance.now()
   // Into the result itself, because a spread of so many fields is slow.
