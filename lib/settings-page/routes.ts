@@ -8,11 +8,13 @@ import * as endpoint from './screens/endpoint.ts'
 import { change, registration } from './screens/endpoint-form.ts'
 import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
 import * as endpoints from './screens/endpoints.ts'
+import * as events from './screens/events.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
 import { recovery } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
+import * as requests from './screens/requests.ts'
 
 /** One kind of request that the page answers. */
 export interface PageRoute {
@@ -63,6 +65,12 @@ export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },
   ...both('/deliveries/:id/cancel', 'deliveries', delivery.cancellation),
   act('/deliveries/:id/redeliver', 'deliveries', delivery.redelivery),
+
+  { method: 'GET', path: '/events', reads: 'deliveries:read', show: events.list },
+  { method: 'GET', path: '/events/:id', reads: 'deliveries:read', show: events.show },
+  act('/events/:id/redeliver', 'deliveries', events.redelivery),
+
+  { method: 'GET', path: '/requests', reads: 'requests:read', show: requests.show },
 
   { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
 
