@@ -74,7 +74,7 @@ export interface Activity {
   readonly series: readonly IntervalActivity[]
   /** In order of trouble: disabled, then failing now, then by failed deliveries and by failed attempts in the period. */
   readonly endpoints: readonly EndpointActivity[]
-  /** Deliveries that wait or are being sent now, and failed deliveries that were not recovered; 10,001 stands for more. */
+  /** Deliveries that are pending or sending now, and failed deliveries that were not recovered; 10,001 stands for more. */
   readonly pendingNow: number
   readonly failedNow: number
   /** API keys in force that were used since `from`. */

@@ -64,7 +64,7 @@ test('a version without an endpoint’s type keeps it through a change of anothe
   )
   const forged = await under.submit(`/endpoints/${id}/edit`, { ...fields, type: ['booking.cancelled'] })
   assert.equal(forged.status, 422)
-  assert.match(forged.words, /Choose types of event that the list has/)
+  assert.match(forged.words, /Select events from the list/)
 })
 
 test('own types are filters of the log, tests of an endpoint, and in the reference', async () => {

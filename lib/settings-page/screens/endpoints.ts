@@ -10,12 +10,12 @@ import { disabledReason, endpointState, nameOf, typesText } from './endpoint-wor
 export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query, format } = context
   const endpoints = await settings.endpoints.list(access.organizationId)
-  const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main')
-  const content = html`${query.get('done') === 'removed' && notice('good', t`The endpoint was removed.`)}
-<p class="ba-lead">${t`An endpoint is a URL of yours that receives events as signed HTTP requests.`}</p>
+  const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main')
+  const content = html`${query.get('done') === 'removed' && notice('good', t`Endpoint deleted`)}
+<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}</p>
 ${
   endpoints.length === 0
-    ? empty(t`There is no endpoint yet.`, act)
+    ? empty(t`No endpoints yet. Create one to get notified when events happen in your account.`, act)
     : table<WebhookEndpoint>(
         t`Webhook endpoints`,
         [
@@ -26,7 +26,7 @@ ${
           // Text and no link: a click would send a request that the page does not control.
           { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
           { head: t`Events`, cell: ({ types }) => typesText(t, types) },
-          { head: t`State`, cell: (endpoint) => endpointState(t, endpoint) },
+          { head: t`Status`, cell: (endpoint) => endpointState(t, endpoint) },
           {
             head: t`Trouble`,
             cell: (endpoint) => [

@@ -114,7 +114,7 @@ ${facts([
 ])}
 <h2>${t`Payload`}</h2>
 ${codeBlock(t, pretty(event), t`Payload`)}
-<details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`The body as it is sent`)}</details>
+<details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>
 <h2>${t`Deliveries`}</h2>
 ${
   deliveryLog.length === 0
