@@ -2,6 +2,7 @@ import type { Ability } from './access.ts'
 import type { Act, Show } from './context.ts'
 import { unlessStale } from './form-stamp.ts'
 import * as audit from './screens/audit.ts'
+import { backfill } from './screens/backfill.ts'
 import * as deliveries from './screens/deliveries.ts'
 import * as delivery from './screens/delivery.ts'
 import * as endpoint from './screens/endpoint.ts'
@@ -55,6 +56,7 @@ export const ROUTES: readonly PageRoute[] = [
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
   ...both('/endpoints/:id/remove', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
+  ...both('/endpoints/:id/backfill', 'endpoints', backfill),
   act('/endpoints/:id/test', 'endpoints', endpoint.testing),
   act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
   act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),

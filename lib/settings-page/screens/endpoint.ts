@@ -103,6 +103,7 @@ ${facts([
     mayWrite && [
       buttonLink(link(`/endpoints/${id}/edit`), t`Edit`),
       buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
+      endpoint.state === 'enabled' && buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
     ]
   }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View changes`}</a>`}</p>
 ${mayWrite && testForm(context, endpoint)}
