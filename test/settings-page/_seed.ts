@@ -1,5 +1,6 @@
 import { digestApiKey } from '../../lib/access/api-keys.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createPlatform } from '../../lib/platform.ts'
 import type { DeveloperSettings } from '../../lib/settings.ts'
 import { claim, publish, record } from '../settings/_stores.ts'
 
@@ -60,6 +61,8 @@ export async function seed(
   })
   await store.apiKeys.markUsed(organizationId, active.id)
 
+  // Before the endpoints, so that a backfill has something to send.
+  await createPlatform(store).clients.create(organizationId, { name: 'Atlas' })
   const register = (
     description: string,
     path: string,
@@ -144,6 +147,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     ...[endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint].map((id) => `/endpoints/${id}`),
     `/endpoints/${failingEndpoint}?state=failed&activity=7d`,
     `/endpoints/${endpoint}/edit`,
+    `/endpoints/${endpoint}/backfill`,
     `/endpoints/${endpoint}/rotate`,
     `/endpoints/${endpoint}/disable`,
     `/endpoints/${endpoint}/remove`,

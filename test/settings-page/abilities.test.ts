@@ -46,6 +46,7 @@ const fieldsOf = ({ endpoint }: Seeded) => ({
   url: 'https://hooks.example.com/new',
   description: 'Changed',
   wants: 'all',
+  type: 'client.created',
   overlap: '24h',
 })
 
@@ -131,7 +132,7 @@ test('ids of another organization are 404 on every path, and neither organizatio
   const before = await stateOf(under)
   under.access = { ...EVERYTHING, organizationId: 'org_other' }
   const withIds = ROUTES.filter(({ path }) => path.includes(':id') && !path.startsWith('/reference'))
-  assert.equal(withIds.length, 26)
+  assert.equal(withIds.length, 28)
   for (const route of withIds) {
     const path = pathOf(route, under.seeded)
     const { status } = await (route.method === 'GET'

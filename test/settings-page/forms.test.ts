@@ -31,6 +31,7 @@ const FIELDS = {
   url: 'https://hooks.example.com/new',
   description: 'Changed',
   wants: 'all',
+  type: 'client.created',
   overlap: '24h',
 } as const
 
