@@ -6,7 +6,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
-import { eventHeaders } from '../webhooks/attempt.ts'
+import { shownHeaders } from '../webhooks/attempt-headers.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -186,13 +186,7 @@ export function createDeliverySettings(
 
   async function show(organizationId: string, deliveryId: string, action: string): Promise<DeliveryDetails> {
     const delivery = found(await store.deliveries.get(organizationId, deliveryId), action)
-    const known = eventHeaders(delivery, service.headerPrefix)
-    const attemptLog = delivery.attemptLog.map(({ headers, ...attempt }) => {
-      if (headers === null) return { ...attempt, headers }
-      const { request, signed, response } = headers
-      return { ...attempt, headers: { request: { ...known, ...signed, ...request }, response } }
-    })
-    return { ...delivery, attemptLog }
+    return showDelivery(delivery, service.headerPrefix)
   }
 
   return {
@@ -258,6 +252,15 @@ export function createDeliverySettings(
       )
     },
   }
+}
+
+/** Shows a delivery with the headers of each attempt as they were sent. */
+export function showDelivery(delivery: DeliveryDetails, headerPrefix: string): DeliveryDetails {
+  const attemptLog = delivery.attemptLog.map((attempt) => ({
+    ...attempt,
+    headers: shownHeaders(attempt, delivery, headerPrefix),
+  }))
+  return { ...delivery, attemptLog }
 }
 
 /** Deliveries that a page with a response inspects, in all and in a statement. */

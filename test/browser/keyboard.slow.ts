@@ -189,7 +189,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await open(path)
     await choose(page, '#type', 'invoice.paid')
     await press(page, SEND)
-    await says('The test (invoice.paid) was delivered')
+    await says('Test event delivered (invoice.paid)')
     await press(page, button(`${path}/pause`))
     await says('The endpoint is paused')
     await press(page, button(`${path}/resume`))
@@ -210,7 +210,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await page.waitForURL('**/rotate')
     await press(page, SEND)
     await storeSecret('/endpoints/we_')
-    await says('Two secrets sign until')
+    await says('Previous secret expires')
   })
 
   test('a failed delivery is found by the filters and sent again; a pending one is cancelled', async () => {

@@ -98,21 +98,21 @@ test('a recovery of more than a request can wait for goes on in parts', async ()
   assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['failed'] }), 0)
 })
 
-test('GET / shows everything that needs an administrator, and All is well only when nothing does', async () => {
+test('GET / shows everything that needs an administrator, and No issues only when nothing does', async () => {
   const under = await setUpSeeded()
   const { words } = await under.get('/')
   assert.match(
     words,
-    /Old CRM is disabled.*Warehouse is failing.*One delivery failed in the last 24 hours.*Nightly export expires soon/,
+    /Old CRM is disabled.*Warehouse is failing.*One delivery failed · Last 24 hours.*Nightly export expires soon/,
   )
-  assert.doesNotMatch(words, /All is well|First steps/)
+  assert.doesNotMatch(words, /No issues|Get started/)
   const calm = setUp()
   const { id } = await calm.settings.apiKeys.create(ORGANIZATION, {
     name: 'Website',
     scopes: ['clients:read'],
   })
   await calm.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com' })
-  assert.match((await calm.get('/')).words, /First steps.*Done: there is a key in force/)
+  assert.match((await calm.get('/')).words, /Get started.*API key created/)
   await calm.store.apiKeys.markUsed(ORGANIZATION, id)
-  assert.match((await calm.get('/')).words, /All is well/)
+  assert.match((await calm.get('/')).words, /No issues/)
 })

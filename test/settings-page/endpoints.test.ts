@@ -204,8 +204,8 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
     [endpoint.description, endpoint.headerNames],
     ['Changed', ['X-Keep', 'X-Replace', 'X-New']],
   )
-  const { words } = await under.get(`/endpoints/${id}`)
-  assert.match(words, /ada@example\.com updated endpoint \(description, headers\)/)
+  const { words } = await under.get(`/audit?subject=${id}`)
+  assert.match(words, /ada@example\.com updated endpoint Changed \(description, headers\)/)
 })
 
 for (const { choice, text, value, fact } of TEXTS) {
@@ -231,12 +231,12 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   const id = await register(under)
   const { status, words } = await under.post(`/endpoints/${id}/test`, { type: 'invoice.paid' })
   assert.equal(status, 200)
-  assert.match(words, /The test \(invoice\.paid\) was not delivered.*Connection refused/)
+  assert.match(words, /Couldn't deliver test event \(invoice\.paid\).*Connection refused/)
   for (let sent = 1; sent < 10; sent++)
     assert.equal((await under.post(`/endpoints/${id}/test`, {})).status, 200)
   const refused = await under.post(`/endpoints/${id}/test`, {})
   assert.equal(refused.status, 429)
-  assert.match(refused.words, /has sent 10 tests within a minute/)
+  assert.match(refused.words, /sent 10 test events within a minute/)
   assert.equal(requests.length, 10)
 })
 
@@ -275,7 +275,7 @@ test('an endpoint is paused, resumed, disabled, enabled and removed, each at its
   await under.post(`/endpoints/${id}/disable`, {})
   const conflict = await under.post(`/endpoints/${id}/pause`, {})
   assert.equal(conflict.status, 409)
-  assert.match(conflict.words, /in another state now.*Disabled\. By an administrator/)
+  assert.match(conflict.words, /state has changed, as shown below.*Disabled\. By an administrator/)
   const removed = await under.post(`/endpoints/${id}/remove`, {})
   assert.equal(removed.location, `${BASE}/endpoints?done=removed`)
   assert.equal((await under.get(`/endpoints/${id}`)).status, 404)
@@ -287,7 +287,7 @@ test('POST /endpoints/:id/rotate shows the new secret once; the same form again 
   const form = hiddenOf(await under.get(`/endpoints/${id}/rotate`))
   const rotated = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
   assert.match(rotated.text, SECRET)
-  assert.match((await under.get(`/endpoints/${id}`)).words, /Two secrets sign until/)
+  assert.match((await under.get(`/endpoints/${id}`)).words, /Previous secret expires/)
   const again = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
   assert.equal(again.status, 409)
   assert.doesNotMatch(again.text, SECRET)

@@ -10,7 +10,10 @@ export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description'
 }
 
 /** Names an endpoint for a person: without the ability to see endpoints by the id, because a URL may hold a token. */
-export function nameFor(access: ResolvedAccess, endpoint: WebhookEndpoint): string {
+export function nameFor(
+  access: ResolvedAccess,
+  endpoint: Pick<WebhookEndpoint, 'id' | 'description' | 'url'>,
+): string {
   return access.can('endpoints:read') ? nameOf(endpoint) : endpoint.description || endpoint.id
 }
 
