@@ -15,14 +15,21 @@ create table business_api.shard_places (
   slots text[],
   -- The names of shards that were added after the first start. They have no slots: organizations are moved to them.
   added text[] not null default '{}',
-  -- False: this database answers no call about the organization. Each statement of an organization checks it: see here() in
+  -- False: this database answers no call about the organization. Each statement of an organization checks it: see ifHere() in
   -- lib/postgres/statements/here.ts.
   is_here boolean not null default true,
+  -- The slot of the organization, as slotOf() in lib/access/slots.ts computes it.
+  slot integer not null generated always as (
+    ((pg_catalog.hashtextextended(organization_id, 8816678312871386365) & 1023) + 227)::integer & 1023
+  ) stored,
   constraint shard_places_pkey primary key (organization_id, version),
   constraint shard_places_slots_check check (
     case when organization_id = '' then cardinality(slots) = 1024 and array_position(slots, null) is null else slots is null end
   )
 );
+
+-- For lookups of API keys, which carry the slot of their organization.
+create index shard_places_slot_idx on business_api.shard_places (slot) where organization_id <> '';
 
 -- Ends a statement of an organization that is not here. The detail is the organization's place, as JSON.
 create function business_api.reject_elsewhere(organization_id text) returns text

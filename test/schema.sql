@@ -413,6 +413,7 @@ create table business_api.shard_places (
   slots text[],
   added text[] default '{}'::text[] not null,
   is_here boolean default true not null,
+  slot integer generated always as (((((hashtextextended(organization_id, '8816678312871386365'::bigint) & (1023)::bigint) + 227))::integer & 1023)) stored not null,
   constraint shard_places_pkey PRIMARY KEY (organization_id, version),
   constraint shard_places_slots_check CHECK (
 CASE
@@ -526,6 +527,8 @@ CREATE INDEX proposals_organization_id_changed_xid_id_idx ON business_api.propos
 CREATE INDEX proposals_organization_id_status_id_idx ON business_api.proposals USING btree (organization_id, status, id);
 
 CREATE INDEX proposals_organization_id_updated_at_id_idx ON business_api.proposals USING btree (organization_id, updated_at, id);
+
+CREATE INDEX shard_places_slot_idx ON business_api.shard_places USING btree (slot) WHERE (organization_id <> ''::text);
 
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 

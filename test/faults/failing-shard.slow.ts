@@ -6,8 +6,8 @@ import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { createPostgresStore, createShardedStore, migrate } from '../../lib/postgres.ts'
+import { makeOlderKey } from '../_older-key.ts'
 import { percentile } from '../_percentile.ts'
 import { startPrimary, startReplica } from '../postgres/_replica.ts'
 import { createTestShards, organizationOn } from '../store/_shards.ts'
@@ -42,12 +42,9 @@ test('a shard that is silent, stopped, in recovery or failed over costs the othe
     api: { rateLimit: UNREACHED_RATE_LIMIT },
   })
   t.after(() => host.stop())
-  const callers = [
-    await keyOf('a', a),
-    await keyOf('b', b),
-    await keyOf('c', first.url),
-    generateApiKey('bapi'),
-  ].map((key) => createCaller(host.port, key)) as [Caller, Caller, Caller, Caller]
+  const callers = [await keyOf('a', a), await keyOf('b', b), await keyOf('c', first.url), makeOlderKey()].map(
+    (key) => createCaller(host.port, key),
+  ) as [Caller, Caller, Caller, Caller]
   for (const caller of callers) t.after(() => caller.close())
   const [ofA, ofB, ofC, unknown] = callers
   const isServed = async () => (await list(ofC)).status === 200

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { type BusinessApi, createBusinessApi, SCOPES } from '../../lib/index.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createDeliverySlots } from '../../lib/webhooks.ts'
+import { makeOlderKey } from '../_older-key.ts'
 import { createTestShards, NAMES, organizationOn } from '../store/_shards.ts'
 import { UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { type NetworkProxy, startProxy } from './_proxy.ts'
@@ -87,12 +87,12 @@ for (const [fault, { lose, find }] of Object.entries(FAULTS)) {
 
     assert.deepEqual(await callAll(api, keys), { present: [200], lost: [503] })
     assert.equal(await list(api, freshKey), 200, 'a key that the process does not know')
-    assert.equal(await list(api, generateApiKey('bapi')), 503, 'a key that the lost shard may have')
+    assert.equal(await list(api, makeOlderKey()), 503, 'a key that the lost shard may have')
 
     await find(lost)
     await until('the shard answers again', async () => (await list(api, keys.c)) === 200, 15_000)
     assert.deepEqual(await callAll(api, keys), { present: [200], lost: [200] })
-    assert.equal(await list(api, generateApiKey('bapi')), 401)
+    assert.equal(await list(api, makeOlderKey()), 401)
   })
 }
 

@@ -1,11 +1,11 @@
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Sql, TransactionSql } from 'postgres'
+import { slotOf } from '../../access/slots.ts'
 import { BusinessApiError, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
 import { sleep } from '../../base/time.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
 import { DELETED_TABLES } from '../organizations.ts'
-import { slotOf } from './placement.ts'
 import { isMoving, type OrganizationPlace } from './shard-place.ts'
 
 // A move of an organization X from shard a to shard d. In the map, X has version k; 0 without an entry.
