@@ -82,8 +82,9 @@ begin
 end
 $$;
 
--- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part, and
--- nothing if the organization is here. The lock is that of a copy, which may bring the organization back.
+-- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part. Deletes
+-- nothing if the organization is here, or is moving: the rows may be the only ones. The lock is that of a copy, which may bring the
+-- organization back.
 create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
 returns jsonb
 language plpgsql volatile
@@ -93,8 +94,9 @@ as $$
 begin
   perform business_api.lock_move($1);
   if (
-    select p.is_here from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
-  ) is false then
+    select not p.is_here and p.version % 2 = 0
+      from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
+  ) then
     return business_api.delete_organization_part($1, part_limit, after, record_tables);
   end if;
   return '{"counts": {}, "next": null}';

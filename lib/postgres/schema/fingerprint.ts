@@ -371,7 +371,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '0d2d78cbe9e2',
+      '2802f22e464d',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
       '06407d177e74',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
@@ -430,7 +430,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '0a5a1ee41b25',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function lock_move(organization_id text)': '994cdd1caafc',
-    'function log_api_requests(requests json)': 'b48095493123',
+    'function log_api_requests(requests json)': '692f2f6468cd',
     'function log_finished(d business_api.finished_deliveries)': '751fcd44ce56',
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':

@@ -90,14 +90,20 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     // A shard that was restored to an earlier moment cannot know it: another one does.
     await Promise.any(shards.filter((other) => other !== shard).map(read)).catch(() => {})
     const told: Record<string, OrganizationPlace> = {}
-    for (const [organizationId, entry] of map.entries()) {
-      const [, version] = own[organizationId] ?? ['', 0]
-      if (version >= entry[1] || isMoving(entry)) continue
-      if (entry[0] !== shard.name) told[organizationId] = entry
-      // An odd version closes the shard: a move away from it was taken back, and not to the end.
-      else if (version % 2 === 0) lost.add(organizationId)
+    const missing: (readonly [organizationId: string, version: number])[] = []
+    for (const [organizationId, [name, version]] of map.entries()) {
+      if ((own[organizationId]?.[1] ?? 0) >= version || isMoving([name, version])) continue
+      if (name === shard.name) missing.push([organizationId, version])
+      else told[organizationId] = [name, version]
     }
-    if (Object.keys(told).length > 0) await named(shard, shard.store.shardPlace(null, { told }))
+    if (missing.length === 0 && Object.keys(told).length === 0) return
+    // Read again, because an organization may have moved here since.
+    const place = await named(shard, shard.store.shardPlace(null, { told }))
+    for (const [organizationId, version] of missing) {
+      const [, present] = place?.moved[organizationId] ?? ['', 0]
+      // An odd version closes the shard: a move away from it was taken back, and not to the end.
+      if (present < version && present % 2 === 0) lost.add(organizationId)
+    }
   })
 
   async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
