@@ -123,9 +123,9 @@ function digestOf(credentials: Credentials | undefined): string | null {
   return credentials.kind === 'known' ? credentials.key.keyDigest : credentials.keyDigest
 }
 
-/** The error text of an answer, on one line. @param body as every refusal has it */
+/** The error text of an answer, on one line, without the half of a character that is cut. @param body as every refusal has it */
 function errorOf(body: ApiReply['body']): string {
   return String(JSON.parse(String(body)).error)
-    .replaceAll(/\p{C}/gu, ' ')
     .slice(0, TEXT_MAX)
+    .replaceAll(/\p{C}/gu, ' ')
 }

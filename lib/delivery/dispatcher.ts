@@ -1,11 +1,6 @@
 import { type AttemptTrace, channels, trace } from '../base/tracing.ts'
-import {
-  ATTEMPT_MAX_MS,
-  attempt,
-  createInterruption,
-  loggedHeaders,
-  makeRequest,
-} from '../webhooks/attempt.ts'
+import { ATTEMPT_MAX_MS, attempt, createInterruption, makeRequest } from '../webhooks/attempt.ts'
+import { loggedHeaders } from '../webhooks/attempt-headers.ts'
 import type { ClaimRef } from '../webhooks/claims.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'

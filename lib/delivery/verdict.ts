@@ -1,5 +1,5 @@
-import { isSuccess } from '../webhooks/attempt.ts'
 import type { AttemptResult } from '../webhooks/claims.ts'
+import { isSuccess } from '../webhooks/webhook-answer.ts'
 import type { WebhookAnswer } from '../webhooks/webhook-sender.ts'
 
 /** The consequences of an attempt. */

@@ -188,9 +188,7 @@ function succeed(
     status,
     error: null,
     bodyExcerpt: readExcerpt(chunks, firstOf(headers['content-encoding'])),
-    ...(status >= 300 && {
-      headers: Object.fromEntries(Object.keys(headers).map((name) => [name, firstOf(headers[name]) ?? ''])),
-    }),
+    headers: Object.fromEntries(Object.keys(headers).map((name) => [name, firstOf(headers[name]) ?? ''])),
     ...(status >= 300 && status < 400 && { location: firstOf(headers.location) ?? null }),
     retryAfterMs: readRetryAfter(firstOf(headers['retry-after']), firstOf(headers.date), Date.now()),
     durationMs,

@@ -6,7 +6,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
-import { eventHeaders } from '../webhooks/attempt.ts'
+import { shownHeaders } from '../webhooks/attempt-headers.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -81,7 +81,7 @@ export interface DeliverySettings<Type extends string = EventType> {
    * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   while the delivery is pending or being sent, and when its endpoint has been removed
+   *   while the delivery is pending or sending, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
@@ -110,10 +110,10 @@ export interface DeliverySettings<Type extends string = EventType> {
   countRecoverable(organizationId: string, filter?: RecoveryFilter<Type>): Promise<RecoverableCounts>
 
   /**
-   * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
+   * Cancels a pending delivery, also during a backoff and of a paused endpoint.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   when the delivery is being sent, because an attempt under way cannot be taken back, and when the delivery is in a
+   *   when the delivery is sending, because an attempt under way cannot be taken back, and when the delivery is in a
    *   final state
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
@@ -123,17 +123,15 @@ export interface DeliverySettings<Type extends string = EventType> {
 
 const LIMIT_MAX = 100_000_000
 
-/** The words of messages for every state. */
-const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
-  pending: 'pending',
-  sending: 'being sent',
-  delivered: 'delivered',
-  failed: 'failed',
-  skipped: 'skipped',
-  cancelled: 'cancelled',
-}
 /** Every state of a delivery. */
-export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
+export const STATES: readonly DeliveryState[] = [
+  'pending',
+  'sending',
+  'delivered',
+  'failed',
+  'skipped',
+  'cancelled',
+]
 
 /** Defines the calls that take a filter. @param types the event types of the service */
 function defineFilterCalls(types: readonly string[]) {
@@ -188,13 +186,7 @@ export function createDeliverySettings(
 
   async function show(organizationId: string, deliveryId: string, action: string): Promise<DeliveryDetails> {
     const delivery = found(await store.deliveries.get(organizationId, deliveryId), action)
-    const known = eventHeaders(delivery, service.headerPrefix)
-    const attemptLog = delivery.attemptLog.map(({ headers, ...attempt }) => {
-      if (headers === null) return { ...attempt, headers }
-      const { request, signed, response } = headers
-      return { ...attempt, headers: { request: { ...known, ...signed, ...request }, response } }
-    })
-    return { ...delivery, attemptLog }
+    return showDelivery(delivery, service.headerPrefix)
   }
 
   return {
@@ -256,10 +248,19 @@ export function createDeliverySettings(
       if (isCancelled) return delivery
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} because the delivery is ${STATE_WORDS[delivery.state]}`,
+        `${call.action} because the state of the delivery is ${delivery.state}`,
       )
     },
   }
+}
+
+/** Shows a delivery with the headers of each attempt as they were sent. */
+export function showDelivery(delivery: DeliveryDetails, headerPrefix: string): DeliveryDetails {
+  const attemptLog = delivery.attemptLog.map((attempt) => ({
+    ...attempt,
+    headers: shownHeaders(attempt, delivery, headerPrefix),
+  }))
+  return { ...delivery, attemptLog }
 }
 
 /** Deliveries that a page with a response inspects, in all and in a statement. */
@@ -300,7 +301,7 @@ function responseOf({ lastStatus, lastError }: Delivery): string | null {
 function obstacleOf({ state }: Delivery): string {
   const isOpen = state === 'pending' || state === 'sending'
   return isOpen
-    ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
+    ? `the state of the delivery is ${state}: wait until it has completed`
     : 'the endpoint of the delivery has been removed'
 }
 

@@ -5,10 +5,12 @@ import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
+import type { Service } from '../service.ts'
 import type { Delivery, DeliveryDetails } from '../webhooks/deliveries.ts'
 import type { EventFilter, EventLogStore, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, SignalSchema } from './calls.ts'
+import { showDelivery } from './deliveries.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -78,7 +80,7 @@ export interface EventSettings<Type extends string = EventType> {
    *
    * @returns the delivery
    * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
-   *   the event's delivery to that endpoint is pending or being sent
+   *   the event's delivery to that endpoint is pending or sending
    */
   redeliver(
     organizationId: string,
@@ -126,7 +128,7 @@ const BODIES_AT_ONCE = 32
 /** Creates the calls that show events to administrators. */
 export function createEventSettings(
   { eventLog, deliveries }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>,
-  service: EventOwner,
+  service: EventOwner & Pick<Service, 'headerPrefix'>,
   makeEntry: MakeEntry,
 ): EventSettings<string> {
   const types = eventTypes(service)
@@ -157,11 +159,13 @@ export function createEventSettings(
       const details = { eventId: call.input.eventId, endpointId }
       const request = audited(makeEntry, call, 'delivery.redelivered', details.eventId, details)
       const { outcome, deliveryId } = await deliveries.redeliverEvent({ ...request, ...details })
-      if (outcome === 'sent' && deliveryId !== null)
-        return found(await deliveries.get(call.organizationId, deliveryId), call.action)
+      if (outcome === 'sent' && deliveryId !== null) {
+        const delivery = found(await deliveries.get(call.organizationId, deliveryId), call.action)
+        return showDelivery(delivery, service.headerPrefix)
+      }
       const reason =
         outcome === 'open'
-          ? 'its delivery to the endpoint is pending or being sent: wait until the delivery has ended'
+          ? 'its delivery to the endpoint is pending or sending: wait until it has completed'
           : `the organization has ${outcome} of that id`
       throw new BusinessApiError(
         outcome === 'open' ? INVALID_STATE : NOT_FOUND,

@@ -7,15 +7,10 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { exampleOfType } from '../resources/example-data.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
-import {
-  attempt,
-  createInterruption,
-  isSuccess,
-  makeRequest,
-  type ServiceHeaders,
-} from '../webhooks/attempt.ts'
+import { attempt, createInterruption, makeRequest, type ServiceHeaders } from '../webhooks/attempt.ts'
 import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
+import { isSuccess } from '../webhooks/webhook-answer.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
 import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls.ts'

@@ -128,20 +128,23 @@ export interface DeliveryAttempt {
    * for every other answer.
    */
   readonly location: string | null
-  /** The headers; null for a 2xx, whose request the subscriber has accepted, and for an attempt whose process died. */
+  /** The headers; null for an attempt without a request, or whose process died. A store also has null for a 2xx with nothing to keep. */
   readonly headers: AttemptHeaders | null
 }
 
-/** The headers of an attempt without a 2xx, at most 2 KB in all. */
+/** The headers of an attempt, at most 2 KB in all. Settings show those that follow from the event too. */
 export interface AttemptHeaders {
-  /** As sent, without `User-Agent` and `Accept`, which the sender adds. The values of the endpoint's own headers are not kept. */
+  /**
+   * As sent, without `User-Agent` and `Accept`, which the sender adds. The values of the endpoint's own headers are never kept, and
+   * those of the signature only in `signed`: `(hidden)` stands for them.
+   */
   readonly request: Readonly<Record<string, string>>
   /**
-   * Headers with the signature, which settings show with the request's. A store leaves them out for ten minutes: with
-   * the body, whoever may read the log could send a webhook that a subscriber accepts.
+   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store leaves them out for ten
+   * minutes: with the body, whoever may read the log could send a webhook that a subscriber accepts.
    */
   readonly signed?: Readonly<Record<string, string>>
-  /** The response's, by a list of names without credentials; values are cut after 100 characters. */
+  /** The response's, by a list of names without credentials, shorter for a 2xx; values are cut after 100 characters. */
   readonly response: Readonly<Record<string, string>>
 }
 
@@ -259,8 +262,19 @@ export interface ClaimStore {
    * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
    * store, and within some milliseconds for writes of other processes, if the store gets notifications. Calls can be
    * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
-   *
-   * @returns a function that ends the calls
    */
-  watch(onDue: () => void): () => void
+  watch(onDue: () => void): DeliveryWatch
+}
+
+/** A loop's watch over new deliveries. */
+export interface DeliveryWatch {
+  /**
+   * Tells the store whether the loop has nothing to do. While it is idle, the store calls `onDue` for the deliveries of every commit,
+   * also of a transaction that the host makes itself, so the loop can poll less.
+   *
+   * @returns true if the store does that: deliveries recorded before are found by one more claim. False: poll as before
+   */
+  setIdle(isIdle: boolean): Promise<boolean>
+  /** Ends the calls. */
+  end(): void
 }

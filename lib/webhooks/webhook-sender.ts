@@ -27,7 +27,7 @@ export interface WebhookAnswer {
   readonly bodyExcerpt: string
   /** The `Location` of a redirect, as it was sent; null or absent without the header. The log keeps a part of it. */
   readonly location?: string | null
-  /** The headers of an answer without a 2xx. The log keeps some of them, by name. */
+  /** The response's headers. The log keeps some of them, by name. */
   readonly headers?: Readonly<Record<string, string>>
   /** Milliseconds to wait by the answer's `Retry-After`; null or absent without the header. */
   readonly retryAfterMs?: number | null

@@ -83,6 +83,18 @@ describe('option requestLog', () => {
     assert.equal(count?.count, 2)
   })
 
+  test('logs a HEAD, and an error that is cut within a character', async () => {
+    const organization = await platform.organization()
+    const error = `${'a'.repeat(199)}🏺`
+    const api = platform.apiWith({ requestLog: 'all', onRequest: () => ({ status: 402, error }) })
+    for (const method of ['HEAD', 'GET']) await call(api, organization.key, '/api/v1/clients', { method })
+    assert.deepEqual(
+      (await logOf(organization, api)).map((one) => [one.method, one.status, one.error]),
+      ['GET', 'HEAD'].map((method) => [method, 402, `${'a'.repeat(199)} `]),
+    )
+    assert.equal(api.requestLog.dropped, 0)
+  })
+
   test('{ share: 0 } logs errors only; without the option nothing is logged', async () => {
     const organization = await platform.organization()
     const share = platform.apiWith({ requestLog: { share: 0 } })

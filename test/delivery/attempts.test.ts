@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eventHeaders, loggedHeaders } from '../../lib/webhooks/attempt.ts'
+import { eventHeaders, loggedHeaders } from '../../lib/webhooks/attempt-headers.ts'
 import type { DeliveryAttempt } from '../../lib/webhooks/claims.ts'
 import { newEntry } from '../_audit.ts'
 import {
@@ -350,8 +350,40 @@ describeOnStores('The attempt log', (under) => {
     })
   })
 
-  test('has no headers of a 2xx', async () => {
-    assert.equal((await logOf(() => ({ status: 200, headers: { server: 'a' } }))).headers, null)
+  test('has the kind, the server and the request ids of a 2xx, and nothing of a 2xx without them', async () => {
+    const headers = {
+      'Content-Type': 'text/plain',
+      Date: 'today',
+      'X-Request-Id': 'r-1',
+      'Set-Cookie': 'a=1',
+    }
+    assert.deepEqual((await logOf(() => ({ status: 201, headers }))).headers, {
+      request: {},
+      response: { 'content-type': 'text/plain', 'x-request-id': 'r-1' },
+    })
+  })
+
+  test('has null for the headers of a 2xx with nothing to keep', async () => {
+    assert.equal((await logOf(() => ({ status: 204, headers: { Date: 'today' } }))).headers, null)
+  })
+
+  test('has the names of the headers that an endpoint adds, also of a 2xx, and no value', () => {
+    const delivery = { eventId: 'evt_1', type: 'lead.created', headerNames: ['Authorization'] }
+    const signature = { 'X-S-Signature': 't=1,v1=ab', 'Webhook-Id': 'evt_1', 'Webhook-Signature': 'v1,ab' }
+    const own = { Authorization: 'Bearer s3cret' }
+    const request = { headers: { ...own, ...eventHeaders(delivery, 'X-S'), ...signature } }
+    const answer = { status: 200, error: null, bodyExcerpt: '', durationMs: 1 }
+    const hidden = {
+      Authorization: '(hidden)',
+      'Webhook-Id': '(hidden)',
+      'Webhook-Signature': '(hidden)',
+    }
+    assert.deepEqual(loggedHeaders(delivery, request, answer, 'X-S'), { request: hidden, response: {} })
+    assert.deepEqual(loggedHeaders(delivery, request, { ...answer, status: 500 }, 'X-S'), {
+      request: hidden,
+      signed: signature,
+      response: {},
+    })
   })
 
   test('keeps at most 2 KB of headers', () => {

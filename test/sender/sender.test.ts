@@ -123,6 +123,7 @@ describe('the answer', () => {
     )
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.deepEqual([answer.status, answer.bodyExcerpt, answer.retryAfterMs], [202, 'ok', null])
+    assert.deepEqual(answer.headers, { 'content-length': '2' }, 'of a success too')
   })
 
   for (const status of [301, 302, 303, 307, 308]) {

@@ -237,7 +237,7 @@ describeOnEveryStore((open) => {
       assert.equal(JSON.parse(body).id, eventId)
       const [one, two, ...others] = attemptLog
       assert.ok(one && two && others.length === 0)
-      const { startedAt, ...first } = one
+      const { startedAt, headers, ...first } = one
       assert.match(startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
       assert.ok(Math.abs(Date.now() - 1000 - Date.parse(startedAt)) < 60_000)
       const measured = { durationMs: 20, dnsMs: 1, connectMs: 2, tlsMs: 3, firstByteMs: 4 }
@@ -248,8 +248,8 @@ describeOnEveryStore((open) => {
         error: null,
         bodyExcerpt: 'no',
         location: null,
-        headers: null,
       })
+      assert.deepEqual(headers?.response, {})
       const { startedAt: _, ...second } = two
       assert.deepEqual(second, {
         number: 2,
@@ -276,6 +276,7 @@ describeOnEveryStore((open) => {
         'Content-Type': 'application/json',
         'X-SERVICE-Event-Id': eventId,
         'X-SERVICE-Event-Type': 'client.created',
+        'X-SERVICE-Signature': '(hidden)',
         'X-Key': '(hidden)',
       }
       assert.deepEqual(
@@ -284,6 +285,32 @@ describeOnEveryStore((open) => {
           { request, response: { server: 'nginx' } },
           { request: { ...request, ...signed }, response: { server: 'nginx' } },
         ],
+      )
+      const endpointId = data[0]?.endpointId ?? ''
+      const again = await createDeveloperSettings(store).events.redeliver(organizationId, eventId ?? '', {
+        endpointId,
+      })
+      assert.deepEqual(again.attemptLog, attemptLog, 'events.redeliver() shows them alike')
+    })
+
+    test('deliveries.get() shows the headers of a 2xx without its signature, and none of an attempt whose process died', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      const [eventId] = await publishSeveral(given, 1)
+      const died = { status: null, error: 'interrupted', delayMs: 0 }
+      await record(store, await claim(store, organizationId), 'retry', died)
+      await record(store, await claim(store, organizationId), 'delivered', { status: 204 })
+      const { data } = await deliveries.list(organizationId)
+      const { attemptLog } = await deliveries.get(organizationId, data[0]?.id ?? '')
+      const request = {
+        'Content-Type': 'application/json',
+        'X-SERVICE-Event-Id': eventId,
+        'X-SERVICE-Event-Type': 'client.created',
+        'X-SERVICE-Signature': '(hidden)',
+      }
+      assert.deepEqual(
+        attemptLog.map((attempt) => attempt.headers),
+        [null, { request, response: {} }],
       )
     })
 
@@ -296,7 +323,7 @@ describeOnEveryStore((open) => {
       const [foreign] = (await other.list(theirs.organizationId)).data
       for (const id of [foreign?.id ?? '', 'dlv_unknown', '', 'nul \0', '\ud800', 's3cret']) {
         const about =
-          /^Cannot (show|redeliver|cancel) a delivery because the organization has none of that id$/
+          /^Cannot (show|redeliver|cancel) a delivery because the organization has no such record$/
         await assertRefused(deliveries.get(organizationId, id), NOT_FOUND, 'Cannot show a delivery', about)
         const call = deliveries.redeliver(organizationId, id)
         await assertRefused(call, NOT_FOUND, 'Cannot redeliver a delivery', about)

@@ -1,19 +1,14 @@
 import { eventTypes } from '../../resources/own-events.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import type { Service } from '../../service.ts'
-import {
-  attempt,
-  createInterruption,
-  type Interruption,
-  isSuccess,
-  makeRequest,
-} from '../../webhooks/attempt.ts'
+import { attempt, createInterruption, type Interruption, makeRequest } from '../../webhooks/attempt.ts'
 import { ENDPOINT_DEFAULTS } from '../../webhooks/endpoint-choices.ts'
 import {
   createSecretSealer,
   generateSigningSecret,
   type SecretSealer,
 } from '../../webhooks/secret-sealing.ts'
+import { isSuccess } from '../../webhooks/webhook-answer.ts'
 import type { WebhookAnswer, WebhookSender } from '../../webhooks/webhook-sender.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { type Command, defineCommand } from '../command.ts'

@@ -1,0 +1,70 @@
+import type { AttemptHeaders, ClaimedDelivery, DeliveryAttempt } from './claims.ts'
+import { isSuccess } from './webhook-answer.ts'
+import type { WebhookAnswer, WebhookRequest } from './webhook-sender.ts'
+
+// The headers of an attempt in the log: what a support case asks for, and nothing that can be a credential.
+
+/** The event of an attempt. */
+type Sent = Pick<ClaimedDelivery, 'eventId' | 'type'>
+
+type Headers = WebhookRequest['headers']
+
+/** The headers that follow from the event: the log keeps none of them. */
+export function eventHeaders({ eventId, type }: Sent, headerPrefix: string): Headers {
+  return {
+    'Content-Type': 'application/json',
+    [`${headerPrefix}-Event-Id`]: eventId,
+    [`${headerPrefix}-Event-Type`]: type,
+  }
+}
+
+const HIDDEN = '(hidden)'
+
+/** The headers that every attempt has. */
+function commonHeaders(delivery: Sent, headerPrefix: string): Headers {
+  return { ...eventHeaders(delivery, headerPrefix), [`${headerPrefix}-Signature`]: HIDDEN }
+}
+
+/** Returns the headers of an attempt for the log; null for a 2xx with nothing to keep. */
+export function loggedHeaders(
+  delivery: Sent & Pick<ClaimedDelivery, 'headerNames'>,
+  request: Pick<WebhookRequest, 'headers'>,
+  answer: WebhookAnswer,
+  headerPrefix: string,
+): AttemptHeaders | null {
+  const { headerNames } = delivery
+  const response = within(isSuccess(answer) ? 300 : 900, answer.headers ?? {})
+  const common = commonHeaders(delivery, headerPrefix)
+  const names = Object.keys(request.headers).filter((name) => !(name in common))
+  const hidden = within(600, Object.fromEntries(names.map((name) => [name, HIDDEN])))
+  if (isSuccess(answer)) {
+    const isEmpty = names.length + Object.keys(response).length === 0
+    return isEmpty ? null : { request: hidden, response }
+  }
+  const known = eventHeaders(delivery, headerPrefix)
+  const signed = Object.entries(request.headers).filter(
+    ([name]) => !(name in known || headerNames.includes(name)),
+  )
+  return { request: hidden, signed: within(500, Object.fromEntries(signed)), response }
+}
+
+/** Returns the headers of a logged attempt as the settings show them; null if no request was made, or its process died. */
+export function shownHeaders(
+  { headers, status }: Pick<DeliveryAttempt, 'headers' | 'status'>,
+  delivery: Sent,
+  headerPrefix: string,
+): AttemptHeaders | null {
+  if (headers === null && status === null) return null
+  const { request, signed, response } = headers ?? { request: {}, response: {} }
+  return { request: { ...commonHeaders(delivery, headerPrefix), ...request, ...signed }, response }
+}
+
+/** Leaves out the headers beyond a number of characters. */
+function within(max: number, headers: Headers): Headers {
+  let left = max
+  const kept = Object.entries(headers).filter(([name, value]) => {
+    left -= name.length + value.length
+    return left >= 0
+  })
+  return Object.fromEntries(kept)
+}
