@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
-import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
+import { createApiClient } from '../../lib/client.ts'
+import { BusinessApiError, createBusinessApi, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { addShard } from '../../lib/postgres/shards/added-shard.ts'
@@ -11,6 +12,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 import { requestOf } from '../contract/tenant.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
 
 type Name = (typeof NAMES)[number]
@@ -210,21 +212,62 @@ test('an organization moves on, and back, and calls find it', async () => {
   assert.deepEqual(await move(organization, 'a'), { from: 'a', to: 'a', copied: 0, deleted: 0, untold: [] })
 })
 
-test('the sync token of a moved organization begins anew, with every record once', async () => {
+test('the sync token of a moved organization begins anew: a client gets every record once more, and then what changes', async () => {
   const organization = organizationOn('c', 3)
   const { key } = await fill(organization, 'c')
-  const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
-  const sync = async (since?: { readonly position: string }) => {
-    const time = { time: '2000-01-01T00:00:00.000Z' }
-    const { page, position } = await store.clients.admitAndList(request, { limit: 10, since: since ?? time })
-    return { records: JSON.parse(String(page)) as unknown[], position: { position: position ?? '' } }
+  const { create } = createPlatform(store).clients
+  for (const name of ['Second', 'Third']) await create(organization, { name })
+  const api = createBusinessApi(store, { logger: false })
+  const client = createApiClient({
+    url: 'http://localhost',
+    key,
+    fetch: (url, init) => api(new Request(url, init)),
+  })
+  let since: Date | string = new Date(0)
+  /** Reads the pages of a list of changes, or some. */
+  const sync = async (pages = Infinity): Promise<readonly string[]> => {
+    const read: string[] = []
+    for await (const page of client.clients.list({ pageSize: 2, updatedSince: since }).pages()) {
+      read.push(...page.data.map(({ id }) => id))
+      since = page.syncToken ?? assert.fail('no token')
+      if (--pages === 0) break
+    }
+    return read
   }
-  const first = await sync()
-  assert.equal(first.records.length, 1)
+  const all = [...(await sync())]
+  assert.equal(new Set(all).size, 3)
+  assert.deepEqual(await sync(), [])
   for (const to of ['a', 'c'] as const) {
     await move(organization, to)
-    assert.deepEqual((await sync(first.position)).records, first.records)
+    assert.deepEqual((await sync()).toSorted(), all.toSorted())
+    assert.deepEqual(await sync(), [])
+    const { id } = await create(organization, { name: `Moved to ${to}` })
+    assert.deepEqual(await sync(), [id])
+    await create(organization, { name: 'Next' }).then((next) => all.push(id, next.id))
+    await sync()
   }
+  since = new Date(0)
+  const first = await sync(1)
+  await move(organization, 'b')
+  assert.deepEqual([...new Set([...first, ...(await sync())])].toSorted(), all.toSorted())
+})
+
+test('an organization moves through PgBouncer in transaction mode', WITH_PGBOUNCER, async (t) => {
+  const organization = organizationOn('a', 11)
+  await fill(organization, 'a')
+  const before = await rowsOf('a', organization)
+  const poolers = await Promise.all(shards.databases.map((database) => startPgBouncer(database, 3)))
+  t.after(() => Promise.all(poolers.map((pooler) => pooler.close())))
+  const pooled = new Map(NAMES.map((name, index) => [name, poolers[index]?.url ?? '']))
+  for (const [from, to] of [
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const) {
+    await moveOrganization(pooled, organization, to)
+    assert.deepEqual(await rowsOf(to, organization), before)
+    assert.deepEqual(await rowsOf(from, organization), {})
+  }
+  assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
 })
 
 test('a table of any size moves: rows that fill the buffers of streams, just so', async () => {

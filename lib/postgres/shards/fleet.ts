@@ -1,4 +1,5 @@
 import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
+import { withDeadline } from '../../base/time.ts'
 import { placeElsewhere } from '../connection/driver-faults.ts'
 import type { PostgresStore } from '../store.ts'
 import { createPlaceReader } from './first-start.ts'
@@ -87,8 +88,9 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   /** Checks the place of a shard, and tells it the entries of the map that it lacks. */
   const enter = once(entries, async (shard) => {
     const own = (await read(shard))?.moved ?? {}
-    // A shard that was restored to an earlier moment cannot know it: another one does.
-    await Promise.any(shards.filter((other) => other !== shard).map(read)).catch(() => {})
+    // A shard that was restored to an earlier moment cannot know it: another one does, if any answers in time.
+    const others = Promise.any(shards.filter((other) => other !== shard).map(read))
+    await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
     const told: Record<string, OrganizationPlace> = {}
     const missing: (readonly [organizationId: string, version: number])[] = []
     for (const [organizationId, [name, version]] of map.entries()) {
@@ -185,6 +187,9 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     },
   }
 }
+
+/** Maximum wait of a shard's first call for another shard, in ms. */
+const OTHERS_MS = 1000
 
 /** Waits for the first shard that has a key. Without one, every shard must answer, because a silent one may have it. */
 function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
