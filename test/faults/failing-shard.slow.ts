@@ -131,7 +131,7 @@ async function addOlderKey(url: string, organizationId: string): Promise<string>
   const sql = postgres(url, { max: 1 })
   await sql`
     insert into business_api.api_keys (organization_id, id, digest, name, scopes, prefix, last_four, created_at)
-    values (${organizationId}, 'key_older', ${digestApiKey(key)}, 'Older', ${sql.array([...SCOPES])}, 'bapi_live_', ${key.slice(-4)}, now())`
+    values (${organizationId}, 'key_older', ${digestApiKey(key)}, 'Older', ${`{${SCOPES.join()}}`}::text::text[], 'bapi_live_', ${key.slice(-4)}, now())`
   await sql.end()
   return key
 }
