@@ -7,7 +7,7 @@ import type { Database } from './connection/database.ts'
 import { ownersOf, readShardKeys } from './shards/shard-keys.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
-/** Creates the slice of API keys and of the admission of requests, in PostgreSQL. */
+/** Creates the slice for API keys and admission, in PostgreSQL. */
 export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
   return {
     async identify(digests) {

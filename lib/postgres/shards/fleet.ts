@@ -42,7 +42,7 @@ export interface Fleet {
    */
   askPlace<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   readonly askAll: AskAll
-  /** Finds the organizations of keys in force on a shard, and corrects the map. @param slots the slots that the keys carry */
+  /** Finds the organizations of active keys on a shard, and corrects the map. @param slots the slots that the keys carry */
   identify(
     shard: Shard,
     digests: readonly string[],

@@ -8,7 +8,7 @@ export interface ShardKeys {
   readonly keys: readonly {
     readonly digest: string
     readonly organizationId: string
-    readonly isInForce: boolean
+    readonly isActive: boolean
   }[]
   /** The map's entries for organizations of the asked slots, and for those that own a key with an asked digest. */
   readonly moved: Entries
@@ -27,7 +27,7 @@ export async function readShardKeys(
     IDENTIFICATION,
     (sql, answerTag) => sql`
       with key as (
-        select digest, organization_id, (revoked_at is null or revoked_at > now()) and (expires_at is null or expires_at > now()) as is_in_force
+        select digest, organization_id, (revoked_at is null or revoked_at > now()) and (expires_at is null or expires_at > now()) as is_active
         from business_api.api_keys
         where digest = any (${textArray(sql, digests)})
       ), entry as (
@@ -42,7 +42,7 @@ export async function readShardKeys(
         pg_catalog.json_build_object(
           'keys', (
             select coalesce(
-              pg_catalog.json_agg(pg_catalog.json_build_object('digest', digest, 'organizationId', organization_id, 'isInForce', is_in_force)), '[]'
+              pg_catalog.json_agg(pg_catalog.json_build_object('digest', digest, 'organizationId', organization_id, 'isActive', is_active)), '[]'
             )
             from key left join entry using (organization_id) where has_left is not true
           ),
@@ -53,8 +53,8 @@ export async function readShardKeys(
   return JSON.parse(found ?? '{"keys":[],"moved":{}}')
 }
 
-/** Returns the organizations of the keys in force, by digest. */
+/** Returns the organizations of the active keys, by digest. */
 export function ownersOf(keys: ShardKeys['keys']): ReadonlyMap<string, string> {
-  const inForce = keys.filter(({ isInForce }) => isInForce)
+  const inForce = keys.filter(({ isActive }) => isActive)
   return new Map(inForce.map(({ digest, organizationId }) => [digest, organizationId]))
 }
