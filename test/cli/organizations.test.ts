@@ -61,7 +61,7 @@ test('organizations delete without a terminal needs the id twice; a dry run chan
   assert.deepEqual(deleted, { businesses: 1, events: 2 })
   assert.match(
     textOf(await run('organizations', 'delete', org, '--confirm', org)),
-    /^Nothing was there to delete/,
+    /^Nothing to delete/,
   )
 })
 
