@@ -1,4 +1,6 @@
 import type { BusinessApiStore } from '../business-store.ts'
+import { serviceOf } from '../service.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventNote } from '../webhooks/event-log.ts'
 
@@ -21,7 +23,7 @@ export type SettingsKind = (typeof SETTINGS_KINDS)[number]
 /** The slices of a store that the lines are read from. */
 export type SettingsSource = Pick<
   BusinessApiStore,
-  'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit'
+  'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit' | 'service'
 >
 
 /** Pages of lines, without line breaks. */
@@ -83,10 +85,11 @@ const READERS: Readonly<Record<SettingsKind, (store: SettingsSource, organizatio
     } while (after !== null)
   },
 
-  async *delivery({ deliveries }, organizationId) {
+  async *delivery(store, organizationId) {
+    const { deliveries } = store
     for await (const page of pagesOf((before) => deliveries.list(organizationId, {}, PAGE_SIZE, before))) {
       for (const some of chunksOf(page, ATTEMPTS_READ)) {
-        yield linesOf('delivery', await withAttempts(deliveries, organizationId, some))
+        yield linesOf('delivery', await withAttempts(store, organizationId, some))
       }
     }
   },
@@ -128,13 +131,16 @@ function onOneLine(json: string): string {
 }
 
 async function withAttempts(
-  deliveries: SettingsSource['deliveries'],
+  store: SettingsSource,
   organizationId: string,
   some: readonly Delivery[],
 ): Promise<readonly object[]> {
   const attempted = some.filter(({ attempts }) => attempts > 0).map(({ id }) => id)
-  const logs = attempted.length === 0 ? null : await deliveries.listAttempts(organizationId, attempted)
-  return some.map((delivery) => ({ ...delivery, attemptLog: logs?.get(delivery.id) ?? [] }))
+  const logs = attempted.length === 0 ? null : await store.deliveries.listAttempts(organizationId, attempted)
+  const { headerPrefix } = serviceOf(store)
+  return some.map((delivery) =>
+    showHeaders({ ...delivery, attemptLog: logs?.get(delivery.id) ?? [] }, headerPrefix),
+  )
 }
 
 /** Reads the pages of a list, newest first. */

@@ -6,7 +6,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
-import { shownHeaders } from '../webhooks/attempt-headers.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -186,7 +186,7 @@ export function createDeliverySettings(
 
   async function show(organizationId: string, deliveryId: string, action: string): Promise<DeliveryDetails> {
     const delivery = found(await store.deliveries.get(organizationId, deliveryId), action)
-    return showDelivery(delivery, service.headerPrefix)
+    return showHeaders(delivery, service.headerPrefix)
   }
 
   return {
@@ -252,15 +252,6 @@ export function createDeliverySettings(
       )
     },
   }
-}
-
-/** Shows a delivery with the headers of each attempt as they were sent. */
-export function showDelivery(delivery: DeliveryDetails, headerPrefix: string): DeliveryDetails {
-  const attemptLog = delivery.attemptLog.map((attempt) => ({
-    ...attempt,
-    headers: shownHeaders(attempt, delivery, headerPrefix),
-  }))
-  return { ...delivery, attemptLog }
 }
 
 /** Deliveries that a page with a response inspects, in all and in a statement. */

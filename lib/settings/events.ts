@@ -6,11 +6,11 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery, DeliveryDetails } from '../webhooks/deliveries.ts'
 import type { EventFilter, EventLogStore, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, SignalSchema } from './calls.ts'
-import { showDelivery } from './deliveries.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -161,7 +161,7 @@ export function createEventSettings(
       const { outcome, deliveryId } = await deliveries.redeliverEvent({ ...request, ...details })
       if (outcome === 'sent' && deliveryId !== null) {
         const delivery = found(await deliveries.get(call.organizationId, deliveryId), call.action)
-        return showDelivery(delivery, service.headerPrefix)
+        return showHeaders(delivery, service.headerPrefix)
       }
       const reason =
         outcome === 'open'
