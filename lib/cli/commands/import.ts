@@ -18,7 +18,7 @@ import { SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
 /** Lines in a message at most. */
 const SHOWN_MAX = 10
-/** Bytes of a line at most: more than an event of the greatest size, which an export of everything holds. */
+/** Maximum length of a line, in bytes: more than the largest event in a full export. */
 const LINE_MAX = 8_388_608
 
 /** Imports the records of an NDJSON file. */
