@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/json-text.ts'
 import type { CreationOutcome, KeyReservation } from './creation.ts'
 
-/** Milliseconds for which a key is replayed, from the first success on (specification, section 4, rule 4). */
+/** How long a key is replayed after the first success, in ms (specification, section 4, rule 4). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
 
 /** Greatest length of a key in characters (specification, section 8). */
