@@ -87,9 +87,11 @@ for (const language of Object.keys(LANGUAGES) as Language[]) {
       const example = { method: 'POST', url, body: JSON.stringify({ name }), headers }
       const created = await call(example)
       assert.deepEqual(await call(example), created, 'the same key made another client')
-      const { data } = (await call({ method: 'GET', url, body: null })) as { data: { name: string }[] }
+      const { data } = (await call({ method: 'GET', url, body: null })) as {
+        data: { business: { name: string } }[]
+      }
       assert.deepEqual(
-        data.map((client) => client.name),
+        data.map(({ business }) => business.name),
         [name],
       )
     } finally {
