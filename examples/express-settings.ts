@@ -1,4 +1,4 @@
-// The developer settings in an Express app, behind the app's own sign-in. A real app has sessions and users already; here a
+// The developer settings in an Express app: behind the app's own sign-in, below its own bar, in its own colour. A real app has sessions and users already; here a
 // cookie and a map stand in.
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… PORT=3000 npx tsx examples/express-settings.ts
@@ -7,7 +7,12 @@ import { randomUUID } from 'node:crypto'
 import { createBusinessApi } from 'business-api-kit'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
-import { type Access, createSettingsPage, type SettingsPageRequest } from 'business-api-kit/settings-page'
+import {
+  type Access,
+  createSettingsPage,
+  type LayoutParts,
+  type SettingsPageRequest,
+} from 'business-api-kit/settings-page'
 import { createWebhookSender } from 'business-api-kit/webhooks'
 import express, { type Request } from 'express'
 
@@ -50,12 +55,40 @@ app.post('/logout', (request, response) => {
   response.redirect('/login')
 })
 
+// --- The app's own layout ---
+
+app.get('/app.css', (_request, response) => {
+  response
+    .type('css')
+    .send(
+      'body { margin: 0 } .app-bar { display: flex; gap: 1rem; padding: 1rem; background: #3d1152 } .app-bar a { color: #fff }',
+    )
+})
+
+// The page's Content-Security-Policy holds for the whole document: styles and scripts in files of the same origin.
+const layout = ({ lang, head, body }: LayoutParts): string => `<!doctype html>
+<html lang="${lang}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/app.css">
+${head}
+</head>
+<body>
+<nav class="app-bar" aria-label="Atlas Studio"><a href="/">Atlas Studio</a> <a href="/settings/developer">Settings</a></nav>
+${body}
+</body>
+</html>
+`
+
 // --- The page ---
 
 app.use(
   '/settings/developer',
   createSettingsPage(settings, {
     api,
+    layout,
+    theme: { light: { accent: '#7a1fa2', focus: '#7a1fa2' }, dark: { accent: '#d9a8f0', focus: '#d9a8f0' } },
     authorize: ({ raw }: SettingsPageRequest<Request>) => sessionOf(raw) ?? { redirect: '/login' },
   }),
 )

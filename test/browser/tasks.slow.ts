@@ -18,22 +18,30 @@ import { createDeliveryLoop, createWebhookSender, verifyWebhook } from '../../li
 import { named } from '../_service.ts'
 import { launch, missingBrowser, watch } from './_browser.ts'
 
-// Five tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
+// Nine tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
 // delivery loop, sender and subscriber are real. SCREENSHOTS=<folder> keeps a picture of every step.
 
 const ORGANIZATION = 'org_tasks'
 
-describe('five tasks of a new administrator', { skip: missingBrowser, concurrency: false }, () => {
+describe('nine tasks of a new administrator', { skip: missingBrowser, concurrency: false }, () => {
   let browser: Browser
   let page: Page
   let heard: string[]
   let settings: DeveloperSettings
   let publish: () => Promise<unknown>
+  let pay: (invoiceId: string) => Promise<unknown>
   const servers: Server[] = []
   const endings: (() => Promise<unknown>)[] = []
 
   /** The subscriber, which answers 401 to a delivery with a wrong signature. */
   const subscriber = { secret: '', isDown: false, verified: [] as string[], refused: 0 }
+  /** The events that the endpoint Archive got. */
+  const archived: string[] = []
+  /** Milliseconds by which the clock of the store and the page is ahead. */
+  let aheadMs = 0
+  let apiUrl: string
+  let apiKey: string
+  let flushLog: () => Promise<unknown>
   let subscriberUrl: string
   let steps = 0
 
@@ -49,12 +57,15 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     const secretKeys = [randomBytes(32)]
     const local = { allowHttp: true, allowPrivateNetworks: true }
     const sender = createWebhookSender(local)
-    const apiUrl = await listen((request, response) => void api(request, response))
-    const store = named(createMemoryStore(), { baseUrl: apiUrl })
-    const api = createBusinessApi(store, { logger: false })
-    settings = createDeveloperSettings(store, { secretKeys, sender, localDevelopment: true })
+    apiUrl = await listen((request, response) => void api(request, response))
+    const clock = () => Date.now() + aheadMs
+    const store = named(createMemoryStore({ clock }), { baseUrl: apiUrl })
+    const api = createBusinessApi(store, { logger: false, requestLog: 'all' })
+    flushLog = () => api.requestLog.flush()
+    settings = createDeveloperSettings(store, { secretKeys, sender, localDevelopment: true, clock })
     const platform = createPlatform(store)
     publish = () => platform.publish(ORGANIZATION, 'project.completed', { projectId: 'proj_1', name: 'Site' })
+    pay = (invoiceId) => platform.publish(ORGANIZATION, 'invoice.paid', { invoiceId, number: 'INV-7' })
     const loop = createDeliveryLoop(store, sender, {
       secretKeys,
       logger: false,
@@ -64,6 +75,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     endings.push(() => loop.stop())
     const settingsPage = createSettingsPage(settings, {
       api,
+      clock,
       logger: false,
       authorize: () => ({ organizationId: ORGANIZATION, actor: 'ada@example.com', can: 'everything' }),
     })
@@ -71,10 +83,14 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     subscriberUrl = await listen(async (request, response) => {
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk as Buffer)
+      if (request.url === '/archive') {
+        archived.push(String(request.headers['x-service-event-id']))
+        return void response.writeHead(204).end()
+      }
       if (subscriber.isDown) return void response.writeHead(503).end('The queue is full')
       try {
         const signature = request.headers['x-service-signature'] as string
-        verifyWebhook(Buffer.concat(chunks).toString(), signature, subscriber.secret)
+        verifyWebhook(Buffer.concat(chunks).toString(), signature, subscriber.secret, { clock })
         subscriber.verified.push(String(request.headers['x-service-event-id']))
         response.writeHead(204).end()
       } catch {
@@ -126,7 +142,8 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     await page.getByLabel('90 days').check()
     await press('Create API key')
     await sees('Copy it now.')
-    const curl = await page.getByLabel('Example request').innerText()
+    const curl = await page.getByLabel('Example request', { exact: true }).innerText()
+    apiKey = /Bearer (\w+)/.exec(curl)?.[1] ?? ''
     const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`])
     assert.deepEqual(JSON.parse(stdout), { data: [] })
     await press('Copy')
@@ -192,8 +209,62 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     assert.equal(subscriber.refused, 0)
   })
 
+  test('shows that the error rate fell after a change', async () => {
+    const before = subscriber.verified.length
+    aheadMs += 2 * 60 * 60 * 1000
+    for (let event = 0; event < 3; event++) await publish()
+    while (subscriber.verified.length < before + 3) await sleep(20)
+    await press('Overview')
+    await page.getByText('Show as table').click()
+    const table = page.getByRole('table', { name: /^Deliveries per hour/ })
+    const rates = (await table.getByRole('row').allInnerTexts()).flatMap(
+      (row) => /([\d.]+)%/.exec(row)?.[1] ?? [],
+    )
+    await screenshot('error-rate')
+    assert.equal(rates[0], '100')
+    assert.ok(rates.length >= 2 && Number(rates.at(-1)) < 100, rates.join())
+  })
+
+  test('finds a request by its id', async () => {
+    const headers = { Authorization: `Bearer ${apiKey}` }
+    const refused = await fetch(`${apiUrl}/api/v1/clients`, { method: 'POST', headers, body: '{}' })
+    assert.equal(refused.status, 403)
+    await flushLog()
+    await press('API requests')
+    await page.getByLabel('Request ID').fill(refused.headers.get('x-request-id') ?? '')
+    await page.getByLabel('Request ID').press('Enter')
+    await sees(/lacks the required scope clients:write/)
+    await screenshot('request')
+  })
+
+  test("finds an invoice's events", async () => {
+    for (const id of ['inv_6', 'inv_7', 'inv_8']) await pay(id)
+    await press('Events')
+    await page.getByLabel('Record ID').fill('inv_7')
+    await page.getByLabel('Record ID').press('Enter')
+    await page.waitForURL(/record=inv_7/)
+    await press('invoice.paid')
+    await sees(/"invoiceId": "inv_7"/)
+    await screenshot('event')
+  })
+
+  test('resends one event to another endpoint', async () => {
+    await settings.endpoints.register(ORGANIZATION, {
+      url: `${subscriberUrl}/archive`,
+      description: 'Archive',
+    })
+    await press('Events')
+    await press('project.completed')
+    await page.getByLabel('Endpoint').selectOption('Archive')
+    await press('Resend event')
+    await sees('Resend queued')
+    while (archived.length === 0) await sleep(20)
+    assert.equal(archived.length, 1)
+    assert.ok(subscriber.verified.includes(archived[0] ?? ''), 'another event')
+  })
+
   test('sees who disabled an endpoint', async () => {
-    const [endpoint] = await settings.endpoints.list(ORGANIZATION)
+    const endpoint = (await settings.endpoints.list(ORGANIZATION)).at(-1)
     await settings.endpoints.disable(ORGANIZATION, endpoint?.id ?? '', { actor: 'grace@example.com' })
     await press('Overview')
     await sees('Billing is disabled')

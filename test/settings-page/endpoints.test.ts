@@ -52,7 +52,7 @@ test('POST /endpoints/new registers an endpoint, and shows the secret once with 
     assert.doesNotMatch((await under.get(path)).text, SECRET)
   }
 
-  const [, code = ''] = /aria-label="Node"><code>(.*?)<\/code>/s.exec(text) ?? []
+  const [, code = ''] = /aria-label="JavaScript"><code>(.*?)<\/code>/s.exec(text) ?? []
   const module = await import(
     `data:text/javascript,${encodeURIComponent(`${decode(code)}\nexport { isGenuine }`)}`
   )

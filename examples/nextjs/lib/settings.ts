@@ -1,5 +1,5 @@
 import { createDeveloperSettings } from 'business-api-kit/settings'
-import { createSettingsPage } from 'business-api-kit/settings-page'
+import { createSettingsPage, type LayoutParts } from 'business-api-kit/settings-page'
 import { createWebhookSender } from 'business-api-kit/webhooks'
 import { api } from './api'
 import { kept } from './kept'
@@ -10,9 +10,28 @@ const settings = createDeveloperSettings(store, {
   sender: kept('sender', () => createWebhookSender()),
 })
 
+// The route answers with a document of its own, so React's layout.tsx is not around it: this is the app's bar once more. Its
+// stylesheet is public/app.css, because the page's Content-Security-Policy allows no style in the markup.
+const layout = ({ lang, head, body }: LayoutParts): string => `<!doctype html>
+<html lang="${lang}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/app.css">
+${head}
+</head>
+<body>
+<nav class="app-bar" aria-label="Atlas Studio"><a href="/">Atlas Studio</a> <a href="/settings/developer">Settings</a></nav>
+${body}
+</body>
+</html>
+`
+
 export const page = createSettingsPage(settings, {
   basePath: '/settings/developer',
   api,
+  layout,
+  theme: { light: { accent: '#7a1fa2', focus: '#7a1fa2' }, dark: { accent: '#d9a8f0', focus: '#d9a8f0' } },
   authorize: (request) => {
     // Put the app's own session here, as `await auth()` of Auth.js. This example has a single token for a single person.
     const token = process.env.SETTINGS_TOKEN

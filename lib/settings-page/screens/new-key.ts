@@ -8,10 +8,11 @@ import type { Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf, textOf, textsOf } from '../form-values.ts'
 import { type Html, html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
-import { codeBlock, secretField } from '../views/copyable.ts'
+import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
+import { callCode, type ExampleCall } from './call-code.ts'
 import { keyNameProblem, NAME_MAX, scopedResources } from './key-words.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -70,17 +71,17 @@ export async function act(context: Context): Promise<Screen> {
 export function showSecret(context: Context, created: CreatedApiKey, title: string): ScreenPage {
   const { t, link, reference, settings } = context
   const server = reference?.().server ?? 'https://api.example.com'
-  const curl = exampleCall(created, server, settings.service.routes)
+  const call = exampleCall(created, server, settings.service.routes)
   const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Store it securely, such as in a secrets manager. Never commit it to source control.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
 <h2>${t`Make your first request`}</h2>
-${codeBlock(t, curl, t`Example request`)}
+${callCode(t, call, created.key)}
 <p>${buttonLink(link(`/keys/${created.id}`), t`Done`, 'main')}</p>`
   return { title, content }
 }
 
 /** Writes a call that the key may make; a creation has ids to be filled in. */
-function exampleCall({ key, scopes }: CreatedApiKey, server: string, routes: readonly Route[]): string {
+function exampleCall({ scopes }: CreatedApiKey, server: string, routes: readonly Route[]): ExampleCall {
   const own = routes.find(
     ({ method, path, scope }) => method === 'GET' && scopes.includes(scope) && !path.includes('{'),
   )
@@ -90,9 +91,8 @@ function exampleCall({ key, scopes }: CreatedApiKey, server: string, routes: rea
     scopes[0] ??
     'clients:read'
   const path = own?.scope === scope ? own.path : `/${scope.slice(0, scope.indexOf(':'))}`
-  const body = JSON.stringify(exampleBody(scope))?.replaceAll(/_\w{26}/g, '_…')
-  const lines = [`curl ${server}/api/v1${path}`, `-H 'Authorization: Bearer ${key}'`]
-  return [...lines, ...(body ? ["-H 'Content-Type: application/json'", `-d '${body}'`] : [])].join(' \\\n  ')
+  const body = JSON.stringify(exampleBody(scope))?.replaceAll(/_\w{26}/g, '_…') ?? null
+  return { method: body === null ? 'GET' : 'POST', url: `${server}/api/v1${path}`, body }
 }
 
 function readWish({ form, access }: Context): Wish {

@@ -6,6 +6,7 @@ import { codeBlock } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
 import { inlineProse, prose } from '../views/prose.ts'
 import { type Column, table } from '../views/table.ts'
+import { callCode, type ExampleCall } from './call-code.ts'
 import { verificationCode } from './verification-code.ts'
 
 /** `/reference`: the operations and the events of the API, from the OpenAPI document. */
@@ -45,7 +46,7 @@ export function showOperation(context: Context): ScreenPage {
   const isWebhook = method === null
   const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
 ${prose(description)}
-${!isWebhook && codeBlock(t, curlOf(operation, reference), t`Example request`)}
+${!isWebhook && callCode(t, callOf(operation, reference), '…')}
 ${parameterTable(context, operation)}
 ${body?.schema && html`<h2>${isWebhook ? t`Fields` : t`Request body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
 ${isWebhook && body && html`<h2>${t`Example`}</h2>${codeBlock(t, JSON.stringify(body.example, null, 2), t`Example`)}`}
@@ -116,15 +117,15 @@ function fieldTable({ t }: Context, fields: readonly SchemaField[]): Content {
   )
 }
 
-function curlOf({ method, path, parameters, body }: Operation, { server }: Reference): string {
-  const verb = method === (body ? 'POST' : 'GET') ? '' : ` -X ${method}`
-  const json = JSON.stringify(body?.example ?? {}).replaceAll("'", "'\\''")
-  return [
-    `curl${verb} ${server}${path}`,
-    `-H 'Authorization: Bearer …'`,
-    ...(parameters.some(({ name }) => name === 'Idempotency-Key') ? [`-H 'Idempotency-Key: …'`] : []),
-    ...(body ? [`-H 'Content-Type: application/json'`, `-d '${json}'`] : []),
-  ].join(' \\\n  ')
+function callOf({ method, path, parameters, body }: Operation, { server }: Reference): ExampleCall {
+  return {
+    method: method ?? 'GET',
+    url: `${server}${path}`,
+    body: body ? JSON.stringify(body.example ?? {}) : null,
+    headers: parameters
+      .filter(({ name }) => name === 'Idempotency-Key')
+      .map(({ name }) => [name, 'a-unique-key'] as const),
+  }
 }
 
 // --- The fields of a schema ---

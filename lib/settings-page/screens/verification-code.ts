@@ -2,14 +2,15 @@ import { type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { codeBlock } from '../views/copyable.ts'
 
-/** The code that verifies a webhook, in four languages. */
+/** The code that verifies a webhook, in five languages. */
 export function verificationCode(t: Texts, headerPrefix: string): Html {
   const header = `${headerPrefix}-Signature`
   const blocks = [
-    ['Node', node(header)],
+    ['JavaScript', node(header)],
     ['Python', python(header)],
     ['PHP', php(header)],
     ['Go', go(header)],
+    ['Ruby', ruby(header)],
   ] as const
   return html`<p class="ba-lead">${t`Use the raw request body; re-serialized JSON won't match the signature. Respond with a 2xx status within 10 seconds.`}</p>
 ${blocks.map(([name, code], index) =>
@@ -90,4 +91,17 @@ function go(header: string): string {
 	}
 	return false
 }`
+}
+
+function ruby(header: string): string {
+  return `require 'openssl'
+
+def genuine?(raw_body, headers, secret)
+  parts = headers.fetch('${header}', '').split(',').first(16).map { |part| part.split('=', 2) }
+  sent = parts.find { |name, _| name == 't' }&.last.to_s
+  return false unless sent.match?(/\\A\\d{1,11}\\z/) && (Time.now.to_i - sent.to_i).abs < 300
+
+  expected = OpenSSL::HMAC.hexdigest('SHA256', secret, "#{sent}.#{raw_body}")
+  parts.any? { |name, value| name == 'v1' && OpenSSL.secure_compare(value.to_s, expected) }
+end`
 }
