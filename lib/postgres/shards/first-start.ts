@@ -26,7 +26,7 @@ export function createPlaceReader(
     const first = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
     const blank = shards.find(({ name }, index) => places[index] === null && namesOf(first).includes(name))
     if (begun && blank) throw isBlank(blank)
-    // In the order of the names: of two first starts with other names, the second fails at the first shard.
+    // Ordered by name, so of two first starts with different names the second fails at the first shard.
     for (const version of [0, IN_FORCE]) {
       for (const each of shards.filter(({ name }) => first.slots.includes(name))) {
         const { slots, added } = first
@@ -67,7 +67,7 @@ function isInForce(place: StoredPlace | null): place is StoredPlace {
   return place !== null && place.version >= IN_FORCE
 }
 
-/** The names of the shards of an installation, in their order. */
+/** An installation's shard names, in order. */
 function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
   return [...new Set([...slots, ...added])].sort()
 }

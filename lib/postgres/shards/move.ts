@@ -45,7 +45,7 @@ export interface MoveReport {
 }
 
 interface State {
-  /** The shard of the organization, and the version of its entry; 0 without one. */
+  /** The organization's shard, and its entry's version; 0 without an entry. */
   readonly settled: OrganizationPlace
   /** The shard to which a move has begun; null: none has. */
   readonly begun: string | null
@@ -209,7 +209,7 @@ function createMove(
     async run(to) {
       const target = find(to)
       const { settled, begun, isClosed, ofSlot } = await readState()
-      // Lookups of keys ask the shard of the slot: it is told before anything is deleted.
+      // Key lookups ask the slot's shard, so it is told before anything is deleted.
       find(ofSlot)
       const [from, version] = settled
       const report = { from, to, untold }

@@ -5,7 +5,7 @@ import { DELETED_TABLES } from '../organizations.ts'
 
 // The rows of an organization that moves to another shard: see move.ts.
 
-/** Rows of a part of the deletion. */
+/** Maximum number of rows in a part of the deletion. */
 const PART_LIMIT = 1000
 
 async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {

@@ -3,9 +3,9 @@ import type { EndpointRef } from '../../webhooks/claims.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
-// The way of each verb of a store over shards. A verb goes to the shard of the organization or API key that is its first argument, or
-// that the first argument names: a text is the id of an organization, as in every slice. A verb that may name none has a way in WAYS,
-// and does not compile without one. SHARDS.md has these verbs in a table.
+// How a sharded store routes each verb. A verb goes to the shard of the organization or API key that is its first argument, or that the
+// first argument names: a text is the id of an organization, as in every slice. A verb that may name none has a way in WAYS, and does
+// not compile without one. SHARDS.md has these verbs in a table.
 
 /** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
 export type Slices = Omit<
@@ -26,7 +26,7 @@ export type Unnamed<Slice> = {
     : Verb
 }[Exclude<keyof NonNullable<Slice>, 'watch'>]
 
-/** Makes the verbs, for calls that name no organization, of the answers of all shards. */
+/** Combines all shards' results, for verbs that name no organization. */
 type Ways = {
   readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]-?: {
     readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => NonNullable<Slices[Name]>[Verb]
@@ -41,7 +41,7 @@ const WAYS: Ways = {
     identify: (askAll) => async (digests) => {
       const { answers, away } = await askAll(({ apiKeys }) => apiKeys.identify(digests))
       const found = new Map(answers.flatMap((each) => [...each]))
-      // A digest that no shard has found may be that of a key of the silent shard.
+      // A digest that no shard has found may belong to the silent shard.
       if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
       return found
     },
@@ -110,7 +110,7 @@ export function sumOf<Numbers extends object>(
 }
 
 /**
- * Puts a router in front of every verb of a store, or of the slices of a transaction.
+ * Puts a router in front of every verb of a store or a transaction.
  *
  * @param route makes a call: `on` a store, for the organization of a key that the call names, or of the `whole` installation. Gets the
  *   organization that the call names, if any

@@ -1,12 +1,12 @@
 import type { RecordDatabase } from '../connection/database.ts'
 
-/** The place of a database among the shards of an installation. */
+/** A database's place among an installation's shards. */
 export interface ShardPlace {
   /** The name of the shard. */
   readonly name: string
   /** The version of the map; 0 until the map is on all shards, as the first start begins. */
   readonly version: number
-  /** The map: the name of the shard of each slot. Equal on all shards, and in all versions. */
+  /** The map: each slot's shard, by name. Equal on all shards, and in all versions. */
   readonly slots: readonly string[]
   /** The names of shards that were added since, and have no slots. */
   readonly added: readonly string[]

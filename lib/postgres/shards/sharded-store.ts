@@ -138,12 +138,12 @@ function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['in
 
 const TAKEN = { outcome: 'already_exists', item: null } as const
 
-/** Returns the store of a shard, which rejects organizations of other shards. */
+/** Returns a shard's store, which rejects other shards' organizations. */
 function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<Own> {
   const { name, store } = shard as Shard<Own>
   const { installation } = store
 
-  /** Routes the verbs of the store, or of a transaction, by `send`. */
+  /** Routes the verbs of the store or a transaction by `send`. */
   function guarded<Target extends object>(
     target: Target,
     send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
