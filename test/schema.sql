@@ -583,7 +583,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 4c580128e472 business_api.last_attempts(text,text[])
 -- 4cc53821e476 business_api.late_day_ms(double precision)
 -- 22f3017f32f2 business_api.lead_representation(text,text,numeric,text,numeric,timestamp with time zone)
--- 769681b7a86e business_api.list_api_requests(text,jsonb,integer,text)
+-- 66aaa1e1ba70 business_api.list_api_requests(text,jsonb,integer,text)
 -- 0438132fcf3a business_api.list_deliveries_of_subject(text,jsonb,text,text,integer)
 -- 930856c786d0 business_api.list_events(text,text,text,text,text,integer,integer,text)
 -- ae7e135e0865 business_api.list_events_since(text,text,integer)

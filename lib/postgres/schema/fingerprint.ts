@@ -418,7 +418,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_api_requests(organization_id text, filter jsonb, page_limit integer, before text)':
-      '87826643635e',
+      'cd609940db67',
     'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
