@@ -112,6 +112,12 @@ begin
       on w.types is null or e.type = any (w.types::text[])
    where (e."hasNewId" or are_new[e.number]) and not w.is_disabled;
   get diagnostics written = row_count;
+  -- An idle loop holds the lock, and is told at the commit. A transaction that shares the lock keeps a loop from becoming idle until
+  -- the commit, so the loop's polls find the deliveries. A busy loop is not told, because NOTIFY serializes the commits of the
+  -- whole database.
+  if written > 0 and not pg_try_advisory_xact_lock_shared(1768189029) then
+    perform pg_notify('business_api_deliveries', '');
+  end if;
   if true = any (are_disabled) then
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)

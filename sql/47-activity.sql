@@ -96,29 +96,41 @@ begin
              ] as counts
         from business_api.endpoint_activity a
        where a.organization_id = $1 and a.hour >= $3 and a.hour < $4 and ($2 is null or a.endpoint_id = $2)
-       group by grouping sets ((date_trunc($5, a.hour, 'UTC')), (a.endpoint_id))
+       group by grouping sets (
+         (date_trunc($5, a.hour, 'UTC')), (a.endpoint_id), (date_trunc($5, a.hour, 'UTC'), a.endpoint_id)
+       )
+    ), ended as materialized (
+      select s.endpoint_id, json_agg(json_build_object(
+               'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+               'delivered', s.counts[12], 'failed', s.counts[1]
+             ) order by s.at) as series
+        from summed s
+       where s.at is not null and s.endpoint_id is not null and s.counts[12] + s.counts[1] > 0
+       group by s.endpoint_id
     )
     select json_build_object(
       'series', (
         select coalesce(json_agg(json_build_object(
                  'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'counts', s.counts
                ) order by s.at), '[]')
-          from summed s where s.at is not null
+          from summed s where s.at is not null and s.endpoint_id is null
       ),
       'endpoints', (
         select coalesce(json_agg(json_build_object(
                  'endpointId', e.id, 'url', e.url, 'description', e.description, 'state', e.state, 'failures', e.failures,
-                 'counts', coalesce(s.counts, '{}')
+                 'counts', coalesce(s.counts, '{}'), 'series', coalesce(ended.series, '[]')
                ) order by e.id desc), '[]')
           from business_api.webhook_endpoints e
-          left join summed s on s.endpoint_id = e.id
+          left join summed s on s.endpoint_id = e.id and s.at is null
+          left join ended on ended.endpoint_id = e.id
          where e.organization_id = $1 and ($2 is null or e.id = $2) and (e.state <> 'removed' or s.endpoint_id is not null)
       ),
       'apiKeysInUse', (
         select count(*) from business_api.api_keys k
          where k.organization_id = $1 and k.last_used_at >= $3
            and (k.revoked_at is null or k.revoked_at > now()) and (k.expires_at is null or k.expires_at > now())
-      )
+      ),
+      'queue', business_api.count_queue($1, $2, 10000)::json
     )::text
   );
 end

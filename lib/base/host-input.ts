@@ -145,7 +145,7 @@ export type Defined<Input> = {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has none of that id`)
+  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has no such record`)
 }
 
 // --- Calls ---

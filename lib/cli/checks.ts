@@ -167,7 +167,7 @@ export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding
     return {
       level: 'fail',
       message:
-        'tables of some days are gone or detached: on these days nothing can be published, or deliveries wait',
+        'tables of some days are gone or detached: on these days nothing can be published, or deliveries stay pending',
       details: incomplete,
       advice:
         'restore the tables from a backup, or make empty ones and attach detached ones, as the owner of the schema: ' +
@@ -296,7 +296,7 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
   if (unopened > 0) {
     return {
       level: 'fail',
-      message: `${formatCount(unopened)} of ${formatCount(total)} cannot be opened: their deliveries wait`,
+      message: `${formatCount(unopened)} of ${formatCount(total)} cannot be opened: their deliveries stay pending`,
       advice: 'give all sealing keys in BUSINESS_API_SECRET_KEYS, here and where events are delivered',
     }
   }
@@ -306,7 +306,7 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
       ? { level: 'warn', message, advice: UNSEALED_ADVICE }
       : {
           level: 'fail',
-          message: `${message} although there are keys: their deliveries wait`,
+          message: `${message} although there are keys: their deliveries stay pending`,
           advice: RESEAL_ADVICE,
         }
   }

@@ -109,7 +109,7 @@ export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint):
   const { id, url } = endpoint
   const unrecoverable = `${countOf(recoverable, 'failed or skipped delivery', 'failed or skipped deliveries')}`
   return {
-    text: `Removes ${id} (${url}) and its signing secret for good. ${describeWaiting(waiting)} and will never be sent; ${unrecoverable} can never be recovered.`,
+    text: `Removes ${id} (${url}) and its signing secret for good. ${describeWaiting(waiting)} will be skipped; ${unrecoverable} can never be recovered.`,
     facts: { id, url, waiting, recoverable },
   }
 }
@@ -118,7 +118,7 @@ export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint):
 export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   return {
-    text: `Disables ${id} (${url}). ${describeWaiting(waiting)} and will be skipped; 'deliveries recover' sends skipped deliveries after the endpoint is enabled again.`,
+    text: `Disables ${id} (${url}). ${describeWaiting(waiting)} will be skipped; 'deliveries recover' sends skipped deliveries after the endpoint is enabled again.`,
     facts: { id, url, waiting },
   }
 }
@@ -140,7 +140,7 @@ export function ofRotatingSecret(
 }
 
 function describeWaiting(count: number): string {
-  return countOf(count, 'delivery waits', 'deliveries wait')
+  return countOf(count, 'pending delivery', 'pending deliveries')
 }
 
 /**

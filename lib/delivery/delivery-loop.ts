@@ -101,8 +101,9 @@ export function createDeliveryLoop(
       if (stateOf(run) === 'running') return
       if (run !== undefined) throw new TypeError(`Cannot start the loop because it is ${stateOf(run)}`)
       const present = begin(false)
-      unwatch = watchStore(parts)
-      underWay = { claims: keepDelivering(parts, present), maintenance: maintenance.keepRunning() }
+      const watch = watchStore(parts)
+      unwatch = watch.end
+      underWay = { claims: keepDelivering(parts, present, watch), maintenance: maintenance.keepRunning() }
     },
 
     async stop(options) {

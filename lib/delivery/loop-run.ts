@@ -1,7 +1,9 @@
 import { isStoreUnavailable } from '../base/errors.ts'
 import { withDeadline } from '../base/time.ts'
+import type { DeliveryWatch } from '../webhooks/claims.ts'
 import { refOf } from './dispatcher.ts'
 import type { LoopParts } from './loop-parts.ts'
+import { createPollPace } from './poll-pace.ts'
 import type { Run } from './prefetcher.ts'
 
 // The course of a run: claims until the run is ended, or until nothing is due any longer; then the end of the attempts.
@@ -24,18 +26,17 @@ const TURN_MS = 2000
 /** Milliseconds between two checks for the end of the attempts in flight. */
 const IDLE_CHECK_MS = 20
 
-/**
- * Watches the store and sweeps the queues.
- *
- * @returns ends both
- */
-export function watchStore(parts: LoopParts): () => void {
+/** Watches the store and sweeps the queues. The end of the watch ends both. */
+export function watchStore(parts: LoopParts): DeliveryWatch {
   const { deliveries, queues, wakeUp } = parts
-  const unwatch = callStore(parts, () => deliveries.watch(wakeUp.wake))
+  const watch = callStore(parts, () => deliveries.watch(wakeUp.wake))
   const sweeping = setInterval(queues.sweep, SWEEP_EVERY_MS)
-  return () => {
-    clearInterval(sweeping)
-    if (unwatch) callStore(parts, unwatch)
+  return {
+    setIdle: async (isIdle) => watch?.setIdle(isIdle) ?? false,
+    end() {
+      clearInterval(sweeping)
+      if (watch) callStore(parts, watch.end)
+    },
   }
 }
 
@@ -50,8 +51,9 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
 }
 
 /** Claims until the run is ended: after a wake-up, and at each poll. */
-export async function keepDelivering(parts: LoopParts, run: Run): Promise<void> {
+export async function keepDelivering(parts: LoopParts, run: Run, watch: DeliveryWatch): Promise<void> {
   const { options, prefetcher, wakeUp, notifier, installation } = parts
+  const pollInMs = createPollPace(options.pollIntervalMs, watch.setIdle)
   let failures = 0
   while (!run.isEnding) {
     try {
@@ -59,7 +61,7 @@ export async function keepDelivering(parts: LoopParts, run: Run): Promise<void> 
       const hasMore = mayWork && !run.isEnding && (await prefetcher.claim(run))
       failures = 0
       if (!mayWork) await pause(parts, run, HELD_PAUSE_MS)
-      else if (!hasMore && !run.isEnding) await wakeUp.wait(options.pollIntervalMs)
+      else if (!hasMore && !run.isEnding) await wakeUp.wait(await pollInMs(prefetcher.received))
     } catch (error) {
       notifier.reportFailure(error)
       const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)

@@ -4,6 +4,8 @@ import {
   addCounts,
   classOfAttempt,
   countAttempt,
+  countOf,
+  type EndedDeliveries,
   type StoredActivity,
 } from '../webhooks/activity.ts'
 import type { AttemptResult } from '../webhooks/claims.ts'
@@ -32,7 +34,7 @@ export function countLastAttempt(
 export function readActivity(
   memory: Memory,
   { organizationId, endpointId, from, to, interval }: ActivityRequest,
-): StoredActivity {
+): Omit<StoredActivity, 'queue'> {
   const { activity, endpoints, apiKeys } = memory.organization(organizationId)
   const counted = activity.filter(
     ({ hour, endpoint }) =>
@@ -42,12 +44,23 @@ export function readActivity(
   )
   const intervalOf = ({ hour }: CountedAttempt): number =>
     startOf(hour, interval === 'hour' ? HOUR_MS : DAY_MS)
-  const intervals = [...new Set(counted.map(intervalOf))].sort((one, other) => one - other)
+  const seriesOf = (all: readonly CountedAttempt[]): StoredActivity['series'] =>
+    [...new Set(all.map(intervalOf))]
+      .sort((one, other) => one - other)
+      .map((at) => ({
+        at: toTimestamp(at),
+        counts: addCounts(all.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
+      }))
+  const endedOf = (all: readonly CountedAttempt[]): readonly EndedDeliveries[] =>
+    seriesOf(all)
+      .map(({ at, counts }) => ({
+        at,
+        delivered: countOf(counts, 'delivered'),
+        failed: countOf(counts, 'failed'),
+      }))
+      .filter(({ delivered, failed }) => delivered + failed > 0)
   return {
-    series: intervals.map((at) => ({
-      at: toTimestamp(at),
-      counts: addCounts(counted.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
-    })),
+    series: seriesOf(counted),
     endpoints: [...endpoints.values()]
       .filter(({ record: { id } }) => endpointId === null || id === endpointId)
       .map((endpoint) => ({ endpoint, own: counted.filter((one) => one.endpoint === endpoint) }))
@@ -60,6 +73,7 @@ export function readActivity(
         state: isRemoved ? 'removed' : state,
         failures,
         counts: addCounts(own.map(({ counts }) => counts)),
+        series: endedOf(own),
       })),
     apiKeysInUse: [...apiKeys.values()].filter(
       (key) => isInForce(key, memory.clock()) && key.lastUsedAt !== null && key.lastUsedAt >= from,

@@ -83,7 +83,9 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     async readActivity(request) {
-      return readActivity(memory, request)
+      const { organizationId, endpointId } = request
+      const queue = countQueue(memory, { organizationId, ...(endpointId !== null && { endpointId }) })
+      return { ...readActivity(memory, request), queue }
     },
 
     async purge(request) {

@@ -1,9 +1,11 @@
+import type { DeliveryWatch } from '../webhooks/claims.ts'
+
 /** Wakes delivery loops when deliveries may have become due. */
 export interface WakeUpSignal {
   /** Reports recorded deliveries. Watchers are called after the end of the calling verb. */
   signal(): void
-  /** Calls a function at each signal. @returns a function that ends the watch */
-  watch(onDue: () => void): () => void
+  /** Calls a function at each signal. */
+  watch(onDue: () => void): DeliveryWatch
 }
 
 /** Creates a signal without watchers. */
@@ -26,7 +28,8 @@ export function createWakeUpSignal(): WakeUpSignal {
       // A function of its own for each watch: the same `onDue` may watch twice, and each watch is ended separately.
       const watcher = (): void => onDue()
       watchers.add(watcher)
-      return () => watchers.delete(watcher)
+      // Every write is one of this process, and signals.
+      return { setIdle: async () => true, end: () => watchers.delete(watcher) }
     },
   }
 }

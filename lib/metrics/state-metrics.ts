@@ -39,7 +39,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'due',
     '{delivery}',
-    'Deliveries of enabled endpoints that are due, in the whole database; 10001 stands for more than 10000.',
+    'Pending deliveries that are due, of enabled endpoints, in the whole database; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.due,
   ),
   ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
@@ -48,19 +48,19 @@ export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'backing_off',
     '{delivery}',
-    'Deliveries that wait for the delay of a retry; 10001 stands for more than 10000.',
+    'Pending deliveries in the delay before a retry; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.backingOff,
   ),
   ofQueue(
     'paused',
     '{delivery}',
-    'Deliveries that wait for a paused endpoint; 10001 stands for more than 10000.',
+    'Pending deliveries of paused endpoints; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.paused,
   ),
   ofQueue(
     'sending',
     '{delivery}',
-    'Deliveries claimed by any process; 10001 stands for more than 10000.',
+    'Sending deliveries, of any process; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.sending,
   ),
   ofQueue(

@@ -100,9 +100,9 @@ function describeService(options: InfoOptions, schemas: Schemas): string {
     ...ERRORS,
     ...(options.onRequest === undefined ? [] : [OWN_REFUSALS]),
     '## Idempotency',
-    'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first reply is answered again ' +
-      'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another content is refused ' +
-      'with 422. Errors are not recorded: after one the request is judged anew.',
+    'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first response is replayed ' +
+      'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another body is rejected ' +
+      'with 422. Errors are not recorded: after one the request is processed again.',
     ...describeLimits(options, schemas),
     ...describeWebhooks(options),
   ].join('\n\n')
@@ -121,15 +121,15 @@ function describeAuthentication({ keyPrefix, operations, routes }: InfoOptions):
     '## Authentication and scopes',
     `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
       'without the scope of the operation 403.',
-    table(['scope', 'admits to'], scopes),
+    table(['scope', 'grants access to'], scopes),
   ]
 }
 
 const LISTS = [
   '## Paging and sync',
-  'A list holds the newest records first. An answer with older records behind it names the next page: ' +
+  'A list holds the newest records first. A response with older records behind it names the next page: ' +
     '`Link: <clients?limit=200&before=…>; rel="next"`, absolute or relative to the URL of the request. Resolve it, and follow it ' +
-    'until an answer has none: ' +
+    'until a response has none: ' +
     'each record comes once, also while others are added. A record that was being written meanwhile may be missing: ' +
     '`updatedSince` with a `Sync-Token` misses none. Nothing filters by status, name or other fields: list, and filter what was read.',
   table(
@@ -156,10 +156,10 @@ const LISTS = [
 
 const ERRORS = [
   '## Errors',
-  'Every error is `{ "error": string, "requestId": string }`; the id is also in `X-Request-Id`, on every answer. An ' +
+  'Every error is `{ "error": string, "requestId": string }`; the id is also in `X-Request-Id`, on every response. An ' +
     'id of another organization is as unknown as one that does not exist: 404.',
   table(
-    ['status', 'meaning', 'send it again'],
+    ['status', 'meaning', 'retry?'],
     [
       ['400', 'the body is empty, not JSON, or not UTF-8', 'no'],
       ['401', 'no API key, or one that is invalid, revoked or expired', 'with another key'],
@@ -171,22 +171,26 @@ const ERRORS = [
       ['422', 'a field, a parameter or the Idempotency-Key breaks its rule; the text names each', 'changed'],
       ['429', 'a rate limit is exceeded', 'after `Retry-After` seconds'],
       ['501', 'a `Transfer-Encoding` other than `chunked`', 'no'],
-      ['500, 503', 'the service failed, or cannot answer now', 'yes; a POST with its Idempotency-Key'],
+      [
+        '500, 503',
+        'the service failed, or is temporarily unavailable',
+        'yes; a POST with its Idempotency-Key',
+      ],
     ],
   ),
 ]
 
 /** Without a list of statuses, because only the host's function knows them. */
 const OWN_REFUSALS =
-  'The platform may also refuse a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
+  'The platform may also reject a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
   '400 to 599, possibly one that is not in the table, and a text of its own in the same body. Nothing was done then, and the ' +
-  'Idempotency-Key stays unused. Send the request again only if the answer has `Retry-After`, after so many seconds.'
+  'Idempotency-Key stays unused. Retry only if the response has `Retry-After`, after that number of seconds.'
 
 function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   return [
     '## Webhooks',
-    'Events are POSTed to the endpoints of the developer settings, at least once and in any order. Answer 2xx within 10 ' +
-      'seconds and process afterwards; everything else is sent again.',
+    'Events are POSTed to the endpoints of the developer settings, at least once and in any order. Respond with 2xx within 10 ' +
+      'seconds and process afterwards; everything else is retried.',
     table(
       ['header', 'value'],
       [
@@ -224,7 +228,7 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
           '`Idempotency-Key`',
           `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; replayed for ${REPLAY_DAYS} days`,
         ],
-        ['body of a request', `${maxBodyBytes} bytes`],
+        ['request body', `${maxBodyBytes} bytes`],
         ...operations.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
         ...(rateLimits
           ? [
@@ -233,14 +237,14 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
             ]
           : []),
         ['attempt of a webhook', '10 seconds'],
-        ['attempts of a webhook', '5; the waits between are 30, 60, 120 and 240 seconds'],
+        ['attempts of a webhook', '5, with delays of 30, 60, 120 and 240 seconds'],
         ['age of a webhook’s signature', '300 seconds'],
       ],
     ),
     ...(rateLimits
       ? [
-          'Other rates may have been agreed. Every authenticated answer tells what is left in `RateLimit` and ' +
-            '`RateLimit-Policy`; beyond it the answer is 429, and waiting `Retry-After` seconds admits the next request.',
+          'Other rates may have been agreed. Every authenticated response tells what is left in `RateLimit` and ' +
+            '`RateLimit-Policy`; beyond it the response is 429, so retry after the number of seconds in `Retry-After`.',
         ]
       : []),
   ]
@@ -254,7 +258,7 @@ function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): strin
   return fields.flatMap(([name, field]) => {
     if (typeof field !== 'object') return []
     const { minLength, maxLength } = field
-    const value = minLength === undefined ? `at most ${maxLength}` : `${minLength} to ${maxLength}`
+    const value = minLength === undefined ? `up to ${maxLength}` : `${minLength} to ${maxLength}`
     return [[`\`${name}\` of ${inputName}`, `${value} characters`]]
   })
 }

@@ -86,7 +86,7 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
     NotFound: answer(
       refusals.noBusiness(),
       'No such path; or, when a lead is created, no such business in the organization of the key, whether or not ' +
-        'another organization has it. A list never answers it: without records it is empty.',
+        'another organization has it. Lists return an empty array, never 404.',
     ),
     InvalidQuery: answer(
       {
@@ -100,15 +100,15 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
     ),
     RateLimited: answer(
       refusals.limited(1000),
-      'Rate limit exceeded. Waiting `Retry-After` seconds admits the next request.',
+      'Rate limit exceeded. Retry after the number of seconds in `Retry-After`.',
     ),
     InternalError: answer(
       refusals.internal(),
-      'An unexpected failure. A POST with an Idempotency-Key can be sent again safely.',
+      'An unexpected failure. A POST with an Idempotency-Key can be retried safely.',
     ),
     Unavailable: answer(
       refusals.unavailable(),
-      'Not able to answer now. A POST with an Idempotency-Key can be sent again safely, after `Retry-After` seconds.',
+      'Temporarily unavailable. A POST with an Idempotency-Key can be retried safely after `Retry-After` seconds.',
     ),
   }
 }

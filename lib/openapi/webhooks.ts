@@ -221,7 +221,7 @@ export const webhookResponses: Record<string, object> = {
   },
   WebhookRetried: {
     description:
-      'Anything else, redirects included, or no answer within 10 seconds: sent again after 30, 60, 120 and 240 ' +
+      'Anything else, redirects included, or no response within 10 seconds: retried after 30, 60, 120 and 240 ' +
       'seconds, 5 attempts in all. `Retry-After` with 429 or 503 may make a wait longer.',
   },
 }

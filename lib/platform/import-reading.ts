@@ -133,7 +133,10 @@ function readProposal(given: object, { readFields, fault, minorUnits }: Reading)
   const { signature: signed, ...proposal } = readFields(IMPORT_FIELDS.proposal, given)
   const decimals = proposal.minorUnits ?? minorUnits(proposal.currency)
   if (!isAsFineAs(proposal.total, decimals) || !isAsFineAs(proposal.monthlyTotal, decimals)) {
-    throw fault('its price must be no finer than its currency', ['total', 'monthlyTotal'])
+    throw fault(`its price can have at most ${decimals} decimals for ${proposal.currency}`, [
+      'total',
+      'monthlyTotal',
+    ])
   }
   if (signed !== null && proposal.status !== 'accepted') {
     throw fault('only an accepted proposal has a signature', ['signature'])
@@ -148,7 +151,8 @@ function readInvoice(given: object, { readFields, fault, minorUnits }: Reading):
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const money = (text: string, name: string): string => {
     const exact = withDecimals(text, decimals)
-    if (exact === null) throw fault(`its ${name} must be no finer than its currency`, [name])
+    if (exact === null)
+      throw fault(`its ${name} can have at most ${decimals} decimals for ${invoice.currency}`, [name])
     return exact
   }
   const payments = list?.map((payment, index): Payment => {

@@ -113,7 +113,7 @@ const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
     'the organization has no invoice of its invoiceId: import the invoice first',
     ['invoiceId'],
   ],
-  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of its invoice', ['amount']],
+  too_fine: [INVALID_INPUT, "its amount has more decimals than the invoice's currency", ['amount']],
   overpaid: [
     INVALID_INPUT,
     'the payments of its invoice must not be more than the amountPaid of the invoice',

@@ -210,7 +210,11 @@ function newInvoice(
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
-    throw refused(action, [INVALID_INPUT, 'its total must be no finer than its currency', ['total']])
+    throw refused(action, [
+      INVALID_INPUT,
+      `its total can have at most ${decimals} decimals for ${currency}`,
+      ['total'],
+    ])
   }
   if (dueDate < issueDate) throw refused(action, DUE_BEFORE_ISSUE)
   return {

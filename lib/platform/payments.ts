@@ -135,7 +135,7 @@ export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: 
 }
 
 const REFUSALS: Readonly<Record<PaymentRefusal, Refusal>> = {
-  too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice', ['amount']],
+  too_fine: [INVALID_INPUT, "its amount has more decimals than the invoice's currency", ['amount']],
   overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
   no_payment: [NOT_FOUND, 'the invoice has no payment of that id', ['paymentId']],
   reversed: [INVALID_STATE, 'it was reversed before, or is a reversal', ['paymentId']],

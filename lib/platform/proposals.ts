@@ -189,7 +189,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
 
 const TOO_FINE: Refusal = [
   INVALID_INPUT,
-  'its price must be no finer than its currency',
+  'its price has more decimals than its currency',
   ['total', 'monthlyTotal'],
 ]
 

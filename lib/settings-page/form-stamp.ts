@@ -42,9 +42,9 @@ export function foreignForm(form: FormFields, { access, t, link }: Frame): Scree
       'bad',
       t`Nothing was changed`,
       html`<p>${t`This form was opened for ${theirs}. Your session is now for ${ours}.`}</p>
-<p>${t`To make the change in ${theirs}, switch back to it and open the form again.`}</p>`,
+<p>${t`To make the change in ${theirs}, switch back and open the form again.`}</p>`,
     )}
-<p><a href="${link('/')}">${t`Back to the overview`}</a></p>`,
+<p><a href="${link('/')}">${t`Go to overview`}</a></p>`,
   }
 }
 
@@ -118,8 +118,8 @@ export function unlessStale({ act, ask, isDone }: Act): Show {
     const { t } = context
     const changed = notice(
       'wait',
-      t`Changed since you opened this page. Nothing was done.`,
-      html`<p>${t`Check what is here now. To go on anyway, repeat the step below.`}</p>`,
+      t`Changed since you opened this page. Nothing was saved.`,
+      html`<p>${t`Review the current values below. To continue anyway, submit again.`}</p>`,
     )
     return { ...page, status: 409, content: [changed, page.content] }
   }

@@ -9,6 +9,10 @@ export interface Format {
   /** Shows a duration in milliseconds: `12 ms`, `1.2 s`. */
   duration(ms: number): string
   number(value: number): string
+  /** Shows a share, 0 to 1, rounded down: `99.9%`. */
+  percent(share: number): string
+  /** Shows the beginning of an hour or day in UTC: `14:00`, `Nov 26`, `Nov 26, 14:00`. */
+  interval(iso: string, unit: 'hour' | 'day' | 'dayHour'): string
 }
 
 /** @param timeZone an IANA name, shown with every time */
@@ -24,6 +28,16 @@ export function createFormat(locale: string, timeZone: string): Format {
     timeZoneName: 'short',
   })
   const numbers = new Intl.NumberFormat(locale)
+  const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 })
+  const intervals = new Map<string, Intl.DateTimeFormat>()
+  // Made when a page has the first, because most pages have none.
+  const intervalFormat = (unit: 'hour' | 'day' | 'dayHour'): Intl.DateTimeFormat =>
+    intervals.get(unit) ??
+    new Intl.DateTimeFormat(locale, {
+      ...(unit !== 'hour' && { month: 'short', day: 'numeric' }),
+      ...(unit !== 'day' && { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+      timeZone: 'UTC',
+    })
   const unit = (value: number, unit: string, digits: number): string =>
     new Intl.NumberFormat(locale, { style: 'unit', unit, maximumFractionDigits: digits }).format(value)
   const date = (iso: string): string => dates.format(new Date(iso))
@@ -32,5 +46,11 @@ export function createFormat(locale: string, timeZone: string): Format {
     date,
     duration: (ms) => (ms < 1000 ? unit(ms, 'millisecond', 0) : unit(ms / 1000, 'second', 1)),
     number: (value) => numbers.format(value),
+    percent: (share) => percents.format(Math.floor(share * 1000) / 1000),
+    interval(iso, unit) {
+      const format = intervalFormat(unit)
+      intervals.set(unit, format)
+      return format.format(new Date(iso))
+    },
   }
 }

@@ -4,6 +4,7 @@ import { unlessStale } from './form-stamp.ts'
 import * as audit from './screens/audit.ts'
 import * as deliveries from './screens/deliveries.ts'
 import * as delivery from './screens/delivery.ts'
+import * as endpoint from './screens/endpoint.ts'
 import { change, registration } from './screens/endpoint-form.ts'
 import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
 import * as endpoints from './screens/endpoints.ts'
@@ -47,15 +48,15 @@ export const ROUTES: readonly PageRoute[] = [
 
   ...both('/endpoints/new', 'endpoints', registration),
   { method: 'GET', path: '/endpoints', reads: 'endpoints:read', show: endpoints.list },
-  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoints.show },
+  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoint.show },
   ...both('/endpoints/:id/edit', 'endpoints', change),
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
   ...both('/endpoints/:id/remove', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
-  act('/endpoints/:id/test', 'endpoints', endpoints.testing),
-  act('/endpoints/:id/pause', 'endpoints', endpoints.moves.pause),
-  act('/endpoints/:id/resume', 'endpoints', endpoints.moves.resume),
-  act('/endpoints/:id/enable', 'endpoints', endpoints.moves.enable),
+  act('/endpoints/:id/test', 'endpoints', endpoint.testing),
+  act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
+  act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
+  act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
 
   ...both('/deliveries/recover', 'deliveries', recovery),
   { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },

@@ -12,6 +12,7 @@ import {
   type AttemptClass,
   addCounts,
   countOf,
+  type EndedDeliveries,
   type EndpointCounts,
   percentileOf,
 } from '../webhooks/activity.ts'
@@ -57,7 +58,10 @@ export interface IntervalActivity extends ActivityNumbers {
 }
 
 /** What happened at an endpoint, with its state now. */
-export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {}
+export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
+  /** Only intervals in which a delivery ended, oldest first. */
+  readonly series: readonly EndedDeliveries[]
+}
 
 /** The activity of an organization. */
 export interface Activity {
@@ -70,7 +74,7 @@ export interface Activity {
   readonly series: readonly IntervalActivity[]
   /** In order of trouble: disabled, then failing now, then by failed deliveries and by failed attempts in the period. */
   readonly endpoints: readonly EndpointActivity[]
-  /** Deliveries that wait or are being sent now, and failed deliveries that were not recovered; 10,001 stands for more. */
+  /** Deliveries that are pending or sending now, and failed deliveries that were not recovered; 10,001 stands for more. */
   readonly pendingNow: number
   readonly failedNow: number
   /** API keys in force that were used since `from`. */
@@ -78,8 +82,8 @@ export interface Activity {
 }
 
 /**
- * Shows how many deliveries and attempts an organization had, by time and endpoint: two statements, whose cost does not grow with the
- * number of deliveries.
+ * Shows how many deliveries and attempts an organization had, by time and endpoint: a single statement, whose cost does not grow with
+ * the number of deliveries.
  *
  * @example
  * ```ts
@@ -111,11 +115,8 @@ export function createActivitySettings(
     const { endpointId } = input
     const now = clock()
     const period = readPeriod(input, now)
-    const target = { organizationId: owner, ...(endpointId === undefined ? {} : { endpointId }) }
-    const [stored, queue] = await Promise.all([
-      deliveries.readActivity({ organizationId: owner, endpointId: endpointId ?? null, ...period }),
-      deliveries.countQueue(target),
-    ])
+    const request = { organizationId: owner, endpointId: endpointId ?? null, ...period }
+    const { queue, ...stored } = await deliveries.readActivity(request)
     const counted = new Map(stored.series.map(({ at, counts }) => [at, counts]))
     return {
       ...period,

@@ -81,7 +81,7 @@ export interface DeliverySettings<Type extends string = EventType> {
    * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   while the delivery is pending or being sent, and when its endpoint has been removed
+   *   while the delivery is pending or sending, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
@@ -110,10 +110,10 @@ export interface DeliverySettings<Type extends string = EventType> {
   countRecoverable(organizationId: string, filter?: RecoveryFilter<Type>): Promise<RecoverableCounts>
 
   /**
-   * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
+   * Cancels a pending delivery, also during a backoff and of a paused endpoint.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   when the delivery is being sent, because an attempt under way cannot be taken back, and when the delivery is in a
+   *   when the delivery is sending, because an attempt under way cannot be taken back, and when the delivery is in a
    *   final state
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
@@ -123,17 +123,15 @@ export interface DeliverySettings<Type extends string = EventType> {
 
 const LIMIT_MAX = 100_000_000
 
-/** The words of messages for every state. */
-const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
-  pending: 'pending',
-  sending: 'being sent',
-  delivered: 'delivered',
-  failed: 'failed',
-  skipped: 'skipped',
-  cancelled: 'cancelled',
-}
 /** Every state of a delivery. */
-export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
+export const STATES: readonly DeliveryState[] = [
+  'pending',
+  'sending',
+  'delivered',
+  'failed',
+  'skipped',
+  'cancelled',
+]
 
 /** Defines the calls that take a filter. @param types the event types of the service */
 function defineFilterCalls(types: readonly string[]) {
@@ -250,7 +248,7 @@ export function createDeliverySettings(
       if (isCancelled) return delivery
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} because the delivery is ${STATE_WORDS[delivery.state]}`,
+        `${call.action} because the state of the delivery is ${delivery.state}`,
       )
     },
   }
@@ -294,7 +292,7 @@ function responseOf({ lastStatus, lastError }: Delivery): string | null {
 function obstacleOf({ state }: Delivery): string {
   const isOpen = state === 'pending' || state === 'sending'
   return isOpen
-    ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
+    ? `the state of the delivery is ${state}: wait until it has completed`
     : 'the endpoint of the delivery has been removed'
 }
 

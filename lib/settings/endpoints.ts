@@ -63,7 +63,7 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
   /**
-   * Changes the given fields, from the next claim on, also for deliveries that wait.
+   * Changes the given fields, from the next claim on, also for pending deliveries.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the headers that a patch
    *   changes; `limit_reached` when the endpoint would have too many or too long headers; `invalid_state` when
@@ -72,14 +72,14 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   update(organizationId: string, endpointId: string, changes: EndpointUpdate<Type>): Promise<WebhookEndpoint>
 
   /**
-   * Pauses the endpoint: deliveries wait until it is resumed.
+   * Pauses the endpoint: deliveries stay pending until it is resumed.
    *
    * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */
   pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Ends a pause: waiting deliveries are sent.
+   * Ends a pause: pending deliveries are sent.
    *
    * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */

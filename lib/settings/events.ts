@@ -80,7 +80,7 @@ export interface EventSettings<Type extends string = EventType> {
    *
    * @returns the delivery
    * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
-   *   the event's delivery to that endpoint is pending or being sent
+   *   the event's delivery to that endpoint is pending or sending
    */
   redeliver(
     organizationId: string,
@@ -165,7 +165,7 @@ export function createEventSettings(
       }
       const reason =
         outcome === 'open'
-          ? 'its delivery to the endpoint is pending or being sent: wait until the delivery has ended'
+          ? 'its delivery to the endpoint is pending or sending: wait until it has completed'
           : `the organization has ${outcome} of that id`
       throw new BusinessApiError(
         outcome === 'open' ? INVALID_STATE : NOT_FOUND,

@@ -1,5 +1,6 @@
 import type { DeliveryAttempt } from './claims.ts'
 import type { EndpointState } from './endpoints.ts'
+import type { QueueCounts } from './queue-counts.ts'
 
 // The activity of endpoints: counts of deliveries and attempts by hour, which the write of each result adds to. The page of delivery/
 // says what counts.
@@ -106,9 +107,19 @@ export interface ActiveEndpoint {
   readonly failures: number
 }
 
+/** The deliveries that ended in an interval. */
+export interface EndedDeliveries {
+  /** Beginning of the interval, ISO 8601. */
+  readonly at: string
+  readonly delivered: number
+  readonly failed: number
+}
+
 /** The counts of an endpoint. */
 export interface EndpointCounts extends ActiveEndpoint {
   readonly counts: ActivityCounts
+  /** Only intervals in which a delivery ended, oldest first. */
+  readonly series: readonly EndedDeliveries[]
 }
 
 /** Asks for the activity of an organization. Both moments are full hours in UTC. */
@@ -131,6 +142,8 @@ export interface StoredActivity {
   readonly endpoints: readonly EndpointCounts[]
   /** API keys in force that were used since `from`. */
   readonly apiKeysInUse: number
+  /** The queue of the organization, or of the endpoint, now. */
+  readonly queue: QueueCounts
 }
 
 /** Adds counts. */

@@ -37,7 +37,7 @@ export interface BackfillStore {
    * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
    * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so that the same
    * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
-   * the endpoint that is delivered, pending or being sent.
+   * the endpoint that is delivered, pending or sending.
    *
    * The deliveries are due at once and stand behind all other deliveries of the organization: see `ClaimStore.claim`.
    *

@@ -262,8 +262,19 @@ export interface ClaimStore {
    * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
    * store, and within some milliseconds for writes of other processes, if the store gets notifications. Calls can be
    * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
-   *
-   * @returns a function that ends the calls
    */
-  watch(onDue: () => void): () => void
+  watch(onDue: () => void): DeliveryWatch
+}
+
+/** A loop's watch over new deliveries. */
+export interface DeliveryWatch {
+  /**
+   * Tells the store whether the loop has nothing to do. While it is idle, the store calls `onDue` for the deliveries of every commit,
+   * also of a transaction that the host makes itself, so the loop can poll less.
+   *
+   * @returns true if the store does that: deliveries recorded before are found by one more claim. False: poll as before
+   */
+  setIdle(isIdle: boolean): Promise<boolean>
+  /** Ends the calls. */
+  end(): void
 }

@@ -166,7 +166,7 @@ export interface EventRedelivery extends AuditedRequest {
 /** The answer to an {@link EventRedelivery}. */
 export interface EventRedelivered {
   /**
-   * `open`: the event's delivery to the endpoint is pending or being sent. `no event`, `no endpoint`: the organization has none of that
+   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the organization has none of that
    * id.
    */
   readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'

@@ -6,7 +6,7 @@ import { ENDPOINT_CHOICES, type EndpointChoices, type SentChoice } from './endpo
 
 /**
  * - `enabled`: events are sent.
- * - `paused`: deliveries are recorded and wait until the endpoint is resumed.
+ * - `paused`: deliveries stay pending until the endpoint is resumed.
  * - `disabled`: deliveries are recorded as skipped, and can be recovered later.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
@@ -217,7 +217,7 @@ export interface EndpointStore {
 
   /**
    * Removes the endpoint and the secrets: the endpoint is no longer listed, and nothing more is sent. The delivery log
-   * stays until the purge; waiting deliveries become skipped.
+   * stays until the purge; pending deliveries become skipped.
    *
    * @returns true if there was such an endpoint; true again for the same entry
    */

@@ -119,7 +119,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
       await context.close()
     })
 
-    test(`${name}: the browser asks before leaving a secret that was not copied, not after "I have stored it"`, async () => {
+    test(`${name}: the browser asks before leaving a secret that was not copied, not after "Done"`, async () => {
       const { page, context } = await openForm(flow, true)
       page.removeAllListeners('dialog')
       const asked: string[] = []

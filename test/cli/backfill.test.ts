@@ -109,7 +109,7 @@ describe('endpoints backfill', () => {
       /because the endpoint is paused: enable/,
     )
     const unknown = await run('endpoints', 'backfill', 'we_unknown', '-o', org, '--dry-run')
-    assertFailed(unknown, 1, /none of that id/)
+    assertFailed(unknown, 1, /no such record/)
   })
 
   test('ends after a signal, and the same command does the rest', async () => {

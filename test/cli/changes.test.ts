@@ -61,7 +61,7 @@ describe('endpoints update', () => {
     assertFailed(
       await run('endpoints', 'update', 'we_other', '-o', 'org_1', '--types', 'all'),
       1,
-      /none of that id/,
+      /no such record/,
     )
   })
 })

@@ -88,21 +88,21 @@ const DANGERS: Readonly<Record<string, (given: Given) => Danger>> = {
   }),
   'endpoints rotate': ({ org, endpointId, url }) => ({
     args: [endpointId, '-o', org, '--overlap', '0'],
-    says: /The previous secret ends at once: .* 14 deliveries wait\./,
+    says: /The previous secret ends at once: .* 14 pending deliveries\./,
     facts: { id: endpointId, url, waiting: 14, overlapMs: 0 },
     isUntouched: async () => (await audited(org, 'endpoint.secret_rotated')) === 0,
     action: 'endpoint.secret_rotated',
   }),
   'endpoints disable': ({ org, endpointId, url }) => ({
     args: [endpointId, '-o', org],
-    says: /Disables we_\w+ \(http.*\)\. 14 deliveries wait and will be skipped; /,
+    says: /Disables we_\w+ \(http.*\)\. 14 pending deliveries will be skipped; /,
     facts: { id: endpointId, url, waiting: 14 },
     isUntouched: async () => (await stateOf(endpointId)) === 'enabled',
     action: 'endpoint.disabled',
   }),
   'endpoints remove': ({ org, endpointId, url }) => ({
     args: [endpointId, '-o', org],
-    says: /14 deliveries wait and will never be sent; 5 failed or skipped deliveries can never be recovered/,
+    says: /14 pending deliveries will be skipped; 5 failed or skipped deliveries can never be recovered/,
     facts: { id: endpointId, url, waiting: 14, recoverable: 5 },
     isUntouched: async () => (await stateOf(endpointId)) === 'enabled',
     action: 'endpoint.removed',
@@ -215,7 +215,7 @@ test('counts end at 10,000', async () => {
   const { org, endpointId } = await setUp('org_many')
   await publish(sql, org, 10_000)
   const text = textOf(await run('endpoints', 'disable', endpointId, '-o', org, '--dry-run'))
-  assert.match(text, /\. 10,000 and more deliveries wait and will be skipped/)
+  assert.match(text, /\. 10,000 and more pending deliveries will be skipped/)
 })
 
 describe('purge', () => {

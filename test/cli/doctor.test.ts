@@ -322,7 +322,7 @@ describe('deliveries', () => {
       assert.deepEqual(
         [finding, details],
         [
-          'fail: tables of some days are gone or detached: on these days nothing can be published, or deliveries wait',
+          'fail: tables of some days are gone or detached: on these days nothing can be published, or deliveries stay pending',
           [today?.name],
         ],
       )
@@ -417,7 +417,7 @@ describe('secrets', () => {
     assert.match((await diagnose('secrets')).message, /^all 1 can be opened$/)
     for (const keys of ['', otherKey]) {
       const { level, message } = await diagnose('secrets', doctorWith(keys))
-      assert.deepEqual([level, message], ['fail', '1 of 1 cannot be opened: their deliveries wait'])
+      assert.deepEqual([level, message], ['fail', '1 of 1 cannot be opened: their deliveries stay pending'])
     }
     assert.equal((await diagnose('secrets', doctorWith(`${otherKey}, ${SECRET_KEY}`))).level, 'ok')
   })
@@ -427,7 +427,7 @@ describe('secrets', () => {
     assert.match((await diagnose('secrets')).message, /^all 2 can be opened$/)
     await sql`update business_api.webhook_endpoints set header_names = '{X-Other}'`
     const { level, message } = await diagnose('secrets')
-    assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries wait'])
+    assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries stay pending'])
   })
 
   test('fail after a move to another endpoint', async () => {
@@ -446,7 +446,7 @@ describe('secrets', () => {
     const { level, message } = await diagnose('secrets')
     assert.deepEqual(
       [level, message],
-      ['fail', '1 of 1 are stored unsealed although there are keys: their deliveries wait'],
+      ['fail', '1 of 1 are stored unsealed although there are keys: their deliveries stay pending'],
     )
     const keyless = await diagnose('secrets', doctorWith(''))
     assert.deepEqual([keyless.level, keyless.message], ['warn', '1 of 1 are stored unsealed'])

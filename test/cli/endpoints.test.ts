@@ -270,6 +270,6 @@ describe('endpoints', () => {
     assert.equal(jsonOf(await move('enable', '--json')).state, 'enabled')
     assert.deepEqual(jsonOf(await move('remove', '--yes', '--json')), { id })
     assert.equal(await findEndpoint(run, org, id), undefined)
-    assertFailed(await move('remove', '--yes'), 1, /none of that id/)
+    assertFailed(await move('remove', '--yes'), 1, /no such record/)
   })
 })

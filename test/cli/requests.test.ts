@@ -106,7 +106,7 @@ test('requests list and show print the log, and no table, call or output holds a
     errors.data.map(({ id }: { id: string }) => id),
     [requestId],
   )
-  assertFailed(await run('requests', 'show', 'req_unknown', '--organization', ORG), 1, /none of that id/)
+  assertFailed(await run('requests', 'show', 'req_unknown', '--organization', ORG), 1, /no such record/)
 
   const { data } = await deliveries.list(ORG)
   const details = await Promise.all(data.map(({ id }) => deliveries.get(ORG, id)))

@@ -60,7 +60,7 @@ describe('an id that the organization does not have', () => {
         assertFailed(
           result,
           1,
-          /^business-api-kit: Cannot [A-Za-z ]+ because the organization has none of that id\n$/,
+          /^business-api-kit: Cannot [A-Za-z ]+ because the organization has no such record\n$/,
         )
         assert.equal(result.stdout, '')
       }

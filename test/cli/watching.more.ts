@@ -226,6 +226,6 @@ describe('events', () => {
       textOf(await run('events', 'show', rest.data[0].id, '-o', org)),
       /No deliveries: no endpoint wanted it/,
     )
-    assertFailed(await run('events', 'show', 'evt_unknown', '-o', org), 1, /none of that id/)
+    assertFailed(await run('events', 'show', 'evt_unknown', '-o', org), 1, /no such record/)
   })
 })

@@ -280,6 +280,41 @@ function testPeriods(harness: StoreHarness): void {
       [[other.id, other.url, 'enabled', 1]],
     )
     assert.equal(mine.series.length, 1)
+
+    // The deliveries of each endpoint by interval are together those of the series, without intervals in which none ended.
+    const all = await activityOf(tenant)
+    const ended = all.endpoints.flatMap((each) => each.series)
+    assert.deepEqual(
+      all.series.map(({ at, counts }) => [at, countOf(counts, 'delivered'), countOf(counts, 'failed')]),
+      all.series.map(({ at }) => {
+        const here = ended.filter((each) => each.at === at)
+        const sum = (name: 'delivered' | 'failed') => here.reduce((total, each) => total + each[name], 0)
+        return [at, sum('delivered'), sum('failed')]
+      }),
+    )
+    assert.deepEqual(
+      mine.endpoints.map((each) => each.series),
+      [mine.series.map(({ at }) => ({ at, delivered: 1, failed: 0 }))],
+    )
+  })
+
+  harness.test('readActivity() counts the queue of the organization or the endpoint', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const [busy, quiet] = [
+      await tenant.insertEndpoint(),
+      await tenant.insertEndpoint({ types: ['lead.created'] }),
+    ]
+    await tenant.publish()
+    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+    await publishMany(tenant, 2)
+    const organizationId = tenant.id
+    for (const endpointId of [null, busy.id, quiet.id]) {
+      const { oldestDueMs: _, ...counts } = (await activityOf(tenant, { endpointId })).queue
+      const target = { organizationId, ...(endpointId !== null && { endpointId }) }
+      const { oldestDueMs: __, ...expected } = await tenant.store.deliveries.countQueue(target)
+      assert.deepEqual(counts, expected)
+      assert.deepEqual([counts.failed, counts.due], endpointId === quiet.id ? [0, 0] : [1, 2])
+    }
   })
 
   harness.test(

@@ -24,7 +24,7 @@ export function testWatching(harness: StoreHarness): void {
       const { store, id: organizationId } = tenant
       const { id } = await tenant.insertEndpoint()
       let count = 0
-      const unwatch = store.deliveries.watch(() => count++)
+      const { end: unwatch } = store.deliveries.watch(() => count++)
       t.after(unwatch)
       const calls = () => count
 
@@ -80,9 +80,9 @@ export function testWatching(harness: StoreHarness): void {
     const countFirst = () => {
       calls.first++
     }
-    const unwatchFirst = tenant.store.deliveries.watch(countFirst)
-    const unwatchTwin = tenant.store.deliveries.watch(countFirst)
-    const unwatchSecond = tenant.store.deliveries.watch(() => calls.second++)
+    const { end: unwatchFirst } = tenant.store.deliveries.watch(countFirst)
+    const { end: unwatchTwin } = tenant.store.deliveries.watch(countFirst)
+    const { end: unwatchSecond } = tenant.store.deliveries.watch(() => calls.second++)
     t.after(unwatchSecond)
     await assertTold(
       () => calls.first,
@@ -113,10 +113,10 @@ export function testWatching(harness: StoreHarness): void {
     t.after(
       tenant.store.deliveries.watch(() => {
         throw new Error('a watcher that throws')
-      }),
+      }).end,
     )
     let count = 0
-    t.after(tenant.store.deliveries.watch(() => count++))
+    t.after(tenant.store.deliveries.watch(() => count++).end)
     const event = await tenant.publish()
     assert.deepEqual(await tenant.events(), [event])
     await assertTold(

@@ -187,7 +187,7 @@ describeOnMemory('A store with a bug', (under) => {
       throw bug
     }
     const sender = createTestSender()
-    for (const watch of [fail, () => fail]) {
+    for (const watch of [fail, () => ({ setIdle: async () => false, end: fail })]) {
       const store = withDeliveries(under.store, { watch })
       const options = { pollIntervalMs: 5, onError: (error: unknown) => errors.push(error) }
       const loop = under.loop(sender, options, store)

@@ -255,8 +255,11 @@ describeOnMemory('start() and stop()', (under) => {
     const store = withDeliveries(under.store, {
       watch: () => {
         watchers++
-        return () => {
-          watchers--
+        return {
+          setIdle: async () => false,
+          end() {
+            watchers--
+          },
         }
       },
     })

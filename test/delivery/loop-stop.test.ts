@@ -154,7 +154,9 @@ describeOnStores('stats().attempts', (under) => {
       return { durationMs: number * 1.5 }
     })
     // Nothing wakes the loop, because the loop must not take the delivery back itself.
-    const unwatched = withDeliveries(under.store, { watch: () => () => {} })
+    const unwatched = withDeliveries(under.store, {
+      watch: () => ({ setIdle: async () => false, end() {} }),
+    })
     const loop = under.loop(sender, NO_POLL, unwatched)
     loop.start()
     await sender.sent(1)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import type { Sql, TransactionSql } from 'postgres'
 import { newEntry } from '../_audit.ts'
 import {
   addEndpoint,
@@ -113,7 +114,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
   async function listeners(): Promise<number[]> {
     const rows = await under.sql<{ pid: number }[]>`
       select pid from pg_stat_activity
-      where datname = current_database() and state = 'idle' and query like 'listen %'`
+      where datname = current_database() and state = 'idle' and query ~ '^listen |pg_advisory'`
     return rows.map(({ pid }) => pid)
   }
 
@@ -142,6 +143,57 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     assert.deepEqual(sender.eventIds, [published?.id])
   })
 
+  test('by the commit of a host that publishes by SQL, while the loop is idle', async () => {
+    await addEndpoint(under.store)
+    const publishIn = (sql: TransactionSql | Sql) =>
+      sql`select business_api.publish_event(${ORG}, 'project.completed', '{"n":1}'::jsonb)`
+    let calls = 0
+    const watch = under.store.deliveries.watch(() => calls++)
+    const other = under.secondStore().deliveries.watch(() => {})
+    try {
+      assert.equal(await watch.setIdle(true), false, 'nothing listens yet')
+      await untilListening()
+      await under.sql.begin(async (transaction) => {
+        await publishIn(transaction)
+        assert.equal(await watch.setIdle(true), false, 'a transaction of before is open')
+      })
+      assert.equal(await watch.setIdle(true), true)
+      await until('another loop is told too', () => other.setIdle(true))
+      calls = 0
+      await under.sql.begin(async (transaction) => {
+        await publishIn(transaction)
+        await sleep(50)
+        assert.equal(calls, 0, 'it was told before the commit')
+      })
+      await until('the watcher is told', async () => calls > 0)
+
+      const before = await listeners()
+      await under.sql`select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'`
+      await until('it is idle on another connection', async () => {
+        const isIdle = await watch.setIdle(true)
+        return isIdle && (await listeners()).some((pid) => !before.includes(pid))
+      })
+      calls = 0
+      await publishIn(under.sql)
+      await until('the watcher is told', async () => calls > 0)
+
+      await other.setIdle(false)
+      assert.equal(await watch.setIdle(false), false)
+      const notified: string[] = []
+      const { unlisten } = await under.sql.listen('business_api_deliveries', (payload) =>
+        notified.push(payload),
+      )
+      await publishIn(under.sql)
+      await under.sql.notify('business_api_deliveries', 'later')
+      await until('the later notification has come', async () => notified.length > 0)
+      assert.deepEqual(notified, ['later'], 'a transaction serialized the commits for a loop that is busy')
+      await unlisten()
+    } finally {
+      watch.end()
+      other.end()
+    }
+  })
+
   test('by notifications again after the connection that listens was cut', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
@@ -160,6 +212,52 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     await untilListening()
     await loop.stop()
     await until('no connection listens', async () => (await listeners()).length === 0)
+  })
+})
+
+describeOnStores('A loop without work', (under) => {
+  /** Counts the claims of a second, of a loop that polls every 20 ms when it is busy. */
+  async function claimsOfASecond(canBeIdle: boolean): Promise<number> {
+    let claims = 0
+    const states: boolean[] = []
+    const store = withDeliveries(under.store, {
+      claim(request) {
+        claims++
+        return under.store.deliveries.claim(request)
+      },
+      watch: (onDue) => ({
+        ...under.store.deliveries.watch(onDue),
+        async setIdle(isIdle) {
+          states.push(isIdle)
+          return isIdle && canBeIdle
+        },
+      }),
+    })
+    const sender = createTestSender()
+    const loop = under.loop(sender, { pollIntervalMs: 20 }, store)
+    loop.start()
+    await until('the loop asks to be told', async () => states.length > 0)
+    await sleep(50)
+    claims = 0
+    await sleep(1000)
+    const counted = claims
+    await publish(under.store)
+    await sender.sent(1)
+    if (canBeIdle) await until('the loop is busy again', async () => states.at(-1) === false)
+    await loop.stop()
+    return counted
+  }
+
+  test('polls once a second if its store tells it of every commit', async () => {
+    await addEndpoint(under.store)
+    const claims = await claimsOfASecond(true)
+    assert.ok(claims <= 3, `${claims} claims`)
+  })
+
+  test('polls as before if its store does not', async () => {
+    await addEndpoint(under.store)
+    const claims = await claimsOfASecond(false)
+    assert.ok(claims > 10, `${claims} claims`)
   })
 })
 

@@ -20,7 +20,7 @@ test('examples/express-settings shows the page to a signed-in person, and a key 
   const login = await fetch(`${url}/login`, { redirect: 'manual' })
   const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? ''
   const overview = await fetch(page, { headers: { cookie } })
-  assert.match(await overview.text(), /First steps/)
+  assert.match(await overview.text(), /Get started/)
 
   const body = new URLSearchParams({ name: 'Website', scope: 'clients:read', expiry: 'never' })
   const made = await fetch(`${page}/keys/new`, { method: 'POST', body, headers: { cookie, Origin: url } })

@@ -81,7 +81,7 @@ test('a host that closes at once does not keep the store from the other hosts fo
 test('a connection string with a listening loop dials such a peer with a pause too', async (t) => {
   const peer = await startPeer(t, HOSTILE['closes at once'])
   const store = createPostgresStore(peer.url)
-  const unwatch = store.deliveries.watch(() => {})
+  const { end: unwatch } = store.deliveries.watch(() => {})
   await sleep(1500)
   unwatch()
   await store.close()

@@ -73,7 +73,7 @@ test('a watch ended before the network lets the watch begin leaves no connection
   t.after(() => store.close())
 
   slow.fallSilent()
-  const unwatch = store.deliveries.watch(() => {})
+  const { end: unwatch } = store.deliveries.watch(() => {})
   await until('it is connecting', () => slow.size > 0, 30_000)
   unwatch()
   slow.speak()

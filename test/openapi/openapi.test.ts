@@ -159,7 +159,7 @@ describe('openapi statuses (specification, section 7)', () => {
   test('refusals of the platform are announced under the errors exactly when the host has onRequest', () => {
     const errorsOf = (document: typeof openapi): string =>
       /^## Errors$(.*?)^## /ms.exec(guideOf(document))?.[1] ?? assert.fail('no section Errors')
-    const sentence = /The platform may also refuse a request by rules of its own/
+    const sentence = /The platform may also reject a request by rules of its own/
     assert.match(errorsOf(build({ onRequest: () => null })), sentence)
     assert.doesNotMatch(errorsOf(openapi), sentence)
   })
@@ -168,14 +168,14 @@ describe('openapi statuses (specification, section 7)', () => {
 describe('openapi limits (specification, section 8)', () => {
   test('the table of limits has every limit of the specification, those of fields from their schemas', () => {
     const rows = [
-      ...['| `limit` of a list | 1 to 200, default 50 |', '| body of a request | 65536 bytes |'],
+      ...['| `limit` of a list | 1 to 200, default 50 |', '| request body | 65536 bytes |'],
       '| `Idempotency-Key` | 1 to 200 visible ASCII characters; replayed for 7 days |',
       ...['name', 'category', 'city', 'email', 'phone'].map((name, index) => {
-        const lengths = ['2 to 150', 'at most 80', 'at most 80', 'at most 254', 'at most 30']
+        const lengths = ['2 to 150', 'up to 80', 'up to 80', 'up to 254', 'up to 30']
         return `| \`${name}\` of CreateClientInput | ${lengths[index]} characters |`
       }),
       ...['| attempt of a webhook | 10 seconds |', '| age of a webhook’s signature | 300 seconds |'],
-      '| attempts of a webhook | 5; the waits between are 30, 60, 120 and 240 seconds |',
+      '| attempts of a webhook | 5, with delays of 30, 60, 120 and 240 seconds |',
     ]
     for (const row of rows) assert.ok(guideOf(openapi).split('\n').includes(row), row)
   })

@@ -121,7 +121,7 @@ function testGet(newHost: NewHost, read: ReadUnderTest): void {
       await assert.rejects(callByName(ours.platform, `${read.resource}.get`, ours.organizationId, wanted), {
         name: 'BusinessApiError',
         code: 'not_found',
-        message: `Cannot get the ${read.one} because the organization has none of that id`,
+        message: `Cannot get the ${read.one} because the organization has no such record`,
       })
     }
     assert.deepEqual((await listOf(ours, read)).data, [])
@@ -261,7 +261,7 @@ function testPayments(newHost: NewHost): void {
     for (const wrong of ['inv_none', '\0']) {
       await assert.rejects(payments(organizationId, wrong), {
         code: 'not_found',
-        message: 'Cannot list the payments of the invoice because the organization has none of that id',
+        message: 'Cannot list the payments of the invoice because the organization has no such record',
       })
     }
     await assert.rejects(payments(organizationId, invoiceId, { limit: 0 }), { code: 'invalid_input' })

@@ -116,7 +116,7 @@ describeOnEveryStore((newHost) => {
     const { payment: reversal } = await reverse(host, other, elsewhere)
     const everything = await host.everything()
     const cases: [given: object, code: string, message: RegExp][] = [
-      [{ invoiceId: 'inv_unknown' }, 'not_found', /the organization has none of that id/],
+      [{ invoiceId: 'inv_unknown' }, 'not_found', /the organization has no such record/],
       [{ paymentId: elsewhere }, 'not_found', /the invoice has no payment of that id/],
       [{ paymentId: '\0' }, 'not_found', /the invoice has no payment of that id/],
       [{ paymentId: '__proto__' }, 'not_found', /the invoice has no payment of that id/],
@@ -251,7 +251,7 @@ describeOnEveryStore((newHost) => {
     assert.equal(reversed.invoice.status, 'issued')
     const wrong: [given: ReturnType<typeof row>, message: RegExp][] = [
       [row('pay_3', '0.01'), /must not be more than the amountPaid/],
-      [row('pay_3', '-0.001'), /no finer than the currency/],
+      [row('pay_3', '-0.001'), /more decimals than the invoice's currency/],
       [row('pay_3', '-0'), /amount must be a decimal string/],
       [row('pay_3', '5', 'inv_1'), /reversedBy must be pay_/],
     ]

@@ -309,7 +309,7 @@ describe('deliveries cancel --pending', () => {
     assert.ok(parts > 1, `${parts} parts`)
     assert.match(
       textOf(await cliOn(original.url)('deliveries', 'cancel', '--pending', '--yes')),
-      /^Cancelled 0; 10 are being sent: stop the loops, and cancel again/,
+      /^Cancelled 0; 10 are sending: stop the loops, and cancel again/,
     )
     const left =
       await sql`select count(*)::int as count from business_api.open_deliveries where lease_until > now()`

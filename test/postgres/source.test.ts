@@ -157,7 +157,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       [true, 1],
     ] as const) {
       const store = createPostgresStore(database.url, { sessions })
-      const unwatch = store.deliveries.watch(() => {})
+      const { end: unwatch } = store.deliveries.watch(() => {})
       await store.apiKeys.list('org_a')
       if (expected > 0) await until('it listens', async () => (await listeners()) === expected, 30_000)
       else await sleep(300)

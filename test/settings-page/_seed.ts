@@ -107,6 +107,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
   const { failedDelivery, pendingDelivery, deliveredDelivery } = seeded
   return [
     '/',
+    '/?activity=30d',
     '/keys',
     '/keys?show=all',
     '/keys/new',
@@ -118,6 +119,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     '/endpoints',
     '/endpoints/new',
     ...[endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint].map((id) => `/endpoints/${id}`),
+    `/endpoints/${failingEndpoint}?state=failed&activity=7d`,
     `/endpoints/${endpoint}/edit`,
     `/endpoints/${endpoint}/rotate`,
     `/endpoints/${endpoint}/disable`,

@@ -129,10 +129,10 @@ test('ids of another organization are 404 on every path, and neither organizatio
     assert.equal(status, 404, `${route.method} ${path}`)
   }
   const { endpoint, failedDelivery } = under.seeded
-  assert.match((await under.get(`/audit?subject=${endpoint}`)).words, /No change matches/)
+  assert.match((await under.get(`/audit?subject=${endpoint}`)).words, /No entries match/)
   const { eventId } = await under.settings.deliveries.get(ORGANIZATION, failedDelivery)
   for (const query of [`endpoint=${endpoint}`, `event=${eventId}`])
-    assert.match((await under.get(`/deliveries?${query}`)).words, /No delivery matches/)
+    assert.match((await under.get(`/deliveries?${query}`)).words, /No deliveries match/)
   assert.deepEqual(await stateOf(under), before)
   assert.deepEqual((await under.settings.audit.list('org_other')).data, [])
 })

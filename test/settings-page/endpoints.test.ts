@@ -136,7 +136,7 @@ const TEXTS = [
     choice: 'maxPerSecond',
     text: '0.5',
     value: 0.5,
-    fact: 'Deliveries a second at most',
+    fact: 'Rate limit (deliveries per second)',
     wrong: ['0', 'fast'],
   },
 ]
@@ -204,8 +204,8 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
     [endpoint.description, endpoint.headerNames],
     ['Changed', ['X-Keep', 'X-Replace', 'X-New']],
   )
-  const { words } = await under.get(`/endpoints/${id}`)
-  assert.match(words, /ada@example\.com changed the endpoint \(description, headers\)/)
+  const { words } = await under.get(`/audit?subject=${id}`)
+  assert.match(words, /ada@example\.com updated endpoint Changed \(description, headers\)/)
 })
 
 for (const { choice, text, value, fact } of TEXTS) {
@@ -231,12 +231,12 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   const id = await register(under)
   const { status, words } = await under.post(`/endpoints/${id}/test`, { type: 'invoice.paid' })
   assert.equal(status, 200)
-  assert.match(words, /The test \(invoice\.paid\) was not delivered.*Nothing listens on that port/)
+  assert.match(words, /Couldn't deliver test event \(invoice\.paid\).*Connection refused/)
   for (let sent = 1; sent < 10; sent++)
     assert.equal((await under.post(`/endpoints/${id}/test`, {})).status, 200)
   const refused = await under.post(`/endpoints/${id}/test`, {})
   assert.equal(refused.status, 429)
-  assert.match(refused.words, /has sent 10 tests within a minute/)
+  assert.match(refused.words, /sent 10 test events within a minute/)
   assert.equal(requests.length, 10)
 })
 
@@ -247,7 +247,7 @@ test('the excerpt of an answer that is not UTF-8 is said to be so, and that of a
   ] as const) {
     const under = setUp({ settings: { sender: createSender({ status: 500, bodyExcerpt }).sender } })
     const { words } = await under.post(`/endpoints/${await register(under)}/test`, {})
-    assert.equal(/Not UTF-8 text: what could not be read is shown as \uFFFD/.test(words), isSaid)
+    assert.equal(/Not valid UTF-8. Unreadable bytes are shown as \uFFFD/.test(words), isSaid)
   }
 })
 
@@ -271,14 +271,11 @@ test('an endpoint is paused, resumed, disabled, enabled and removed, each at its
     assert.equal((await under.post(`/endpoints/${id}/${act}`, {})).status, 303, act)
     assert.equal(await stateOf(), state)
   }
-  assert.match(
-    (await under.get(`/endpoints/${id}/remove`)).words,
-    /Remove Billing\? .*No delivery waits for it/,
-  )
+  assert.match((await under.get(`/endpoints/${id}/remove`)).words, /Delete Billing\? .*No pending deliveries/)
   await under.post(`/endpoints/${id}/disable`, {})
   const conflict = await under.post(`/endpoints/${id}/pause`, {})
   assert.equal(conflict.status, 409)
-  assert.match(conflict.words, /in another state now.*Disabled\. An administrator disabled it/)
+  assert.match(conflict.words, /state has changed, as shown below.*Disabled\. By an administrator/)
   const removed = await under.post(`/endpoints/${id}/remove`, {})
   assert.equal(removed.location, `${BASE}/endpoints?done=removed`)
   assert.equal((await under.get(`/endpoints/${id}`)).status, 404)
@@ -290,13 +287,13 @@ test('POST /endpoints/:id/rotate shows the new secret once; the same form again 
   const form = hiddenOf(await under.get(`/endpoints/${id}/rotate`))
   const rotated = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
   assert.match(rotated.text, SECRET)
-  assert.match((await under.get(`/endpoints/${id}`)).words, /Two secrets sign until/)
+  assert.match((await under.get(`/endpoints/${id}`)).words, /Previous secret expires/)
   const again = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
   assert.equal(again.status, 409)
   assert.doesNotMatch(again.text, SECRET)
   assert.match(
     (await under.submit(`/endpoints/${id}/rotate`, { overlap: 'now' })).words,
-    /Without an overlap Billing refuses/,
+    /Without an overlap, Billing rejects/,
   )
 })
 
@@ -310,7 +307,7 @@ test('without a sender there is no test, and without keys to seal with no endpoi
     warn: (_: object, line: string) => void lines.push(line),
   }
   const under = setUp({ settings: { secretKeys: [] }, logger })
-  assert.match((await under.get('/endpoints/new')).words, /Ask the operator to set up signing/)
+  assert.match((await under.get('/endpoints/new')).words, /Signing isn't configured/)
   assert.equal((await under.post('/endpoints/new', BILLING)).status, 501)
   assert.deepEqual(
     lines.filter((line) => line.includes('signing')),

@@ -164,7 +164,7 @@ test('a recovery sends what its question has counted, and no later delivery, wha
     const later = await settings.deliveries.countRecoverable(ORGANIZATION)
     assert.ok(later.failed + later.skipped >= failed + skipped + 20)
     const { words } = await under.post('/deliveries/recover', hiddenOf(question))
-    assert.match(words, new RegExp(`${failed + skipped} deliveries are being sent again`), String(aheadMs))
+    assert.match(words, new RegExp(`${failed + skipped} deliveries queued`), String(aheadMs))
   }
 })
 
@@ -239,7 +239,7 @@ test('a header whose value a colleague has changed makes an open form old, thoug
   }
   const refused = await under.post(`/endpoints/${endpoint}/edit`, { ...form, ...FIELDS, ...replaced })
   assert.equal(refused.status, 409)
-  assert.match(refused.words, /Headers X-Team X-Team \(Replace its value\), X-Gone \(New value\)/)
+  assert.match(refused.words, /Headers X-Team X-Team \(Replace value\), X-Gone \(New value\)/)
   assert.doesNotMatch(refused.text, /topsecret/)
   assert.match(refused.text, /name="header-name" value="X-Gone"/)
 })
@@ -264,7 +264,7 @@ test('the same form sent twice is done once, without a word of a conflict', asyn
   const form = hiddenOf(await under.get(`/endpoints/${endpoint}/rotate`))
   assert.equal((await under.post(`/endpoints/${endpoint}/rotate`, form)).status, 200)
   const again = await under.post(`/endpoints/${endpoint}/rotate`, form)
-  assert.match(again.words, /This was already done/)
+  assert.match(again.words, /Already saved/)
 })
 
 test('a secret that a colleague has rotated meanwhile is not rotated away unseen', async () => {

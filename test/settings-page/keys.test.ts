@@ -16,7 +16,7 @@ async function createKey(under: Under, name = 'Website'): Promise<string> {
 test('GET /keys of an organization without keys explains keys, and offers the one next act', async () => {
   const { words, text, status } = await setUp().get('/keys')
   assert.equal(status, 200)
-  assert.match(words, /No key is in force/)
+  assert.match(words, /No active API keys/)
   assert.match(text, new RegExp(`href="${BASE}/keys/new"`))
 })
 
@@ -34,7 +34,7 @@ test('POST /keys/new makes a key with the chosen name, scopes and expiry, and sh
   for (const path of ['/keys', `/keys/${key?.id}`, '/audit']) {
     assert.doesNotMatch((await under.get(path)).text, KEY)
   }
-  assert.match((await under.get(`/keys/${key?.id}`)).words, /ada@example\.com made the key \(Website\)/)
+  assert.match((await under.get(`/keys/${key?.id}`)).words, /ada@example\.com created API key Website/)
 })
 
 test('POST /keys/new shows a call that the new key may make', async () => {
@@ -50,7 +50,7 @@ test('POST /keys/new sent twice makes one key, and says that the secret was show
   const first = await under.post('/keys/new', { ...form, ...WEBSITE })
   const second = await under.post('/keys/new', { ...form, ...WEBSITE })
   assert.deepEqual([first.status, second.status], [200, 409])
-  assert.match(second.words, /This key was already made .* Rotate it for another/)
+  assert.match(second.words, /API key already created .* Rotate it to get a new one/)
   assert.doesNotMatch(second.text, KEY)
   assert.equal((await under.settings.apiKeys.list(ORGANIZATION)).length, 1)
 })
@@ -59,13 +59,13 @@ test('POST /keys/new with missing fields keeps the given values, and leads from 
   const under = setUp()
   const { status, text, words } = await under.submit('/keys/new', { name: ' "A" ', scope: 'leads:read' })
   assert.equal(status, 422)
-  assert.match(text, /<title>Error: New API key/)
+  assert.match(text, /<title>Error: Create API key/)
   assert.match(text, /value="&quot;A&quot;"/)
   assert.match(text, /value="leads:read" checked/)
-  assert.match(text, /<a href="#expiry">Choose when the key expires<\/a>/)
+  assert.match(text, /<a href="#expiry">Select an expiration<\/a>/)
   assert.match(text, /id="expiry"/)
   assert.match(text, /aria-invalid="true"/)
-  assert.match(words, /The key was not made/)
+  assert.match(words, /Couldn't create API key/)
   assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
 })
 
@@ -95,14 +95,14 @@ test('POST /keys/:id/edit gives the key another name, with an entry in the audit
   const id = await createKey(under)
   const refused = await under.submit(`/keys/${id}/edit`, { name: ' ' })
   assert.equal(refused.status, 422)
-  assert.match(refused.text, /href="#name">Give the key a name of 1 to 100 characters/)
+  assert.match(refused.text, /href="#name">Enter a name of 1 to 100 characters/)
   const long = await under.submit(`/keys/${id}/edit`, { name: '🏺'.repeat(101) })
   assert.equal(long.status, 422)
   assert.match(long.text, /value="(🏺){101}"/u)
   const { status, location } = await under.submit(`/keys/${id}/edit`, { name: 'Web "shop"' })
   assert.deepEqual([status, location], [303, `${BASE}/keys/${id}?done=renamed`])
   const { words } = await under.get(`/keys/${id}?done=renamed`)
-  assert.match(words, /The name was changed.*ada@example\.com renamed the key \(Web "shop"\)/)
+  assert.match(words, /API key renamed.*ada@example\.com renamed API key Web "shop"/)
   assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).name, 'Web "shop"')
 })
 
@@ -110,11 +110,11 @@ test('POST /keys/:id/revoke revokes, after a page with the consequences', async 
   const under = setUp()
   const id = await createKey(under)
   const question = await under.get(`/keys/${id}/revoke`)
-  assert.match(question.words, /Revoke Website\? .*never used.*next request with this key is refused/)
+  assert.match(question.words, /Revoke Website\? .*Never used.*Requests with this key are rejected/)
   assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).revokedAt, null)
   const { status, location } = await under.submit(`/keys/${id}/revoke`, {})
   assert.deepEqual([status, location], [303, `${BASE}/keys/${id}?done=revoked`])
-  assert.match((await under.get(`/keys/${id}?done=revoked`)).words, /Website was revoked/)
+  assert.match((await under.get(`/keys/${id}?done=revoked`)).words, /API key revoked/)
   assert.doesNotMatch((await under.get('/keys')).words, /Website/)
   // The link to revoked keys, as the page writes it.
   const [, all = ''] = /href="[^"]*(\/keys\?[^"]*)"/.exec((await under.get('/keys')).text) ?? []
@@ -131,7 +131,7 @@ test('POST /keys/:id/rotate gives a successor with an overlap, and asks first wi
   assert.equal((await under.get(`/keys/${id}/rotate`)).status, 409)
 
   const question = await under.submit(`/keys/${old.successorId}/rotate`, { overlap: 'now' })
-  assert.match(question.words, /Without an overlap the next request with the old key is refused/)
+  assert.match(question.words, /Requests with the old key of Website are rejected immediately/)
   assert.doesNotMatch(question.text, KEY)
   const forced = await under.post(`/keys/${old.successorId}/rotate`, hiddenOf(question))
   assert.match(forced.text, KEY)

@@ -64,7 +64,7 @@ test('a version without an endpoint’s type keeps it through a change of anothe
   )
   const forged = await under.submit(`/endpoints/${id}/edit`, { ...fields, type: ['booking.cancelled'] })
   assert.equal(forged.status, 422)
-  assert.match(forged.words, /Choose types of event that the list has/)
+  assert.match(forged.words, /Select events from the list/)
 })
 
 test('own types are filters of the log, tests of an endpoint, and in the reference', async () => {
@@ -86,7 +86,7 @@ test('own types are filters of the log, tests of an endpoint, and in the referen
   assert.equal(log.text.match(/href="[^"]*\/deliveries\/dlv_/g)?.length, 1)
   const stamp = hiddenOf(await under.get(`/endpoints/${id}`))
   const test = await under.post(`/endpoints/${id}/test`, { ...stamp, type: 'booking.cancelled' })
-  assert.match(test.words, /The test \(booking\.cancelled\) was delivered/)
+  assert.match(test.words, /Test event delivered \(booking\.cancelled\)/)
   assert.match(sent.join(), /booking\.cancelled/)
   const reference = await under.get('/reference/onBookingCreated')
   assert.match(reference.words, /room\.name .*The name on the door\./)

@@ -55,7 +55,7 @@ test('a full page of 50 deliveries, the stylesheet and the script keep their bud
   }
   t.diagnostic(`bytes: ${JSON.stringify(bytes)}`)
   assert.ok(
-    (bytes.html ?? 0) <= 30_000 && (bytes.css ?? 0) <= 12_000 && (bytes.js ?? 0) <= 12_000,
+    (bytes.html ?? 0) <= 30_000 && (bytes.css ?? 0) <= 14_000 && (bytes.js ?? 0) <= 10_000,
     JSON.stringify(bytes),
   )
 })
@@ -75,8 +75,14 @@ test('every screen of an organization without anything is well formed, and says 
     assert.equal(status, 200, path)
     checkMarkup(text, path)
   }
-  assert.match((await under.get('/')).words, /Make an API key .* Call the API .* Add a webhook endpoint/)
-  assert.match((await under.get('/deliveries?state=skipped')).words, /No delivery matches.*Clear filters/)
+  assert.match(
+    (await under.get('/')).words,
+    /Create an API key .* Make your first request .* Add a webhook endpoint/,
+  )
+  assert.match(
+    (await under.get('/deliveries?state=skipped')).words,
+    /No deliveries match these filters.*Clear filters/,
+  )
 })
 
 test('hostile text in every field is shown as text', async () => {
@@ -94,11 +100,12 @@ test('hostile text in every field is shown as text', async () => {
       checkMarkup(page.text, `${text} on ${path}`)
       assert.doesNotMatch(
         page.text,
-        /<script>|<(img|svg|iframe|style|base|template|form action=https)\b/,
+        // The charts are the only pictures of the page.
+        /<script>|<(img|svg(?! class="ba-(bars|spark)" )|iframe|style|base|template|form action=https)\b/,
         path,
       )
       // Only a form, a copied text and a secret have the characters as they are.
-      const shown = page.text.replace(/value="[^"]*"|<pre [^>]*as it is sent.*?<\/pre>/gs, '')
+      const shown = page.text.replace(/value="[^"]*"|<pre [^>]*Raw request body.*?<\/pre>/gs, '')
       assert.doesNotMatch(shown, /\u202E/, path)
     }
     for (const path of [
@@ -126,16 +133,16 @@ test('an unreachable store is 503 with a request id, and the page says that a ch
   for (const path of ['/', '/keys', '/endpoints', '/deliveries', '/audit']) {
     const { status, words, text } = await under.get(path)
     assert.equal(status, 503, path)
-    assert.match(words, /Nothing was changed.*Request req_/)
+    assert.match(words, /Nothing was changed.*Request ID: req_/)
     assert.doesNotMatch(text, /postgres:/)
   }
   const { status, words } = await under.post('/keys/key_1/revoke', {})
   assert.equal(status, 503)
-  assert.match(words, /may have been made/)
+  assert.match(words, /may have been saved/)
   assert.equal(under.errors.length, 6)
 })
 
-test('a page of 50 deliveries costs two statements, the overview three, and no screen more than four', async (t) => {
+test('a page of 50 deliveries costs two statements, and no screen more than four', async (t) => {
   const under = await setUpSeeded()
   let statements = 0
   const counting = <Slice extends object>(slice: Slice): Slice =>
@@ -168,5 +175,5 @@ test('a page of 50 deliveries costs two statements, the overview three, and no s
   const lines = Object.entries(counts).map(([path, count]) => `${count} ${path}`)
   t.diagnostic(`statements: ${lines.join(', ')}`)
   assert.ok(Math.max(...Object.values(counts)) <= 4, lines.join('\n'))
-  assert.deepEqual([counts['/deliveries'], counts['/'], counts['/keys']], [2, 3, 1])
+  assert.deepEqual([counts['/deliveries'], counts['/'], counts['/keys']], [2, 4, 1])
 })

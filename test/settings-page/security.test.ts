@@ -56,7 +56,7 @@ test('a form of another origin is refused and changes nothing', async () => {
   for (const headers of refused) {
     const { status, words } = await under.post('/keys/new', FIELDS, headers)
     assert.equal(status, 403, JSON.stringify(headers))
-    assert.match(words, /came from another site/)
+    assert.match(words, /sent from another site/)
   }
   assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
   for (const headers of [

@@ -250,7 +250,7 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     for (const error of errors) {
       assert.ok(error instanceof BusinessApiError)
       assert.equal(error.code, NOT_FOUND)
-      assert.equal(error.message, 'Cannot revoke an API key because the organization has none of that id')
+      assert.equal(error.message, 'Cannot revoke an API key because the organization has no such record')
     }
     assert.equal((await admit(key)).outcome, 'admitted')
   })

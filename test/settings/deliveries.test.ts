@@ -323,7 +323,7 @@ describeOnEveryStore((open) => {
       const [foreign] = (await other.list(theirs.organizationId)).data
       for (const id of [foreign?.id ?? '', 'dlv_unknown', '', 'nul \0', '\ud800', 's3cret']) {
         const about =
-          /^Cannot (show|redeliver|cancel) a delivery because the organization has none of that id$/
+          /^Cannot (show|redeliver|cancel) a delivery because the organization has no such record$/
         await assertRefused(deliveries.get(organizationId, id), NOT_FOUND, 'Cannot show a delivery', about)
         const call = deliveries.redeliver(organizationId, id)
         await assertRefused(call, NOT_FOUND, 'Cannot redeliver a delivery', about)

@@ -232,7 +232,7 @@ describeOnEveryStore((open) => {
       for (const [action, call] of Object.entries(callsOf(settings.endpoints))) {
         // The secret itself, passed where the id belongs, must not come back in a message.
         for (const id of [theirs.id, removed.id, 'we_unknown', '', 'nul \0', '\ud800', removed.secret]) {
-          const about = /^Cannot [a-z ]* because the organization has none of that id$/
+          const about = /^Cannot [a-z ]* because the organization has no such record$/
           await assertRefused(call(organizationId, id), NOT_FOUND, action, about)
         }
       }

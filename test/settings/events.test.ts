@@ -135,7 +135,7 @@ describeOnEveryStore((open) => {
       settings.events.redeliver(organizationId, event, { endpointId: endpoint })
     await assert.rejects(again(eventId, endpointId), {
       code: INVALID_STATE,
-      message: /is pending or being sent/,
+      message: /is pending or sending/,
     })
     await assert.rejects(again('evt_none', endpointId), { code: NOT_FOUND, message: /no event of that id/ })
     await assert.rejects(again(eventId, 'we_none'), { code: NOT_FOUND, message: /no endpoint of that id/ })

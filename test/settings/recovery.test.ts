@@ -47,13 +47,12 @@ describeOnEveryStore((open) => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
-      for (const [state, text] of [
-        ['pending', 'pending'],
-        ['sending', 'being sent'],
-      ] as const) {
+      for (const state of ['pending', 'sending'] as const) {
         const before = await deliveries.get(organizationId, made[state])
         const call = deliveries.redeliver(organizationId, made[state])
-        const about = new RegExp(` because the delivery is ${text}: wait until the delivery has ended$`)
+        const about = new RegExp(
+          ` because the state of the delivery is ${state}: wait until it has completed$`,
+        )
         await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, made[state]), before)
       }
@@ -100,20 +99,20 @@ describeOnEveryStore((open) => {
       assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
     })
 
-    test('deliveries.cancel() refuses a delivery that is being sent or in a final state, and changes nothing', async () => {
+    test('deliveries.cancel() refuses a delivery that is sending or in a final state, and changes nothing', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
       await deliveries.cancel(organizationId, made.pending)
       for (const [id, text] of [
-        [made.sending, 'being sent'],
+        [made.sending, 'sending'],
         [made.delivered, 'delivered'],
         [made.failed, 'failed'],
         [made.skipped, 'skipped'],
         [made.pending, 'cancelled'],
       ] as const) {
         const before = await deliveries.get(organizationId, id)
-        const about = new RegExp(` because the delivery is ${text}$`)
+        const about = new RegExp(` because the state of the delivery is ${text}$`)
         const call = deliveries.cancel(organizationId, id)
         await assertRefused(call, INVALID_STATE, 'Cannot cancel a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, id), before)

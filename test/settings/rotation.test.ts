@@ -126,7 +126,7 @@ describeOnEveryStore((open) => {
       const { apiKeys, organizationId } = setUp()
       const { id, key } = await apiKeys.create(newOrganization(), READER)
       for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
-        const about = / because the organization has none of that id$/
+        const about = / because the organization has no such record$/
         await assertRefused(apiKeys.rotate(organizationId, wrong), NOT_FOUND, about)
       }
     })

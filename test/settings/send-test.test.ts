@@ -275,7 +275,7 @@ describeOnEveryStore((open) => {
       ]) {
         await assert.rejects(endpoints.sendTest(organizationId, id), {
           code: NOT_FOUND,
-          message: 'Cannot send a test webhook because the organization has none of that id',
+          message: 'Cannot send a test webhook because the organization has no such record',
         })
       }
       assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])

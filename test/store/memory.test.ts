@@ -82,7 +82,7 @@ test('a watcher may call the memory store, because the waking verb has ended', a
   await tenant.insertEndpoint()
   await tenant.insertEndpoint()
   const seen: Promise<readonly unknown[]>[] = []
-  t.after(store.deliveries.watch(() => seen.push(deliveriesOf(tenant))))
+  t.after(store.deliveries.watch(() => seen.push(deliveriesOf(tenant))).end)
   await kinds.clients.create(tenant, { events: events(2) })
   assert.equal(seen.length, 1, 'once for all that a verb has recorded')
   assert.equal((await Promise.all(seen)).flat().length, 4)

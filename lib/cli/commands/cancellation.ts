@@ -9,12 +9,12 @@ import { toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 
-/** Keeps deliveries from being sent. */
+/** Cancels pending deliveries. */
 export const cancel: Command = defineCommand({
   name: 'cancel',
-  summary: 'keeps a delivery, or all pending deliveries, from being sent',
+  summary: 'cancels a pending delivery, or all pending deliveries',
   about:
-    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery that is being sent cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help. With --pending: all deliveries of all organizations, in small parts, for a restored or copied database that must not send; each organization gets an audit entry, and after an interruption the same command does the rest.',
+    'Also between two attempts and while the endpoint is paused. A sending delivery cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help. With --pending: all deliveries of all organizations, in small parts, for a restored or copied database that must not send; each organization gets an audit entry, and after an interruption the same command does the rest.',
   argument: '[ID]',
   onShards: ({ pending }) => (pending ? 'in turn' : null),
   flags: {
@@ -76,7 +76,7 @@ async function cancelAll(
       progress.clear()
     }
     const left =
-      sending === 0 ? '' : `; ${formatCount(sending)} are being sent: stop the loops, and cancel again`
+      sending === 0 ? '' : `; ${formatCount(sending)} are sending: stop the loops, and cancel again`
     await session.print({ cancelled, sending }, () => `Cancelled ${formatCount(cancelled)}${left}\n`)
   })
 }

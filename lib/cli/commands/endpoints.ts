@@ -82,17 +82,17 @@ function exampleOf(name: string) {
   }
 }
 
-/** Lets deliveries to an endpoint wait. */
+/** Keeps deliveries to an endpoint pending. */
 const pause: Command = defineMove(
   'pause',
-  'makes deliveries to an endpoint wait',
+  'keeps deliveries to an endpoint pending',
   'Events are recorded meanwhile, and sent when the endpoint is resumed.',
 )
 
 /** Ends a pause. */
 const resume: Command = defineMove(
   'resume',
-  'ends the pause of an endpoint, and sends the deliveries that wait',
+  'ends the pause of an endpoint, and sends its pending deliveries',
 )
 
 /** Sends to a disabled endpoint again. */
@@ -123,8 +123,7 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
 const disable: Command = defineCommand({
   name: 'disable',
   summary: 'stops sending events to an endpoint',
-  about:
-    'Further events are recorded as skipped, and so are deliveries that wait: all of them can be recovered later.',
+  about: 'Further events and pending deliveries are skipped: all of them can be recovered later.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: [exampleOf('disable')],
@@ -146,7 +145,7 @@ const disable: Command = defineCommand({
 const remove: Command = defineCommand({
   name: 'remove',
   summary: 'removes an endpoint and its secrets for good',
-  about: 'Its delivery log stays until it is purged. Deliveries that wait are never sent.',
+  about: 'Its delivery log stays until it is purged. Pending deliveries are skipped, and never sent.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: [exampleOf('remove')],
@@ -177,7 +176,7 @@ const update: Command = defineCommand({
   name: 'update',
   summary: 'changes what an organization decides about an endpoint: URL, types, signing and more',
   about:
-    'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of deliveries that already wait.',
+    'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of pending deliveries.',
   argument: 'ID',
   flags: {
     organization,

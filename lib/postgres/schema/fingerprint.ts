@@ -401,7 +401,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '1e00e3bdbfae',
-    'function insert_events(organization_id text, events jsonb)': '36f175ee0b19',
+    'function insert_events(organization_id text, events jsonb)': 'af590e5c6be4',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -470,7 +470,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
       '679c5415606a',
     'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
-      'ac0f9f016eac',
+      '7a252a9ed970',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',

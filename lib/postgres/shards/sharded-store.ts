@@ -4,6 +4,7 @@ import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
 import type { Service } from '../../service.ts'
+import type { DeliveryWatch } from '../../webhooks/claims.ts'
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet, type Shard } from './fleet.ts'
@@ -85,7 +86,20 @@ export function createShardedStore<Own extends Service = Service>(options: {
     ...slices,
     apiKeys: { ...slices.apiKeys, insert: insertOnce(slices.apiKeys) },
     service,
-    deliveries: { ...slices.deliveries, watch: (onDue) => all(({ deliveries }) => deliveries.watch(onDue)) },
+    deliveries: {
+      ...slices.deliveries,
+      watch(onDue) {
+        const watches: DeliveryWatch[] = []
+        const end = all(({ deliveries }) => {
+          const watch = deliveries.watch(onDue)
+          watches.push(watch)
+          return watch.end
+        })
+        const setIdle = async (isIdle: boolean): Promise<boolean> =>
+          (await Promise.all(watches.map((watch) => watch.setIdle(isIdle)))).every(Boolean)
+        return { setIdle, end }
+      },
+    },
     shards,
     async shardOf(organizationId) {
       const { name } = await fleet.locate(organizationId)

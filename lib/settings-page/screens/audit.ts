@@ -2,6 +2,7 @@ import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/a
 import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
 import type { Page } from '../../base/page.ts'
+import { capital } from '../../resources/route.ts'
 import type { AuditQuery } from '../../settings/audit.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -26,15 +27,15 @@ export async function show(context: Context): Promise<ScreenPage> {
   const only =
     subject !== '' &&
     html`<input type="hidden" name="subject" value="${subject}">
-<p class="ba-lead">${t`Only changes of`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
-  const content = html`<p class="ba-lead">${t`Every change of these settings, and who made it. Entries are kept for good.`}</p>
+<p class="ba-lead">${t`Activity for`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
+  const content = html`<p class="ba-lead">${t`All changes to developer settings. Entries are never deleted.`}</p>
 ${logFilterForm(context, '/audit', FIELDS, texts, null, only)}
 ${
   data.length > 0
     ? entryList(context, data, names)
     : isFiltered(texts)
-      ? empty(t`No change matches.`, buttonLink(link('/audit'), t`Clear filters`))
-      : empty(t`Nothing was changed yet.`)
+      ? empty(t`No entries match these filters.`, buttonLink(link('/audit'), t`Clear filters`))
+      : empty(t`No activity yet. Changes to API keys, endpoints and deliveries appear here.`)
 }
 ${pageLinks(context, '/audit', texts, before, next)}`
   return { title: t`Audit log`, content }
@@ -62,13 +63,14 @@ const ACTOR_MAX = 200
 const FIELDS: readonly FilterField<AuditFilter>[] = [
   {
     name: 'action',
-    label: (t) => t`Change`,
-    choices: ({ t }) => AUDIT_ACTIONS.map((action) => ({ value: action, text: actionText(t, action) })),
+    label: (t) => t`Action`,
+    choices: ({ t }) =>
+      AUDIT_ACTIONS.map((action) => ({ value: action, text: capital(actionText(t, action)) })),
     read: (text) => AUDIT_ACTIONS.filter((action) => action === text).map((action) => ({ action })),
   },
   {
     name: 'actor',
-    label: (t) => t`Who (the whole name)`,
+    label: (t) => t`Actor`,
     attributes: { autocomplete: 'off', size: 18 },
     read: (actor) => (isStorable(actor) && [...actor].length <= ACTOR_MAX ? [{ actor }] : []),
   },
@@ -92,9 +94,9 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   if (!access.can('audit:read')) return null
   const { data, next } = await recentChanges(context, subjectId)
   if (data.length === 0) return null
-  return html`<h2 id="changes">${t`Changes`}</h2>
+  return html`<h2 id="changes">${t`Activity`}</h2>
 ${entryList(context, data, null)}
-${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
+${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`View all activity`}</a></p>`}`
 }
 
 /**
@@ -111,69 +113,75 @@ function entryList(
   return html`<ul class="ba-log">
 ${entries.map(
   (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
-    entry.actor === null ? t`The operator` : entry.actor
-  }</strong> ${sentence(t, entry)}${names && html` ${subjectOf(context, entry, names)}`}</span></li>
+    entry.actor === null ? t`Operator` : entry.actor
+  }</strong> ${sentence(context, entry, names)}</span></li>
 `,
 )}</ul>`
 }
 
-/** The word of an action: `disabled the endpoint`. */
+/** The word of an action: `disabled endpoint`. */
 function actionText(t: Texts, action: AuditAction): string {
   return VERBS[action]?.(t) ?? action
 }
 
 const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
-  'api_key.created': (t) => t`made the key`,
-  'api_key.imported': (t) => t`took over the key`,
-  'api_key.updated': (t) => t`renamed the key`,
-  'api_key.revoked': (t) => t`revoked the key`,
-  'api_key.rotated': (t) => t`rotated the key`,
-  'rate_limit.set': (t) => t`set the rate limit`,
-  'endpoint.registered': (t) => t`added the endpoint`,
-  'endpoint.updated': (t) => t`changed the endpoint`,
-  'endpoint.paused': (t) => t`paused the endpoint`,
-  'endpoint.resumed': (t) => t`resumed the endpoint`,
-  'endpoint.disabled': (t) => t`disabled the endpoint`,
-  'endpoint.enabled': (t) => t`enabled the endpoint`,
-  'endpoint.removed': (t) => t`removed the endpoint`,
-  'endpoint.secret_rotated': (t) => t`rotated the signing secret`,
-  'endpoint.test_sent': (t) => t`sent a test`,
-  'endpoint.backfilled': (t) => t`sent existing records`,
-  'delivery.redelivered': (t) => t`sent the delivery again`,
-  'deliveries.recovered': (t) => t`sent failed deliveries again`,
-  'delivery.cancelled': (t) => t`cancelled the delivery`,
+  'api_key.created': (t) => t`created API key`,
+  'api_key.imported': (t) => t`imported API key`,
+  'api_key.updated': (t) => t`renamed API key`,
+  'api_key.revoked': (t) => t`revoked API key`,
+  'api_key.rotated': (t) => t`rotated API key`,
+  'rate_limit.set': (t) => t`set rate limit`,
+  'endpoint.registered': (t) => t`created endpoint`,
+  'endpoint.updated': (t) => t`updated endpoint`,
+  'endpoint.paused': (t) => t`paused endpoint`,
+  'endpoint.resumed': (t) => t`resumed endpoint`,
+  'endpoint.disabled': (t) => t`disabled endpoint`,
+  'endpoint.enabled': (t) => t`enabled endpoint`,
+  'endpoint.removed': (t) => t`deleted endpoint`,
+  'endpoint.secret_rotated': (t) => t`rotated signing secret`,
+  'endpoint.test_sent': (t) => t`sent test event`,
+  'endpoint.backfilled': (t) => t`backfilled existing records`,
+  'delivery.redelivered': (t) => t`resent delivery`,
+  'deliveries.recovered': (t) => t`resent failed deliveries`,
+  'delivery.cancelled': (t) => t`cancelled delivery`,
   'events.purged': (t) => t`purged old events`,
-  'payment.reversed': (t) => t`reversed the payment`,
+  'payment.reversed': (t) => t`reversed payment`,
 }
 
-function sentence(t: Texts, { action, details }: AuditEntry): string {
+/** An entry as a sentence: `created API key Website`, `sent test event Billing (invoice.paid)`. */
+function sentence(context: Context, entry: AuditEntry, names: ReadonlyMap<string, string> | null): Content {
+  const { t, link } = context
+  const { action, details, subjectId } = entry
+  const { name } = details
   const verb = actionText(t, action)
   const more = detailText(t, action, details)
-  return more === '' ? verb : `${verb} (${more})`
+  if (names === null) return [verb, typeof name === 'string' && ` ${name}`, more !== '' && ` (${more})`]
+  const isOther = typeof name === 'string' && name !== names.get(subjectId)
+  const subject = subjectOf(context, entry, names)
+  return html`${verb} ${subject}${isOther && ` (${name})`}${more !== '' && ` (${more})`}${subject && html` ${quietLink(link('/audit', { subject: subjectId }), t`Filter`)}`}`
 }
 
 /** Returns the details of an entry as words: names and numbers, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
-  const { name, type, fields, recovered, events, overlapMs } = details
-  if (typeof name === 'string') return name
+  const { type, fields, recovered, events, overlapMs } = details
   if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
   if (action === 'endpoint.test_sent' && typeof type === 'string') return type
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
-    return t.count(recovered, 'one delivery', '{0} deliveries')
+    return t.count(recovered, '1 delivery', '{0} deliveries')
   }
   if (action === 'endpoint.backfilled' && typeof events === 'number')
-    return t.count(events, 'one event', '{0} events')
+    return t.count(events, '1 event', '{0} events')
   if (action === 'events.purged' && typeof events === 'number')
-    return t.count(events, 'one event', '{0} events')
-  if (overlapMs === 0) return t`without overlap`
+    return t.count(events, '1 event', '{0} events')
+  if (overlapMs === 0) return t`expired immediately`
   if (typeof overlapMs === 'number') {
-    return t.count(Math.round(overlapMs / 3_600_000), 'one hour of overlap', '{0} hours of overlap')
+    return t.count(Math.round(overlapMs / 3_600_000), '1-hour overlap', '{0}-hour overlap')
   }
   return ''
 }
 
 function subjectOf(
-  { link, t, access }: Context,
+  { link, access }: Context,
   { subjectId }: AuditEntry,
   names: ReadonlyMap<string, string>,
 ): Content {
@@ -187,6 +195,5 @@ function subjectOf(
   const [path, isSeen] = paths.get(kind) ?? []
   if (path === undefined) return null
   const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
-  const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)
-  return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
+  return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id}`
 }

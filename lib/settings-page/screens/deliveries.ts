@@ -32,20 +32,20 @@ export async function show(context: Context): Promise<ScreenPage> {
     response === '' &&
     access.can('deliveries:write') &&
     (state === '' || state === 'failed' || state === 'skipped')
-  const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
+  const content = html`<p class="ba-lead">${t`Every event sent to your endpoints.`}</p>
 ${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}
 ${
   data.length > 0
     ? html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, endpoints)}</div>`
     : isFiltered(texts)
-      ? empty(t`No delivery matches.`, buttonLink(link('/deliveries'), t`Clear filters`))
+      ? empty(t`No deliveries match these filters.`, buttonLink(link('/deliveries'), t`Clear filters`))
       : empty(
           endpoints.length === 0
-            ? t`Deliveries appear here once there is an endpoint.`
-            : t`Nothing was delivered yet. The next event will be here.`,
+            ? t`No deliveries yet. Create an endpoint to receive events.`
+            : t`No deliveries yet. Events sent to your endpoints appear here.`,
           endpoints.length === 0 &&
             access.can('endpoints:write') &&
-            buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main'),
+            buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main'),
         )
 }
 ${pageLinks(context, '/deliveries', texts, before, next)}`
@@ -54,7 +54,7 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
     data.length > 0 &&
     questionLink(
       link('/deliveries/recover', readDeliveryFilter(context, query, false).texts),
-      t`Send failed again`,
+      t`Resend failed`,
     )
   return { title: t`Deliveries`, content, acts }
 }
@@ -72,7 +72,7 @@ interface Field extends FilterField<Filter, readonly WebhookEndpoint[]> {
 const FIELDS: readonly Field[] = [
   {
     name: 'state',
-    label: (t) => t`State`,
+    label: (t) => t`Status`,
     choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: describeState(t, state)[0] })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
     isForListOnly: true,
@@ -100,7 +100,7 @@ const FIELDS: readonly Field[] = [
   },
   {
     name: 'event',
-    label: (t) => t`Event id`,
+    label: (t) => t`Event ID`,
     attributes: { placeholder: 'evt_…', size: 14 },
     read: (text) => (readId(text) === '' ? [] : [{ eventId: text }]),
     isForListOnly: true,
@@ -131,7 +131,7 @@ export function deliveryTable(
 ): Html {
   const { t, link, format, access } = context
   const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameFor(access, endpoint)]))
-  const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Removed`
+  const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`
   return table<Delivery>(
     t`Deliveries`,
     [
@@ -141,10 +141,10 @@ export function deliveryTable(
       },
       { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
       ...(endpoints === null ? [] : [{ head: t`Endpoint`, isPlain: true, cell: endpointCell }]),
-      { head: t`State`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
+      { head: t`Status`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
       { head: t`Attempts`, cell: ({ attempts }: Delivery) => format.number(attempts) },
       {
-        head: t`Last answer`,
+        head: t`Response`,
         cell: ({ lastStatus, lastError }: Delivery) => answerText(t, lastStatus, lastError),
       },
       {
@@ -170,5 +170,5 @@ export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolea
 /** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */
 export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
   if (dueAt === null) return t`None`
-  return Date.parse(dueAt) <= now ? t`As soon as possible` : format.time(dueAt)
+  return Date.parse(dueAt) <= now ? t`Due now` : format.time(dueAt)
 }

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http'
 import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
@@ -25,64 +26,54 @@ export function deliveryState(t: Texts, { state }: Delivery): Html {
   return badge(tone, word)
 }
 
-/** Returns the result of an attempt in words: the status, or the reason for none. */
+/** Returns the result of an attempt: the status with HTTP's own phrase, or the reason for none. */
 export function answerText(t: Texts, status: number | null, error: string | null): string {
-  if (status !== null) return t`${String(status)} ${statusWords(t, status)}`
-  return error === null ? t`None yet` : errorText(t, error)
-}
-
-function statusWords(t: Texts, status: number): string {
-  if (status === 410) return t`(gone: the endpoint was disabled)`
-  if (status === 401 || status === 403) return t`(the endpoint refused us)`
-  if (status === 404) return t`(nothing at that URL)`
-  if (status === 429) return t`(too many requests)`
-  if (status >= 300 && status < 400) return t`(a redirect, which is not followed)`
-  if (status >= 500) return t`(an error of the endpoint)`
-  return status >= 400 ? t`(refused)` : ''
+  if (status !== null) return `${status} ${STATUS_CODES[status] ?? ''}`.trim()
+  return error === null ? t`No response yet` : errorText(t, error)
 }
 
 /** The reason for a missing answer in words. */
 export function errorText(t: Texts, error: string): string {
   switch (error) {
     case 'timeout':
-      return t`No answer within 10 seconds`
+      return t`Timed out after 10 seconds`
     case 'connection_refused':
-      return t`Nothing listens on that port`
+      return t`Connection refused`
     case 'connection_reset':
-      return t`The connection was closed before a response arrived`
+      return t`Connection reset`
     case 'connection_failed':
-      return t`No connection could be made`
+      return t`Couldn't connect`
     case 'dns_failed':
-      return t`The name servers of the host name did not answer`
+      return t`DNS lookup failed`
     case 'tls_certificate_expired':
-      return t`The certificate has expired or is not valid yet`
+      return t`TLS certificate expired or not yet valid`
     case 'tls_wrong_name':
-      return t`The certificate is for another host name`
+      return t`TLS certificate doesn't match the hostname`
     case 'tls_untrusted':
-      return t`The certificate is not signed by a trusted authority`
+      return t`TLS certificate not issued by a trusted authority`
     case 'tls_client_certificate_required':
-      return t`The server requires a client certificate`
+      return t`TLS client certificate required`
     case 'tls_failed':
-      return t`No encrypted connection: the server does not speak TLS 1.2 or newer`
+      return t`TLS handshake failed: TLS 1.2 or newer required`
     case 'destination_not_allowed':
-      return t`The address is not public, or the host name does not exist`
+      return t`Hostname doesn't exist or isn't publicly accessible`
     case 'invalid_request':
-      return t`A header of the endpoint cannot be sent`
+      return t`Invalid custom header`
     case 'invalid_response':
-      return t`The answer was not HTTP`
+      return t`Invalid HTTP response`
     case 'interrupted':
-      return t`The attempt was interrupted on our side`
+      return t`Interrupted on our side`
     case 'unreadable':
-      return t`The delivery could not be read on our side`
+      return t`Delivery unreadable on our side`
     default:
-      return t`The attempt failed on our side`
+      return t`Failed on our side`
   }
 }
 
 /** The reason why a delivery was given up or skipped. */
 export function reasonText(t: Texts, reason: string): string {
   if (/^http_\d{3}$/.test(reason)) return answerText(t, Number(reason.slice(5)), null)
-  if (reason === 'gone') return t`The endpoint answered 410 Gone`
-  if (reason === 'endpoint_disabled') return t`The endpoint was disabled or removed`
+  if (reason === 'gone') return t`410 Gone: endpoint disabled`
+  if (reason === 'endpoint_disabled') return t`Endpoint disabled or deleted`
   return errorText(t, reason)
 }

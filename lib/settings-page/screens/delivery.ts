@@ -21,8 +21,8 @@ export async function show(context: Context): Promise<ScreenPage> {
   const done = query.get('done')
   const message =
     done === 'redelivered'
-      ? notice('good', t`The delivery is being sent again.`)
-      : done === 'cancelled' && notice('good', t`The delivery was cancelled.`)
+      ? notice('good', t`Resend queued`)
+      : done === 'cancelled' && notice('good', t`Delivery cancelled`)
   return showDelivery(context, await find(context), message)
 }
 
@@ -39,7 +39,7 @@ async function redeliver(context: Context): Promise<Screen> {
     return refused(
       error,
       context,
-      t`Nothing was sent again: the delivery is being sent already, or its endpoint was removed.`,
+      t`Couldn't resend: the delivery is still in progress, or its endpoint was deleted.`,
     )
   }
 }
@@ -52,11 +52,11 @@ export const cancellation = {
     const { id, type, state } = delivery
     if (state !== 'pending') return showDelivery(context, delivery, null)
     return confirmationPage(context, {
-      title: t`Cancel this delivery?`,
-      consequences: [t`The event ${type} will not be sent to this endpoint. You can send it again later.`],
+      title: t`Cancel delivery?`,
+      consequences: [t`${type} won't be sent to this endpoint. You can resend it later.`],
       action: link(`/deliveries/${id}/cancel`),
       back: link(`/deliveries/${id}`),
-      verb: t`Cancel the delivery`,
+      verb: t`Cancel delivery`,
     })
   },
 
@@ -67,11 +67,7 @@ export const cancellation = {
       await settings.deliveries.cancel(access.organizationId, id, { actor: access.actor })
       return { location: link(`/deliveries/${id}`, { done: 'cancelled' }) }
     } catch (error) {
-      return refused(
-        error,
-        context,
-        t`Nothing was cancelled: the delivery is being sent, or has ended already.`,
-      )
+      return refused(error, context, t`Couldn't cancel: the delivery is sending or already completed.`)
     }
   },
 }
@@ -104,9 +100,9 @@ async function showDelivery(
   const content = html`${message}
 <div data-live="${isMoving([delivery]) ? 'yes' : 'no'}">
 ${facts([
-  [t`State`, deliveryState(t, delivery)],
-  reason === null ? null : [t`Why`, reasonText(t, reason)],
-  [t`Event id`, html`<a href="${link('/deliveries', { event: eventId })}"><code>${eventId}</code></a>`],
+  [t`Status`, deliveryState(t, delivery)],
+  reason === null ? null : [t`Error`, reasonText(t, reason)],
+  [t`Event ID`, html`<a href="${link('/deliveries', { event: eventId })}"><code>${eventId}</code></a>`],
   [
     t`Endpoint`,
     endpoint === null
@@ -114,24 +110,24 @@ ${facts([
       : html`<a href="${link(`/endpoints/${endpointId}`)}">${endpoint}</a>`,
   ],
   [t`Created`, format.time(createdAt)],
-  finishedAt === null ? null : [t`Ended`, format.time(finishedAt)],
+  finishedAt === null ? null : [t`Completed`, format.time(finishedAt)],
   dueAt === null ? null : [t`Next attempt`, dueText(context, dueAt)],
   [t`Attempts`, format.number(attempts)],
 ])}
 <h2>${t`Attempts`}</h2>
-${delivery.attemptLog.length === 0 && empty(t`No attempt was made yet.`)}
+${delivery.attemptLog.length === 0 && empty(t`No attempts yet.`)}
 ${delivery.attemptLog.toReversed().map(
   (attempt) => html`<section><h3>${t`Attempt ${attempt.number}`}, ${format.time(attempt.startedAt)}</h3>
 ${attemptFacts(context, { ...attempt, bodyExcerpt: withoutUrl(context, url, attempt.bodyExcerpt) })}</section>
 `,
 )}</div>
-<h2>${t`Body`}</h2>
-${codeBlock(t, pretty(body), t`The body of the event`)}
-<details><summary>${t`As it is sent, byte for byte`}</summary>${codeBlock(t, exact(body), t`The body as it is sent`)}</details>
+<h2>${t`Request body`}</h2>
+${codeBlock(t, pretty(body), t`Request body`)}
+<details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>
 ${await auditOf(context, id)}`
   const isOpen = state === 'pending' || state === 'sending'
   const acts = access.can('deliveries:write') && [
-    !isOpen && buttonForm(context, link(`/deliveries/${id}/redeliver`), t`Send again`),
+    !isOpen && buttonForm(context, link(`/deliveries/${id}/redeliver`), t`Resend`),
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
   ]
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
@@ -196,15 +192,15 @@ export function attemptFacts(
   const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
   const phases = [
     [t`DNS lookup`, dnsMs],
-    [t`connect`, connectMs],
+    [t`Connect`, connectMs],
     [t`TLS`, tlsMs],
-    [t`first byte`, firstByteMs],
+    [t`First byte`, firstByteMs],
   ] as const
   const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
   return html`${facts([
-    [t`Answer`, answerText(t, status, error)],
+    [t`Status`, answerText(t, status, error)],
     // A redirect mostly repeats the endpoint's own URL.
     location === null || !access.can('endpoints:read') ? null : [t`Redirects to`, location],
-    [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
-  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not UTF-8 text: what could not be read is shown as ${'\uFFFD'}.`}</p>`}`
+    [t`Duration`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`Response body`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not valid UTF-8. Unreadable bytes are shown as ${'\uFFFD'}.`}</p>`}`
 }

@@ -32,11 +32,8 @@ export const registration = {
   ask(context: Context): ScreenPage {
     const { newId, t, settings } = context
     if (!settings.capabilities.signing) {
-      const content = notice(
-        'wait',
-        t`Ask the operator to set up signing: without it no signing secret can be stored.`,
-      )
-      return { title: t`Add an endpoint`, content }
+      const content = notice('wait', t`Signing isn't configured. Contact support to enable webhooks.`)
+      return { title: t`Create endpoint`, content }
     }
     const wish = emptyWish(newId('we'))
     return showForm(context, wish, {}, null)
@@ -54,7 +51,7 @@ export const registration = {
         headers: Object.fromEntries(wish.added.map(({ name, value }) => [name, value])),
         actor: access.actor,
       })
-      return showSecret(context, registered, t`${nameOf(registered)} was added`)
+      return showSecret(context, registered, t`Endpoint created`)
     } catch (error) {
       return (
         alreadyMade(error, context, 'endpoint') ?? showForm(context, wish, problemsOf(error, context), null)
@@ -109,9 +106,9 @@ function comparedOf(
 ): readonly Compared[] {
   const { types, headerNames } = endpoint
   const namesOf = (some: readonly string[] | null): string =>
-    some === null ? t`All events, also types to come` : inOrder(settings, some).join(', ')
+    some === null ? t`All events (including future types)` : inOrder(settings, some).join(', ')
   const marks = new Map([
-    ['replace', t`Replace its value`],
+    ['replace', t`Replace value`],
     ['remove', t`Remove`],
   ])
   const headers = [
@@ -131,11 +128,11 @@ function comparedOf(
 /** The signing secret, shown once, with code that verifies webhooks. */
 export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): ScreenPage {
   const { t, link, settings } = context
-  const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Your program verifies each webhook with it.`}</p>`)}
+  const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Use this secret to verify webhook signatures.`}</p>`)}
 ${secretField(t, t`Signing secret`, secret)}
 <h2>${t`Verify webhooks`}</h2>
 ${verificationCode(t, settings.service.headerPrefix)}
-<p>${buttonLink(link(`/endpoints/${id}`), t`I have stored it`, 'main')}</p>`
+<p>${buttonLink(link(`/endpoints/${id}`), t`Done`, 'main')}</p>`
   return { title, content }
 }
 
@@ -144,15 +141,15 @@ function problemsOf(error: unknown, { t }: Context): Problems {
   if (!(error instanceof BusinessApiError)) throw error
   if (error.code === LIMIT_REACHED) {
     return {
-      url: t`Your organization has as many endpoints, or the endpoint as many headers, as it may. Remove some.`,
+      url: t`Limit of endpoints or custom headers reached. Delete one you no longer need.`,
     }
   }
   if (error.code !== INVALID_INPUT || error.cause || error.fields.includes('id')) throw error
   const known: Problems = {
-    url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
-    headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,
-    description: t`The description cannot be used`,
-    wants: t`Choose types of event that the list has`,
+    url: t`Enter a publicly accessible HTTPS URL on port 443 or 1024 and above`,
+    headers: t`Enter unique header names with visible ASCII values, and none that the service sets itself`,
+    description: t`Enter a valid description`,
+    wants: t`Select events from the list`,
   }
   const named = error.fields
     .map((field) => (field === 'types' ? 'wants' : field))
@@ -166,7 +163,7 @@ function showForm(context: Context, wish: EndpointWish, problems: Problems, name
   const isNew = name === null
   const back = isNew ? '/endpoints' : `/endpoints/${wish.id}`
   const isRefused = Object.keys(problems).length > 0
-  const content = html`${problemSummary(isNew ? t`The endpoint was not added` : t`Nothing was changed`, problems)}
+  const content = html`${problemSummary(isNew ? t`Couldn't create endpoint` : t`Couldn't save changes`, problems)}
 ${form(
   context,
   link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
@@ -178,31 +175,31 @@ ${form(
     ),
   )}
 ${radios(
-  { name: 'wants', label: t`Which events?`, problems },
+  { name: 'wants', label: t`Events to send`, problems },
   [
-    { value: 'all', text: t`All events, also types to come` },
-    { value: 'some', text: t`Only these types` },
+    { value: 'all', text: t`All events (including future types)` },
+    { value: 'some', text: t`Select events` },
   ],
   wish.wants,
   typeList(context, wish),
 )}
-${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with each event, as for a gateway of yours. Values are stored sealed and never shown again.`, problems }, headerFields(context, wish))}`,
-  html`<button class="ba-button ba-button-main">${isNew ? t`Add endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
+${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent with each event. Values are encrypted and can't be viewed again.`, problems }, headerFields(context, wish))}`,
+  html`<button class="ba-button ba-button-main">${isNew ? t`Create endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
 )}`
   return {
-    title: isNew ? t`Add an endpoint` : t`Change ${name}`,
+    title: isNew ? t`Create endpoint` : t`Edit ${name}`,
     content,
     up: { href: link(back), text: isNew ? t`Webhook endpoints` : name },
     ...(isRefused && { status: 422 }),
   }
 }
 
-/** The types of event by resource. The script shows the list with its tools once "Only these types" is chosen. */
+/** The types of event by resource. The script shows the list with its tools once "Select events" is chosen. */
 function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
   const { service } = settings
   const offered = [...new Set([...eventTypes(service), ...types])]
   return html`<div class="ba-types" data-types>
-<div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Show types with these words`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Choose all shown`}</button><button class="ba-button" type="button" data-tick="no">${t`Choose none`}</button></div>
+<div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Filter events`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Select all`}</button><button class="ba-button" type="button" data-tick="no">${t`Clear`}</button></div>
 ${typesByResource(offered).map(
   ([
     resource,
@@ -236,8 +233,8 @@ function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
       index,
     ) => html`<div class="ba-headers"><input type="hidden"${attributes({ name: 'known', value: name })}>
 <label for="known-${index}"><code>${name}</code></label><span><select class="ba-input" id="known-${index}" name="known-act">${[
-      ['keep', t`Keep its value`],
-      ['replace', t`Replace its value`],
+      ['keep', t`Keep value`],
+      ['replace', t`Replace value`],
       ['remove', t`Remove`],
     ].map(([value, text]) =>
       value === act

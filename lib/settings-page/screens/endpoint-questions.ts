@@ -19,11 +19,11 @@ export const disabling = {
       title: t`Disable ${name}?`,
       consequences: [
         waiting,
-        t`New events are recorded and skipped. After enabling the endpoint you can send skipped deliveries again. To let them wait instead, pause the endpoint.`,
+        t`New events are skipped until you enable the endpoint; you can resend them then. To keep them pending instead, pause the endpoint.`,
       ],
       action: link(`/endpoints/${id}/disable`),
       back: link(`/endpoints/${id}`),
-      verb: t`Disable ${name}`,
+      verb: t`Disable endpoint`,
     })
   },
 
@@ -44,14 +44,14 @@ export const removal = {
     const { t, link } = context
     const { id, name, waiting } = await findWithWaiting(context)
     return confirmationPage(context, {
-      title: t`Remove ${name}?`,
+      title: t`Delete ${name}?`,
       consequences: [
         waiting,
-        t`The endpoint and its signing secret are gone for good, and its deliveries can no longer be sent again. Its delivery log stays.`,
+        t`The endpoint and its signing secret are permanently deleted. Its deliveries stay in the log but can't be resent.`,
       ],
       action: link(`/endpoints/${id}/remove`),
       back: link(`/endpoints/${id}`),
-      verb: t`Remove ${name}`,
+      verb: t`Delete endpoint`,
     })
   },
 
@@ -66,16 +66,16 @@ export const secretRotation = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link, newId } = context
     const { id, name } = await find(context)
-    const content = html`<p class="ba-lead">${t`A new secret signs from now on. For the overlap the old one signs too, so that no event is refused while you change over: your program accepts a webhook if either signature is right.`}</p>
+    const content = html`<p class="ba-lead">${t`A new secret is created now. Both secrets stay valid during the overlap, so you can roll out without downtime: accept a webhook if either signature matches.`}</p>
 ${form(
   context,
   link(`/endpoints/${id}/rotate`),
   { id: newId('chg') },
-  radios({ name: 'overlap', label: t`How long does the old secret sign too?` }, overlapChoices(t), '24h'),
-  html`<button class="ba-button ba-button-main">${t`Rotate the secret`}</button>${buttonLink(link(`/endpoints/${id}`), t`Cancel`)}`,
+  radios({ name: 'overlap', label: t`Expire the current secret` }, overlapChoices(t), '24h'),
+  html`<button class="ba-button ba-button-main">${t`Rotate secret`}</button>${buttonLink(link(`/endpoints/${id}`), t`Cancel`)}`,
 )}`
     return {
-      title: t`Rotate the signing secret`,
+      title: t`Rotate signing secret`,
       content,
       up: { href: link(`/endpoints/${id}`), text: name },
     }
@@ -88,20 +88,20 @@ ${form(
     const { id, name } = await find(context)
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
       return confirmationPage(context, {
-        title: t`Rotate the signing secret now?`,
+        title: t`Expire the current secret immediately?`,
         consequences: [
-          t`Without an overlap ${name} refuses every event until its program knows the new secret. Refused events are sent again for some minutes, then they fail.`,
+          t`Without an overlap, ${name} rejects every event until it has the new secret. Rejected events are retried for a few minutes, then fail.`,
         ],
         action: link(`/endpoints/${id}/rotate`),
         back: link(`/endpoints/${id}`),
-        verb: t`Rotate it now`,
+        verb: t`Rotate now`,
         hidden: { id: changeId, overlap: 'now', sure: 'yes' },
       })
     }
     try {
       const options = { ...(changeId === '' ? {} : { id: changeId }), overlapMs, actor: access.actor }
       const rotated = await settings.endpoints.rotateSecret(access.organizationId, params.id ?? '', options)
-      return showSecret(context, rotated, t`The secret of ${name} was rotated`)
+      return showSecret(context, rotated, t`Signing secret rotated`)
     } catch (error) {
       const made = alreadyMade(error, context, 'endpoint')
       if (made) return made
@@ -132,11 +132,7 @@ async function findWithWaiting(context: Context) {
   const { waiting } = await readOutlook(settings, access.organizationId, endpoint.id)
   const text =
     waiting === 0
-      ? t`No delivery waits for it.`
-      : t.count(
-          waiting,
-          'One delivery waits and will not be sent.',
-          '{0} deliveries wait and will not be sent.',
-        )
+      ? t`No pending deliveries.`
+      : t.count(waiting, '1 pending delivery will be skipped.', '{0} pending deliveries will be skipped.')
   return { ...endpoint, waiting: text }
 }

@@ -29,27 +29,28 @@ export const TEXT_FIELDS: readonly TextField[] = [
   {
     choice: 'url',
     label: (t) => t`URL`,
-    hint: (t) => t`Where events are sent to: https, and reachable from the internet`,
+    hint: (t) => t`Publicly accessible HTTPS URL`,
     attributes: { type: 'url', maxlength: 2048, autocomplete: 'off', required: true },
     read: (text) => (URL.canParse(text) ? new URL(text).href : text),
-    fault: (t) => t`Give a whole URL, as https://example.com/webhooks`,
+    fault: (t) => t`Enter a full URL, such as https://example.com/webhooks`,
   },
   {
     choice: 'description',
     label: (t) => t`Description (optional)`,
-    hint: (t) => t`For people: “Billing”, “Staging server”`,
+    hint: (t) => t`e.g. Billing, Staging`,
     attributes: { autocomplete: 'off' },
     read: (text) => text,
-    fault: (t) => t`Give a description of at most 200 characters`,
+    fault: (t) => t`Enter a description of up to 200 characters`,
   },
   {
     choice: 'maxPerSecond',
-    label: (t) => t`Deliveries a second at most (optional)`,
-    fact: (t) => t`Deliveries a second at most`,
-    hint: (t) => t`If the receiver has a known limit: “5”, or “0.5”`,
+    label: (t) => t`Rate limit (optional)`,
+    fact: (t) => t`Rate limit (deliveries per second)`,
+    hint: (t) => t`Maximum deliveries per second, e.g. 5 or 0.5`,
     attributes: { inputmode: 'decimal', autocomplete: 'off' },
     read: (text) => (text === '' ? null : Number(text)),
-    fault: (t) => t`Give a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}, as 0.5`,
+    fault: (t) =>
+      t`Enter a number from ${MAX_PER_SECOND_BOUNDS.min} to ${MAX_PER_SECOND_BOUNDS.max}, such as 0.5`,
   },
 ]
 
@@ -173,8 +174,8 @@ export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
   const isIncomplete = added.some(({ name, value }) => name === '' || value === '')
   return {
     ...Object.fromEntries(faulty.map(({ choice, fault }) => [choice, fault(t)])),
-    ...(wants === null && { wants: t`Choose which events the endpoint gets` }),
-    ...(wants === 'some' && types.length === 0 && { wants: t`Choose at least one type of event` }),
-    ...((isReplacedByNothing || isIncomplete) && { headers: t`Give each header a name and a value` }),
+    ...(wants === null && { wants: t`Select the events to send` }),
+    ...(wants === 'some' && types.length === 0 && { wants: t`Select at least one event` }),
+    ...((isReplacedByNothing || isIncomplete) && { headers: t`Enter a name and a value for each header` }),
   }
 }

@@ -10,7 +10,10 @@ export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description'
 }
 
 /** Names an endpoint for a person: without the ability to see endpoints by the id, because a URL may hold a token. */
-export function nameFor(access: ResolvedAccess, endpoint: WebhookEndpoint): string {
+export function nameFor(
+  access: ResolvedAccess,
+  endpoint: Pick<WebhookEndpoint, 'id' | 'description' | 'url'>,
+): string {
   return access.can('endpoints:read') ? nameOf(endpoint) : endpoint.description || endpoint.id
 }
 
@@ -27,18 +30,18 @@ export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): s
     case null:
       return ''
     case 'gone':
-      return t`It answered 410 Gone.`
+      return t`Returned 410 Gone.`
     case 'failing':
-      return t`It failed too often for too long.`
+      return t`Too many failed deliveries.`
     default:
-      return t`An administrator disabled it.`
+      return t`By an administrator.`
   }
 }
 
 /** The types that an endpoint wants, as words. */
 export function typesText(t: Texts, types: readonly string[] | null): string {
   if (types === null) return t`All events`
-  return types.length === 1 ? (types[0] ?? '') : t.count(types.length, 'one type', '{0} types')
+  return types.length === 1 ? (types[0] ?? '') : t.count(types.length, '1 event', '{0} events')
 }
 
 /** Groups event types by resource, in their order. */

@@ -32,62 +32,62 @@ export function showFailure(
     title,
     status,
     content: html`${notice('bad', text)}
-${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Try again`}</a></p>`}
-${isKnown && html`<p><a href="${link('/')}">${t`Back to the overview`}</a></p>`}
-${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
+${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Retry`}</a></p>`}
+${isKnown && html`<p><a href="${link('/')}">${t`Go to overview`}</a></p>`}
+${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`,
   })
   const status = statusOf(error)
   switch (status) {
     case 401:
-      return page(status, t`Signed out`, t`Your session has ended. Sign in again to go on.`)
+      return page(status, t`Session expired`, t`Sign in again to continue.`)
     case 403:
       return page(
         status,
-        t`Not allowed`,
+        t`Access denied`,
         error instanceof Refusal && error.message === 'another origin'
-          ? t`The form came from another site, so nothing was changed. Open this page again and repeat the step here.`
+          ? t`The form was sent from another site. Nothing was changed. Open this page again and retry.`
           : error instanceof Refusal && error.message === BEYOND_GRANT
-            ? t`This key has permissions that you can't grant. Nothing was changed. Ask an administrator of your organization.`
-            : t`You are not allowed to do this. Ask an administrator of your organization.`,
+            ? t`This key has permissions that you can't grant. Nothing was changed. Ask your administrator.`
+            : t`You don't have permission to do this. Ask your administrator.`,
       )
     case 404:
-      return page(status, t`Not found`, t`There is nothing at this address. It may have been removed.`)
+      return page(status, t`Page not found`, t`The page doesn't exist or was deleted.`)
     case 405:
-      return page(status, t`Not possible`, t`This address does not take such requests.`)
+      return page(status, t`Method not allowed`, t`Open the page again and retry.`)
     case 409:
       return page(
         status,
-        t`Not possible now`,
-        t`The state has changed meanwhile. Open the page again to see it.`,
+        t`Couldn't save changes`,
+        t`It was changed in the meantime. Open the page again to see the current state.`,
       )
     case 413:
-      return page(status, t`Too large`, t`The form is too large. Nothing was changed.`)
+      return page(status, t`Form too large`, t`Nothing was changed.`)
     case 422:
-      return page(status, t`Limit reached`, t`Your organization has reached a limit. Nothing was changed.`)
+      return page(status, t`Limit reached`, t`Your organization has reached its limit. Nothing was changed.`)
     case 503:
       return page(
         status,
         t`Temporarily unavailable`,
         method === 'POST' && isKnown
-          ? t`The change may have been made: check the list before you try again.`
-          : t`Nothing was changed. Try again in a moment.`,
+          ? t`Your change may have been saved. Check before you retry.`
+          : t`Nothing was changed. Retry in a moment.`,
       )
     case 500:
       return page(
         status,
         t`Something went wrong`,
         method === 'POST' && isKnown
-          ? t`The change may have been made: check the list before you try again.`
-          : t`Try again. If this happens again, give the request's name below to the operator.`,
+          ? t`Your change may have been saved. Check before you retry.`
+          : t`Retry. If the problem persists, contact support with the request ID below.`,
       )
     case 501:
       return page(
         status,
-        t`Signing is not set up`,
-        t`Signing secrets cannot be stored or opened. Ask the operator to set up signing. Nothing was changed.`,
+        t`Signing not configured`,
+        t`Signing secrets can't be stored or read. Nothing was changed. Contact support.`,
       )
     default:
-      return page(status, t`Not possible`, t`The request could not be read. Nothing was changed.`)
+      return page(status, t`Bad request`, t`The request couldn't be read. Nothing was changed.`)
   }
 }
 

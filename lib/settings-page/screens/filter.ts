@@ -96,7 +96,7 @@ function periodFields(t: Texts, { period = '', from = '', to = '' }: Readonly<Re
       { value: '1h', text: t`Last hour` },
       { value: '24h', text: t`Last 24 hours` },
       { value: '7d', text: t`Last 7 days` },
-      { value: CUSTOM, text: t`From and to (UTC)` },
+      { value: CUSTOM, text: t`Custom range (UTC)` },
     ],
     period,
   )}

@@ -15,7 +15,7 @@ export const NAME_MAX = 100
 /** Returns the fault of a key's name; null for a name that can be used. */
 export function keyNameProblem(t: Texts, name: string): string | null {
   const isRight = name !== '' && [...name].length <= NAME_MAX && isStorable(name)
-  return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
+  return isRight ? null : t`Enter a name of 1 to ${NAME_MAX} characters`
 }
 
 /** The state of a key as a word. */
@@ -50,7 +50,7 @@ export function scopeText(
   { t, settings }: Pick<Context, 't' | 'settings'>,
   scopes: readonly KeyScope[],
 ): string {
-  if (scopesOf(settings.service).every((scope) => scopes.includes(scope))) return t`Everything`
+  if (scopesOf(settings.service).every((scope) => scopes.includes(scope))) return t`Full access`
   return scopedResources(t, scopes)
     .map(({ text, read, write }) => {
       const words = [read && t`read`, write && t`write`]

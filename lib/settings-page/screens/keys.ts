@@ -28,23 +28,23 @@ export async function list(context: Context): Promise<ScreenPage> {
     ? [...inForce, ...all.filter((key) => endOfKey(key, now) !== null)].slice(0, ROWS_MAX)
     : inForce
   const mayWrite = access.can('keys:write')
-  const act = mayWrite && buttonLink(link('/keys/new'), t`New key`, 'main')
+  const act = mayWrite && buttonLink(link('/keys/new'), t`Create API key`, 'main')
   const ended = all.length - inForce.length
   const never = t`Never`
-  const content = html`<p class="ba-lead">${t`Keys let programs of yours call the API. A key is shown once, when it is made.`}</p>
+  const content = html`<p class="ba-lead">${t`API keys authenticate requests to the API. You can view a key only once, when you create it.`}</p>
 ${
   keys.length === 0
-    ? empty(t`No key is in force.`, act)
+    ? empty(t`No active API keys. Create one to authenticate your requests.`, act)
     : table<ApiKey>(
         t`API keys`,
         [
           { head: t`Name`, cell: ({ id, name }) => html`<a href="${link(`/keys/${id}`)}">${name}</a>` },
           { head: t`Key`, cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>` },
-          { head: t`May`, cell: ({ scopes }) => scopeText(context, scopes) },
+          { head: t`Permissions`, cell: ({ scopes }) => scopeText(context, scopes) },
           { head: t`Created`, cell: ({ createdAt }) => format.time(createdAt) },
           { head: t`Last used`, cell: ({ lastUsedAt }) => (lastUsedAt ? format.time(lastUsedAt) : never) },
           { head: t`Expires`, cell: ({ expiresAt }) => (expiresAt ? format.time(expiresAt) : never) },
-          { head: t`State`, cell: (key) => keyState(t, key, now) },
+          { head: t`Status`, cell: (key) => keyState(t, key, now) },
         ],
         keys,
       )
@@ -77,8 +77,8 @@ export async function show(context: Context): Promise<ScreenPage> {
     mayAct && questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
   ]
   const done = query.get('done')
-  const content = html`${done === 'revoked' && notice('good', t`${key.name} was revoked. Its next request is refused.`)}
-${done === 'renamed' && notice('good', t`The name was changed.`)}
+  const content = html`${done === 'revoked' && notice('good', t`API key revoked`)}
+${done === 'renamed' && notice('good', t`API key renamed`)}
 ${describe(context, key)}
 ${await auditOf(context, key.id)}`
   return { title: key.name, content, acts, up: { href: link('/keys'), text: t`API keys` } }
@@ -94,12 +94,12 @@ export const revocation = {
     return confirmationPage(context, {
       title: t`Revoke ${name}?`,
       consequences: [
-        lastUsedAt ? html`${t`Last used:`} ${format.time(lastUsedAt)}.` : t`The key was never used.`,
-        t`The next request with this key is refused. A revoked key cannot be brought back.`,
+        lastUsedAt ? html`${t`Last used`} ${format.time(lastUsedAt)}.` : t`Never used.`,
+        t`Requests with this key are rejected immediately. This can't be undone.`,
       ],
       action: link(`/keys/${id}/revoke`),
       back: link(`/keys/${id}`),
-      verb: t`Revoke ${name}`,
+      verb: t`Revoke API key`,
     })
   },
 
@@ -119,13 +119,13 @@ export const rotation = {
     const { t, link, newId, now } = context
     const key = await findGrantable(context)
     if (endOfKey(key, now) !== null || key.successorId !== null) return ended(context, key)
-    const content = html`<p class="ba-lead">${t`A new key with the same name and rights takes the place of this one. For the overlap both are in force, so that no request is lost while you change over.`}</p>
+    const content = html`<p class="ba-lead">${t`A new key with the same name and permissions replaces this one. Both keys stay valid during the overlap, so you can roll out without downtime.`}</p>
 ${form(
   context,
   link(`/keys/${key.id}/rotate`),
   { id: newId('key') },
-  radios({ name: 'overlap', label: t`How long does the old key stay in force?` }, overlapChoices(t), '24h'),
-  html`<button class="ba-button ba-button-main">${t`Rotate ${key.name}`}</button>${buttonLink(link(`/keys/${key.id}`), t`Cancel`)}`,
+  radios({ name: 'overlap', label: t`Expire the old key` }, overlapChoices(t), '24h'),
+  html`<button class="ba-button ba-button-main">${t`Rotate API key`}</button>${buttonLink(link(`/keys/${key.id}`), t`Cancel`)}`,
 )}`
     return { title: t`Rotate ${key.name}`, content, up: { href: link(`/keys/${key.id}`), text: key.name } }
   },
@@ -137,11 +137,11 @@ ${form(
     const key = await findGrantable(context)
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
       return confirmationPage(context, {
-        title: t`Rotate ${key.name} now?`,
-        consequences: [t`Without an overlap the next request with the old key is refused.`],
+        title: t`Expire the old key immediately?`,
+        consequences: [t`Requests with the old key of ${key.name} are rejected immediately.`],
         action: link(`/keys/${key.id}/rotate`),
         back: link(`/keys/${key.id}`),
-        verb: t`Rotate ${key.name} now`,
+        verb: t`Rotate now`,
         hidden: { id, overlap: 'now', sure: 'yes' },
       })
     }
@@ -151,7 +151,7 @@ ${form(
         overlapMs,
         actor: access.actor,
       })
-      return showSecret(context, rotated, t`${key.name} was rotated`)
+      return showSecret(context, rotated, t`API key rotated`)
     } catch (error) {
       const made = alreadyMade(error, context, 'key')
       if (made) return made
@@ -181,7 +181,7 @@ async function findGrantable(context: Context): Promise<ApiKey> {
 async function ended(context: Context, key: ApiKey): Promise<ScreenPage> {
   const { t, link, now } = context
   const title =
-    endOfKey(key, now) === null ? t`${key.name} cannot be rotated now` : t`${key.name} is no longer in force`
+    endOfKey(key, now) === null ? t`Couldn't rotate ${key.name}` : t`${key.name} is no longer active`
   const content = html`${notice('wait', t`Nothing was changed.`)}
 ${describe(context, key)}
 ${await auditOf(context, key.id)}`
@@ -193,17 +193,19 @@ function describe(context: Context, key: ApiKey) {
   const { prefix, lastFour, scopes, createdAt, lastUsedAt, expiresAt, revokedAt, successorId, rateLimit } =
     key
   return facts([
-    [t`State`, keyState(t, key, now)],
+    [t`Status`, keyState(t, key, now)],
     [t`Key`, html`<code>${prefix}…${lastFour}</code>`],
-    [t`May`, scopeText(context, scopes)],
+    [t`Permissions`, scopeText(context, scopes)],
     [t`Created`, format.time(createdAt)],
     [t`Last used`, lastUsedAt ? format.time(lastUsedAt) : t`Never`],
     [t`Expires`, expiresAt ? format.time(expiresAt) : t`Never`],
     revokedAt === null ? null : [t`Revoked`, format.time(revokedAt)],
     successorId === null
       ? null
-      : [t`Replaced by`, html`<a href="${link(`/keys/${successorId}`)}">${t`its successor`}</a>`],
-    rateLimit === null ? null : [t`Requests`, t`${rateLimit.perSecond} a second, ${rateLimit.burst} at once`],
+      : [t`Replaced by`, html`<a href="${link(`/keys/${successorId}`)}">${t`View new key`}</a>`],
+    rateLimit === null
+      ? null
+      : [t`Rate limit`, t`${rateLimit.perSecond} requests per second, bursts of ${rateLimit.burst}`],
   ])
 }
 
@@ -235,7 +237,7 @@ function showForm(context: Context, key: ApiKey, name: string, problems: Problem
   const { t, link } = context
   const back = link(`/keys/${key.id}`)
   const isRefused = Object.keys(problems).length > 0
-  const content = html`${problemSummary(t`Nothing was changed`, problems)}${context.isStale && comparison(t, [[t`Name`, key.name, name]])}
+  const content = html`${problemSummary(t`Couldn't rename API key`, problems)}${context.isStale && comparison(t, [[t`Name`, key.name, name]])}
 ${form(
   context,
   link(`/keys/${key.id}/edit`),
@@ -244,12 +246,12 @@ ${form(
     {
       name: 'name',
       label: t`Name`,
-      hint: t`What the key may do stays as it is. For other rights make another key.`,
+      hint: t`Permissions can't be changed. Create another key for different permissions.`,
       problems,
     },
     { value: name, maxlength: NAME_MAX, autocomplete: 'off', required: true },
   ),
-  html`<button class="ba-button ba-button-main">${t`Save the name`}</button>${buttonLink(back, t`Cancel`)}`,
+  html`<button class="ba-button ba-button-main">${t`Save name`}</button>${buttonLink(back, t`Cancel`)}`,
 )}`
   return {
     title: t`Rename ${key.name}`,

@@ -46,13 +46,13 @@ export async function act(context: Context): Promise<Screen> {
       expiresAt,
       actor: access.actor,
     })
-    return showSecret(context, created, t`The key ${name} was made`)
+    return showSecret(context, created, t`API key created`)
   } catch (error) {
     const made = alreadyMade(error, context, 'key')
     if (made) return made
     if (!(error instanceof BusinessApiError && error.code === LIMIT_REACHED)) throw error
     return showForm(context, wish, {
-      name: t`Your organization has as many keys in force as it may. Revoke one that is not needed.`,
+      name: t`Limit of active API keys reached. Revoke one you no longer need.`,
     })
   }
 }
@@ -62,11 +62,11 @@ export function showSecret(context: Context, created: CreatedApiKey, title: stri
   const { t, link, reference, settings } = context
   const server = reference?.().server ?? 'https://api.example.com'
   const curl = exampleCall(created, server, settings.service.routes)
-  const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Keep it where your program keeps its other secrets, never in its source.`}</p>`)}
+  const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Store it securely, such as in a secrets manager. Never commit it to source control.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
-<h2>${t`Try it`}</h2>
-${codeBlock(t, curl, t`A call with the new key`)}
-<p>${buttonLink(link(`/keys/${created.id}`), t`I have stored it`, 'main')}</p>`
+<h2>${t`Make your first request`}</h2>
+${codeBlock(t, curl, t`Example request`)}
+<p>${buttonLink(link(`/keys/${created.id}`), t`Done`, 'main')}</p>`
   return { title, content }
 }
 
@@ -111,9 +111,9 @@ function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined)
   const nameProblem = keyNameProblem(t, wish.name)
   return {
     ...(nameProblem !== null && { name: nameProblem }),
-    ...(wish.scopes.length === 0 && { scope: t`Choose at least one thing that the key may do` }),
+    ...(wish.scopes.length === 0 && { scope: t`Select at least one permission` }),
     ...(expiresAt === undefined && {
-      [isDate ? 'date' : 'expiry']: isDate ? t`Give a day to come` : t`Choose when the key expires`,
+      [isDate ? 'date' : 'expiry']: isDate ? t`Enter a future date` : t`Select an expiration`,
     }),
   }
 }
@@ -121,8 +121,8 @@ function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined)
 function showForm(context: Context, wish: Wish, problems: Problems): ScreenPage {
   const { t, link, query } = context
   const isRefused = Object.keys(problems).length > 0
-  const title = t`New API key`
-  const content = html`${problemSummary(t`The key was not made`, problems)}
+  const title = t`Create API key`
+  const content = html`${problemSummary(t`Couldn't create API key`, problems)}
 ${form(
   context,
   link('/keys/new'),
@@ -131,25 +131,25 @@ ${form(
     {
       name: 'name',
       label: t`Name`,
-      hint: t`Which program will use it: “Website”, “Nightly export”`,
+      hint: t`e.g. Website, Nightly export`,
       problems,
     },
     { value: wish.name || query.get('name'), maxlength: NAME_MAX, autocomplete: 'off', required: true },
   )}
-${fieldset({ name: 'scope', label: t`What may it do?`, problems }, scopeTable(context, wish.scopes))}
+${fieldset({ name: 'scope', label: t`Permissions`, problems }, scopeTable(context, wish.scopes))}
 ${radios(
-  { name: 'expiry', label: t`When does it expire?`, problems },
+  { name: 'expiry', label: t`Expiration`, problems },
   [
-    { value: '30', text: t`In 30 days` },
-    { value: '90', text: t`In 90 days` },
-    { value: '365', text: t`In a year` },
+    { value: '30', text: t`30 days` },
+    { value: '90', text: t`90 days` },
+    { value: '365', text: t`1 year` },
     { value: 'never', text: t`Never` },
-    { value: 'date', text: t`At the end of a day (UTC)` },
+    { value: 'date', text: t`Custom date (UTC)` },
   ],
   wish.expiry,
-  input({ name: 'date', label: t`Day`, problems }, { type: 'date', value: wish.date }),
+  input({ name: 'date', label: t`Date`, problems }, { type: 'date', value: wish.date }),
 )}`,
-  html`<button class="ba-button ba-button-main">${t`Create key`}</button>${buttonLink(link('/keys'), t`Cancel`)}`,
+  html`<button class="ba-button ba-button-main">${t`Create API key`}</button>${buttonLink(link('/keys'), t`Cancel`)}`,
 )}`
   const up = { href: link('/keys'), text: t`API keys` }
   return { title, content, up, ...(isRefused && { status: 422 }) }

@@ -9,10 +9,10 @@ const OVERLAPS = { now: 0, '1h': HOUR_MS, '24h': 24 * HOUR_MS, '7d': 7 * 24 * HO
 /** The times for which a rotated key or secret may stay in force. */
 export function overlapChoices(t: Texts): readonly Choice[] {
   return [
-    { value: 'now', text: t`Not at all` },
-    { value: '1h', text: t`One hour` },
-    { value: '24h', text: t`24 hours` },
-    { value: '7d', text: t`7 days` },
+    { value: 'now', text: t`Immediately` },
+    { value: '1h', text: t`In 1 hour` },
+    { value: '24h', text: t`In 24 hours` },
+    { value: '7d', text: t`In 7 days` },
   ]
 }
 

@@ -1,97 +1,148 @@
-import type { Overview } from '../../settings/overview.ts'
+import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
+import { type LoggedRequest, REQUEST_CLASSES } from '../../access/request-log.ts'
+import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
+import type { Activity } from '../../settings/activity.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import { codeBlock } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
+import { activitySection, endpointsSection, figures, periodText, readActivity } from './activity.ts'
 import { disabledReason, nameOf } from './endpoint-words.ts'
 
-/** `/`: everything that needs an administrator first; for an organization with nothing yet, how to begin. */
+/** What the overview is made of. */
+interface Seen {
+  readonly keys: readonly ApiKey[]
+  readonly endpoints: readonly WebhookEndpoint[]
+  readonly activity: Activity | null
+  readonly requests: readonly LoggedRequest[]
+}
+
+/** `/`: what needs an administrator first, then what happened; for an organization with nothing yet, how to begin. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t } = context
-  const overview = await settings.overview.get(access.organizationId)
-  const troubles = troublesOf(context, overview)
-  const hasBegun = overview.hasUsedApiKey && overview.hasEndpoint
+  const { organizationId } = access
+  const [keys, endpoints, activity, requests] = await Promise.all([
+    settings.apiKeys.list(organizationId),
+    settings.endpoints.list(organizationId),
+    readActivity(context),
+    newestRequests(context),
+  ])
+  const seen = { keys, endpoints, activity, requests }
+  const troubles = troublesOf(context, seen)
+  const hasBegun = keys.some(({ lastUsedAt }) => lastUsedAt !== null) && endpoints.length > 0
   const content = html`${
     troubles.length > 0
       ? troubles
       : hasBegun &&
         notice(
           'good',
-          t`All is well`,
-          html`<p>${t`No endpoint fails, no key expires within 7 days, and no delivery failed in the last 24 hours.`}</p>`,
+          t`No issues`,
+          html`<p>${t`All endpoints healthy, no keys expiring in the next 7 days.`}</p>`,
         )
   }
-${!hasBegun && steps(context, overview)}`
+${!hasBegun && steps(context, seen)}
+${activity !== null && activity.endpoints.length > 0 && [activitySection(context, activity, '/'), endpointsSection(context, activity)]}
+${requestsSection(context, requests)}`
   return { title: t`Overview`, content }
 }
 
-function troublesOf(
-  context: Context,
-  { troubledEndpoints, expiringApiKeys, failedDeliveries }: Overview,
-): readonly Content[] {
-  const { t, link, format, access } = context
-  const endpoints = access.can('endpoints:read')
-    ? troubledEndpoints.map((endpoint) => {
-        const { id, state, failingSince } = endpoint
-        const title =
-          state === 'disabled' ? t`${nameOf(endpoint)} is disabled` : t`${nameOf(endpoint)} is failing`
-        return notice(
-          state !== 'disabled' ? 'wait' : endpoint.disabledReason === 'administrator' ? 'quiet' : 'bad',
-          title,
-          html`<p>${disabledReason(t, endpoint)} ${failingSince !== null && html`${t`Failing since`} ${format.time(failingSince)}.`}</p>
-<p><a href="${link(`/endpoints/${id}`)}">${t`View endpoint`}</a></p>`,
-        )
-      })
-    : []
-  const keys = access.can('keys:read')
-    ? expiringApiKeys.map(({ id, name, expiresAt }) =>
-        notice(
-          'wait',
-          t`The key ${name} expires soon`,
-          html`<p>${t`Expires`} ${format.time(expiresAt ?? '')}. ${t`Rotate it before its program is refused.`}</p>
-<p><a href="${link(`/keys/${id}`)}">${t`View key`}</a></p>`,
-        ),
-      )
-    : []
-  const failed =
-    access.can('deliveries:read') && failedDeliveries > 0
-      ? [
-          notice(
-            'bad',
-            t.count(
-              failedDeliveries,
-              'One delivery failed in the last 24 hours',
-              '{0} deliveries failed in the last 24 hours',
-            ),
-            html`<p><a href="${link('/deliveries', { state: 'failed', period: '24h' })}">${t`View failed deliveries`}</a></p>`,
-          ),
-        ]
-      : []
-  return [...endpoints, ...failed, ...keys]
+const WEEK_MS = 7 * 24 * 60 * 60 * 1000
+const LISTED_MAX = 20
+
+function troublesOf(context: Context, { keys, endpoints, activity }: Seen): readonly Content[] {
+  const { t, link, format, access, now } = context
+  const troubledEndpoints = endpoints.filter(({ state, failures }) => state === 'disabled' || failures > 0)
+  const expiryOf = ({ expiresAt }: ApiKey): number => Date.parse(expiresAt ?? '9999-12-31')
+  const expiringKeys = keys
+    .filter((key) => endOfKey(key, now) === null && key.successorId === null)
+    .filter((key) => expiryOf(key) <= now + WEEK_MS)
+    .toSorted((one, other) => expiryOf(one) - expiryOf(other))
+  const aboutEndpoints = troubledEndpoints.slice(0, LISTED_MAX).map((endpoint) => {
+    const { id, state, failingSince, disabledReason: reason } = endpoint
+    const isDisabled = state === 'disabled'
+    const name = nameOf(endpoint)
+    return notice(
+      isDisabled ? (reason === 'administrator' ? 'quiet' : 'bad') : 'wait',
+      isDisabled ? t`${name} is disabled` : t`${name} is failing`,
+      html`<p>${disabledReason(t, endpoint)} ${failingSince !== null && html`${t`Failing since`} ${format.time(failingSince)}.`} <a href="${link(`/endpoints/${id}`)}">${t`View endpoint`}</a></p>`,
+    )
+  })
+  const aboutKeys = expiringKeys
+    .slice(0, LISTED_MAX)
+    .map(({ id, name, expiresAt }) =>
+      notice(
+        'wait',
+        t`API key ${name} expires soon`,
+        html`<p>${t`Expires`} ${format.time(expiresAt ?? '')}. ${t`Rotate it before then to avoid failed requests.`} <a href="${link(`/keys/${id}`)}">${t`View key`}</a></p>`,
+      ),
+    )
+  const failed = activity !== null && activity.failedNow > 0 ? activity.totals.failed : 0
+  const text = t.count(failed, 'One delivery failed', '{0} deliveries failed')
+  return [
+    ...(access.can('endpoints:read') ? aboutEndpoints : []),
+    failed > 0 &&
+      notice(
+        'bad',
+        `${text} · ${periodText(context)}`,
+        html`<p><a href="${link('/deliveries', { state: 'failed' })}">${t`View failed deliveries`}</a></p>`,
+      ),
+    ...(access.can('keys:read') ? aboutKeys : []),
+  ].filter((trouble) => trouble !== false)
 }
 
-function steps(context: Context, { hasApiKey, hasUsedApiKey, hasEndpoint }: Overview): Content {
-  const { t, link, access, reference } = context
+function steps(context: Context, { keys, endpoints }: Seen): Content {
+  const { t, link, access, reference, now } = context
   const curl = `curl ${reference?.().server ?? 'https://api.example.com'}/api/v1/clients \\\n  -H 'Authorization: Bearer …'`
+  const hasKey = keys.some((key) => endOfKey(key, now) === null)
   const mayKeys = access.can('keys:write')
   const mayEndpoints = access.can('endpoints:write')
-  return html`<h2>${t`First steps`}</h2>
+  const step = (title: string, done: string | false, content: Content): Content =>
+    html`<li class="ba-card"><div><h3>${title}</h3>${done === false ? content : html`<p>✓ ${done}</p>`}</div></li>
+`
+  return html`<h2>${t`Get started`}</h2>
 <ol class="ba-steps">
-<li class="ba-card"><div><h2>${t`Make an API key`}</h2>${
-    hasApiKey
-      ? html`<p>${t`Done: there is a key in force.`}</p>`
-      : html`<p>${t`A program of yours calls the API with it.`}</p>${mayKeys && buttonLink(link('/keys/new'), t`New key`, 'main')}`
-  }</div></li>
-<li class="ba-card"><div><h2>${t`Call the API`}</h2>${
-    hasUsedApiKey
-      ? html`<p>${t`Done: a key was used.`}</p>`
-      : html`<p>${t`Put your key into this line:`}</p>${codeBlock(t, curl, t`A first call`)}`
-  }</div></li>
-<li class="ba-card"><div><h2>${t`Add a webhook endpoint`}</h2>${
-    hasEndpoint
-      ? html`<p>${t`Done: there is an endpoint.`}</p>`
-      : html`<p>${t`Events then reach your program by themselves.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Add endpoint`, hasApiKey ? 'main' : 'plain')}`
-  }</div></li>
-</ol>`
+${step(
+  t`Create an API key`,
+  hasKey && t`API key created`,
+  html`<p>${t`Create an API key to authenticate your requests.`}</p>${mayKeys && buttonLink(link('/keys/new'), t`Create API key`, 'main')}`,
+)}${step(
+  t`Make your first request`,
+  keys.some(({ lastUsedAt }) => lastUsedAt !== null) && t`First request received`,
+  codeBlock(t, curl, t`Example request`),
+)}${step(
+  t`Add a webhook endpoint`,
+  endpoints.length > 0 && t`Endpoint created`,
+  html`<p>${t`Get notified when events happen in your account.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Add endpoint`, hasKey ? 'main' : 'plain')}`,
+)}</ol>`
+}
+
+// --- API requests ---
+
+/** Requests of the section at most: a page of the log. */
+const REQUESTS_MAX = 200
+
+/** The newest requests; none for a person who may not see them, and on a standby, which has no log. */
+async function newestRequests({ settings, access }: Context): Promise<readonly LoggedRequest[]> {
+  if (!access.can('requests:read')) return []
+  try {
+    return (await settings.requests.list(access.organizationId, { limit: REQUESTS_MAX })).data
+  } catch (error) {
+    if (error instanceof BusinessApiError && error.code === STORE_UNAVAILABLE) return []
+    throw error
+  }
+}
+
+function requestsSection(context: Context, requests: readonly LoggedRequest[]): Content {
+  if (requests.length === 0) return null
+  const { t, link, format } = context
+  return html`<h2>${t`API requests`}</h2>
+${figures(
+  REQUEST_CLASSES.map((status) => {
+    const count = requests.filter((request) => String(request.status)[0] === status[0]).length
+    return [status, html`<a href="${link('/requests', { status })}">${format.number(count)}</a>`]
+  }),
+)}
+<p class="ba-hint">${t.count(requests.length, 'Of the newest request', 'Of the newest {0} requests')}</p>`
 }

@@ -24,25 +24,28 @@ export const recovery = {
     const { failed, skipped } = await settings.deliveries.countRecoverable(access.organizationId, filter)
     const count = failed + skipped
     const back = link('/deliveries', texts)
-    const title = t`Send failed deliveries again?`
+    const title = t`Resend failed deliveries?`
     if (count === 0) {
-      return { title, content: empty(t`No failed or skipped delivery matches.`, buttonLink(back, t`Back`)) }
+      return {
+        title,
+        content: empty(t`No failed or skipped deliveries match these filters.`, buttonLink(back, t`Back`)),
+      }
     }
     return confirmationPage(context, {
       title,
       consequences: [
         count >= DELIVERY_COUNT_MAX
-          ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries match the filter.`
+          ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries match these filters.`
           : t.count(
               count,
-              'One failed or skipped delivery matches the filter.',
-              '{0} failed and skipped deliveries match the filter.',
+              '1 failed or skipped delivery matches these filters.',
+              '{0} failed and skipped deliveries match these filters.',
             ),
-        t`Each is sent again with its event id. Deliveries to removed endpoints stay as they are, and deliveries to disabled endpoints are skipped again.`,
+        t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`,
       ],
       action: link('/deliveries/recover'),
       back,
-      verb: t.count(count, 'Send one again', 'Send {0} again'),
+      verb: t.count(count, 'Resend 1', 'Resend {0}'),
       hidden: hiddenOf(texts, filter),
     })
   },
@@ -62,15 +65,11 @@ export const recovery = {
       before,
       actor: access.actor,
     })
-    const text = t.count(
-      recovered,
-      'One delivery is being sent again.',
-      '{0} deliveries are being sent again.',
-    )
-    const content = html`${notice('good', text, next !== null && html`<p>${t`There are more.`}</p>`)}
+    const text = t.count(recovered, '1 delivery queued', '{0} deliveries queued')
+    const content = html`${notice('good', text, next !== null && html`<p>${t`More deliveries match.`}</p>`)}
 ${
   next === null
-    ? html`<p>${buttonLink(link('/deliveries', texts), t`Back to the deliveries`, 'main')}</p>`
+    ? html`<p>${buttonLink(link('/deliveries', texts), t`View deliveries`, 'main')}</p>`
     : form(
         context,
         link('/deliveries/recover'),
@@ -79,7 +78,7 @@ ${
         html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(link('/deliveries', texts), t`Stop`)}`,
       )
 }`
-    return { title: t`Sending again`, content }
+    return { title: t`Resend failed deliveries`, content }
   },
 }
 

@@ -27,8 +27,8 @@ export function showWebhooks(context: Context): ScreenPage {
   const { t, link, settings } = context
   const content = html`<h2>${t`Verify webhooks`}</h2>
 ${verificationCode(t, settings.service.headerPrefix)}
-<h2>${t`Types of events`}</h2>
-${operationTable(context, t`Types of events`, find(context).webhooks)}`
+<h2>${t`Event types`}</h2>
+${operationTable(context, t`Event types`, find(context).webhooks)}`
   return { title: t`Webhooks`, content, up: { href: link('/reference'), text: t`Reference` } }
 }
 
@@ -40,24 +40,24 @@ export function showOperation(context: Context): ScreenPage {
     ({ operationId }) => operationId === params.id,
   )
   if (!operation)
-    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation because there is none of that id')
+    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation because no such operation exists')
   const { method, path, summary, description, body, answers } = operation
   const isWebhook = method === null
   const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
 ${prose(description)}
-${!isWebhook && codeBlock(t, curlOf(operation, reference), t`A call`)}
+${!isWebhook && codeBlock(t, curlOf(operation, reference), t`Example request`)}
 ${parameterTable(context, operation)}
-${body?.schema && html`<h2>${isWebhook ? t`Fields` : t`Fields of the body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
+${body?.schema && html`<h2>${isWebhook ? t`Fields` : t`Request body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
 ${isWebhook && body && html`<h2>${t`Example`}</h2>${codeBlock(t, JSON.stringify(body.example, null, 2), t`Example`)}`}
-<h2>${isWebhook ? t`Your answer` : t`Answers`}</h2>
+<h2>${isWebhook ? t`Your response` : t`Responses`}</h2>
 ${answers.map(([status, answer]) => {
   const media = answer.content?.['application/json']
   const title = html`<strong>${status === 'default' ? t`Other` : status}</strong>`
   if (status !== '200' || !media)
     return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>
 `
-  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${media.example !== undefined && codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
-<details><summary>${t`Fields of the answer`}</summary>${media.schema && fieldTable(context, fieldsOf(media.schema, reference))}</details>`
+  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${media.example !== undefined && codeBlock(t, JSON.stringify(media.example, null, 2), t`Response`)}
+<details><summary>${t`Response fields`}</summary>${media.schema && fieldTable(context, fieldsOf(media.schema, reference))}</details>`
 })}`
   const up = isWebhook
     ? { href: link('/reference/webhooks'), text: t`Webhooks` }
@@ -98,7 +98,7 @@ ${table(
   [
     { head: t`Name`, cell: ({ name }) => html`<code>${name}</code>` },
     { head: t`In`, cell: (parameter) => parameter.in },
-    { head: t`Meaning`, cell: ({ description }) => inlineProse(description ?? '') },
+    { head: t`Description`, cell: ({ description }) => inlineProse(description ?? '') },
   ],
   parameters,
 )}`
@@ -110,7 +110,7 @@ function fieldTable({ t }: Context, fields: readonly SchemaField[]): Content {
     [
       { head: t`Field`, cell: ({ path }) => html`<code>${path}</code>` },
       { head: t`Type`, cell: ({ type, isRequired }) => (isRequired ? type : t`${type}, optional`) },
-      { head: t`Meaning`, cell: ({ description }) => inlineProse(description) },
+      { head: t`Description`, cell: ({ description }) => inlineProse(description) },
     ],
     fields,
   )
@@ -177,6 +177,6 @@ function typeOf(schema: Schema, reference: Reference): string {
 function boundsOf({ minLength, maxLength }: Schema): string {
   if (maxLength === undefined) return ''
   return minLength === undefined
-    ? `, at most ${maxLength} characters`
+    ? `, up to ${maxLength} characters`
     : `, ${minLength} to ${maxLength} characters`
 }

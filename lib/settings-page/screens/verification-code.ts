@@ -11,7 +11,7 @@ export function verificationCode(t: Texts, headerPrefix: string): Html {
     ['PHP', php(header)],
     ['Go', go(header)],
   ] as const
-  return html`<p class="ba-lead">${t`Take the raw body as it came: a body that was parsed and written again has another signature. Answer 2xx within 10 seconds.`}</p>
+  return html`<p class="ba-lead">${t`Use the raw request body; re-serialized JSON won't match the signature. Respond with a 2xx status within 10 seconds.`}</p>
 ${blocks.map(([name, code], index) =>
   index === 0
     ? html`<details open><summary>${name}</summary>${codeBlock(t, code, name)}</details>`

@@ -15,16 +15,16 @@ export function alreadyMade(
   const [title, text, root] =
     kind === 'key'
       ? ([
-          t`This key was already made`,
-          t`Its secret was shown once. Rotate it for another.`,
+          t`API key already created`,
+          t`You can view a key only once. Rotate it to get a new one.`,
           '/keys',
         ] as const)
       : ([
-          t`This was already done`,
-          t`The signing secret was shown once. Rotate it for another.`,
+          t`Already saved`,
+          t`You can view a signing secret only once. Rotate it to get a new one.`,
           '/endpoints',
         ] as const)
-  const content = html`${notice('wait', text, html`<p>${t`Nothing was changed by sending the form again.`}</p>`)}
-<p>${buttonLink(link(id === null ? root : `${root}/${id}`), t`Go on`, 'main')}</p>`
+  const content = html`${notice('wait', text, html`<p>${t`Resubmitting the form changed nothing.`}</p>`)}
+<p>${buttonLink(link(id === null ? root : `${root}/${id}`), t`Continue`, 'main')}</p>`
   return { title, content, status: 409 }
 }

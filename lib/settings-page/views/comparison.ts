@@ -8,10 +8,10 @@ export type Compared = readonly [field: string, present: string, yours: string]
 /** Shows the fields of a form beside the present values of the record, which has changed since the form was made. */
 export function comparison(t: Texts, fields: readonly Compared[]): Html {
   return table<Compared>(
-    t`Present values and yours`,
+    t`Current values and yours`,
     [
       { head: t`Field`, cell: ([field]) => field },
-      { head: t`Now`, cell: ([, present]) => present || t`None` },
+      { head: t`Current`, cell: ([, present]) => present || t`None` },
       { head: t`Yours`, cell: ([, , yours]) => yours || t`None` },
     ],
     fields.filter(([, present, yours]) => present !== yours),

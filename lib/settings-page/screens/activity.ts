@@ -1,0 +1,190 @@
+import type {
+  Activity,
+  ActivityNumbers,
+  EndpointActivity,
+  IntervalActivity,
+} from '../../settings/activity.ts'
+import type { EndedDeliveries } from '../../webhooks/activity.ts'
+import type { Context } from '../context.ts'
+import { attributes, type Content, type Html, html } from '../html.ts'
+import { badge } from '../views/badge.ts'
+import { scaleOf, sparkline, stackedChart } from '../views/chart.ts'
+import { table } from '../views/table.ts'
+import { nameFor } from './endpoint-words.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/** The periods of the charts: the text, the days, and the number of bars between two times below the chart. */
+const PERIODS = {
+  '24h': { text: (t: Context['t']) => t`Last 24 hours`, days: 1, bars: 6 },
+  '7d': { text: (t: Context['t']) => t`Last 7 days`, days: 7, bars: 1 },
+  '30d': { text: (t: Context['t']) => t`Last 30 days`, days: 30, bars: 6 },
+} as const
+
+/** The name of a period, as the URL has it. */
+type Period = keyof typeof PERIODS
+
+function periodOf({ query }: Pick<Context, 'query'>): Period {
+  const given = query.get('activity') ?? ''
+  return Object.hasOwn(PERIODS, given) ? (given as Period) : '24h'
+}
+
+/** The chosen period as words. */
+export function periodText(context: Context): string {
+  return PERIODS[periodOf(context)].text(context.t)
+}
+
+/**
+ * Reads the activity of the chosen period: 24 hours, or whole days in UTC with today as the last. Null for a person who may not see
+ * deliveries.
+ */
+export async function readActivity(context: Context, endpointId?: string): Promise<Activity | null> {
+  const { settings, access, now } = context
+  if (!access.can('deliveries:read')) return null
+  const { days } = PERIODS[periodOf(context)]
+  return settings.activity(access.organizationId, {
+    ...(endpointId !== undefined && { endpointId }),
+    ...(days > 1 && { from: new Date((Math.floor(now / DAY_MS) - days + 1) * DAY_MS), interval: 'day' }),
+  })
+}
+
+/**
+ * Shows the numbers, the chart and its table.
+ *
+ * @param path of the page, which the links to the other periods lead to
+ * @param filter of the links to the deliveries
+ */
+export function activitySection(
+  context: Context,
+  activity: Activity,
+  path: string,
+  filter: Readonly<Record<string, string>> = {},
+): Html {
+  const { t, link } = context
+  const chosen = periodOf(context)
+  const periods = Object.entries(PERIODS).map(
+    ([name, { text }]) =>
+      html`<a${attributes({ href: link(path, { activity: name }), 'aria-current': name === chosen ? 'true' : null })}>${text(t)}</a>`,
+  )
+  return html`<nav class="ba-periods" aria-label="${t`Period`}">${periods}</nav>
+${numbers(context, activity, filter)}
+${chart(context, activity)}`
+}
+
+/** Numbers side by side. A null entry is left out. */
+export function figures(entries: readonly (readonly [name: string, value: Content] | null)[]): Html {
+  return html`<dl class="ba-figures">${entries.map(
+    (entry) => entry && html`<div><dt>${entry[0]}</dt><dd>${entry[1]}</dd></div>`,
+  )}</dl>`
+}
+
+function numbers(
+  context: Context,
+  { totals, pendingNow, failedNow, apiKeysInUse }: Activity,
+  filter: Readonly<Record<string, string>>,
+): Html {
+  const { t, link, access } = context
+  const deliveries = (count: number, state: string): Content =>
+    count === 0
+      ? '0'
+      : html`<a href="${link('/deliveries', { ...filter, state })}">${countText(context, count)}</a>`
+  const duration = (ms: number | null): string => (ms === null ? '–' : context.format.duration(ms))
+  return figures([
+    [t`Success rate`, rateText(context, totals)],
+    [t`Latency p50`, duration(totals.p50Ms)],
+    [t`Latency p95`, duration(totals.p95Ms)],
+    [t`Pending now`, deliveries(pendingNow, 'pending')],
+    [t`Failed now`, deliveries(failedNow, 'failed')],
+    filter.endpoint === undefined && access.can('keys:read')
+      ? [t`API keys in use`, html`<a href="${link('/keys')}">${context.format.number(apiKeysInUse)}</a>`]
+      : null,
+  ])
+}
+
+/** The greatest exact count of the queue; the next number stands for more. */
+const COUNT_MAX = 10_000
+
+function countText({ t, format }: Context, count: number): string {
+  return count > COUNT_MAX ? t`More than ${COUNT_MAX}` : format.number(count)
+}
+
+function rateText({ format }: Context, { successRate }: Pick<ActivityNumbers, 'successRate'>): string {
+  return successRate === null ? '–' : format.percent(successRate)
+}
+
+// --- The chart ---
+
+function chart(context: Context, activity: Activity): Html {
+  const { t, format } = context
+  const { series, interval, totals, from, to } = activity
+  const isByHour = interval === 'hour'
+  const { bars } = PERIODS[periodOf(context)]
+  const top = scaleOf(series)
+  const title = isByHour ? t`Deliveries per hour (UTC)` : t`Deliveries per day (UTC)`
+  const unit = isByHour ? 'hour' : 'day'
+  const counts = t`${totals.delivered} delivered, ${totals.failed} failed`
+  const columns = [
+    {
+      head: isByHour ? t`Hour` : t`Day`,
+      cell: ({ at }: IntervalActivity) => format.interval(at, isByHour ? 'dayHour' : 'day'),
+    },
+    { head: t`Delivered`, cell: ({ delivered }: IntervalActivity) => format.number(delivered) },
+    { head: t`Failed`, cell: ({ failed }: IntervalActivity) => format.number(failed) },
+    { head: t`Success rate`, cell: (each: IntervalActivity) => rateText(context, each) },
+  ]
+  const rows = series.filter(({ attempts }) => attempts > 0).toReversed()
+  return html`<figure class="ba-card ba-chart"><figcaption><strong>${title}</strong> ${badge('good', t`Delivered`)} ${badge('bad', t`Failed`)}</figcaption>
+${stackedChart(series, {
+  summary: `${title}, ${format.interval(from, 'dayHour')} – ${format.interval(to, 'dayHour')}: ${counts}`,
+  scale: [format.number(top), format.number(top / 2), '0'],
+  times: series.filter((_, index) => index % bars === 0).map(({ at }) => format.interval(at, unit)),
+})}
+${
+  rows.length === 0
+    ? html`<p class="ba-hint">${t`No deliveries in this period.`}</p>`
+    : html`<details><summary>${t`Show as table`}</summary>${table(title, columns, rows)}</details>`
+}</figure>`
+}
+
+// --- Endpoints ---
+
+const ENDPOINTS_MAX = 10
+
+/** Endpoints with their success rate and a sparkline, in order of trouble. */
+export function endpointsSection(context: Context, activity: Activity): Content {
+  const { t, link, access, format } = context
+  const present = activity.endpoints.filter(({ state }) => state !== 'removed')
+  if (present.length === 0) return null
+  const more = present.length - ENDPOINTS_MAX
+  return html`<h2>${t`Endpoints`}</h2>
+${table<EndpointActivity>(
+  t`Endpoints`,
+  [
+    {
+      head: t`Endpoint`,
+      cell: ({ endpointId: id, description, url }) => {
+        const name = nameFor(access, { id, description: description ?? '', url })
+        return access.can('endpoints:read') ? html`<a href="${link(`/endpoints/${id}`)}">${name}</a>` : name
+      },
+    },
+    { head: t`State`, isPlain: true, cell: (endpoint) => stateOf(context, endpoint) },
+    { head: t`Success rate`, cell: (endpoint) => rateText(context, endpoint) },
+    { head: t`Failed`, cell: ({ failed }) => format.number(failed) },
+    { head: periodText(context), cell: ({ series }) => sparkline(filled(activity, series)) },
+  ],
+  present.slice(0, ENDPOINTS_MAX),
+)}
+${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, 'One more endpoint', '{0} more endpoints')}</a></p>`}`
+}
+
+function stateOf({ t }: Context, { state, failures }: EndpointActivity): Html {
+  if (state === 'disabled') return badge('bad', t`Disabled`)
+  if (state === 'paused') return badge('wait', t`Paused`)
+  return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
+}
+
+/** The series of an endpoint, with the intervals in which nothing ended. */
+function filled(activity: Activity, series: readonly EndedDeliveries[]): readonly EndedDeliveries[] {
+  const ended = new Map(series.map((each) => [each.at, each]))
+  return activity.series.map(({ at }) => ended.get(at) ?? { at, delivered: 0, failed: 0 })
+}

@@ -1,0 +1,231 @@
+import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
+import { eventTypes } from '../../resources/own-events.ts'
+import type { TestResult } from '../../settings/test-delivery.ts'
+import type { DeliveryState } from '../../webhooks/deliveries.ts'
+import type { EndpointState, WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { Act, Context, Screen, ScreenPage } from '../context.ts'
+import { choiceOf } from '../form-values.ts'
+import { attributes, type Content, html } from '../html.ts'
+import { facts } from '../views/facts.ts'
+import { buttonForm, form, select } from '../views/form.ts'
+import { buttonLink, questionLink } from '../views/link.ts'
+import { empty, notice } from '../views/notice.ts'
+import { activitySection, readActivity } from './activity.ts'
+import { deliveryTable, isMoving } from './deliveries.ts'
+import { attemptFacts } from './delivery.ts'
+import { DELIVERY_STATES, describeState } from './delivery-words.ts'
+import { factsOf } from './endpoint-wish.ts'
+import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
+
+/** `/endpoints/:id`. */
+export async function show(context: Context): Promise<ScreenPage> {
+  return showEndpoint(context, await find(context), doneNotice(context))
+}
+
+/** `/endpoints/:id/test`: sends a test and shows its result. */
+export const testing: Act = { ask: show, act: sendTest }
+
+async function sendTest(context: Context): Promise<ScreenPage> {
+  const { settings, access, params, form, t } = context
+  const type = choiceOf(form, 'type', eventTypes(settings.service)) ?? undefined
+  const options = { type, actor: access.actor }
+  const endpoint = await find(context)
+  try {
+    const result = await settings.endpoints.sendTest(access.organizationId, params.id ?? '', options)
+    return showEndpoint(context, endpoint, testNotice(context, result))
+  } catch (error) {
+    if (!(error instanceof BusinessApiError && error.code === LIMIT_REACHED)) throw error
+    const text = t`You've sent 10 test events within a minute. Wait a moment, then try again.`
+    return { ...(await showEndpoint(context, endpoint, notice('wait', text))), status: 429 }
+  }
+}
+
+/** Acts that need no question first, because another act undoes each. */
+export const moves = {
+  pause: move('pause', 'paused'),
+  resume: move('resume', 'enabled'),
+  enable: move('enable', 'enabled'),
+} as const
+
+function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
+  const act = async (context: Context): Promise<Screen> => {
+    const { settings, access, params, link, t } = context
+    const id = params.id ?? ''
+    try {
+      await settings.endpoints[verb](access.organizationId, id, { actor: access.actor })
+      return { location: link(`/endpoints/${id}`, { done: verb }) }
+    } catch (error) {
+      if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
+      const text = t`No changes made: the endpoint's state has changed, as shown below.`
+      return { ...(await showEndpoint(context, await find(context), notice('wait', text))), status: 409 }
+    }
+  }
+  return { ask: show, act, isDone: async (context) => (await find(context)).state === to }
+}
+
+async function find({ settings, access, params }: Context): Promise<WebhookEndpoint> {
+  return settings.endpoints.get(access.organizationId, params.id ?? '')
+}
+
+async function showEndpoint(
+  context: Context,
+  endpoint: WebhookEndpoint,
+  message: Content,
+): Promise<ScreenPage> {
+  const { t, link, access, format } = context
+  const { id, url, types, headerNames, createdAt } = endpoint
+  const mayWrite = access.can('endpoints:write')
+  const [secretFacts, activity, deliveries] = await Promise.all([
+    describeSecret(context, endpoint),
+    readActivity(context, id),
+    deliveriesOf(context, endpoint),
+  ])
+  const content = html`${message}
+${trouble(context, endpoint)}
+${activity && activitySection(context, activity, `/endpoints/${id}`, { endpoint: id })}
+${deliveries}
+<h2>${t`Settings`}</h2>
+${facts([
+  [t`URL`, html`<code>${url}</code>`],
+  [t`State`, endpointState(t, endpoint)],
+  [t`Events to send`, types === null ? t`All events (including future types)` : types.join(', ')],
+  ...factsOf(t, endpoint),
+  headerNames.length === 0
+    ? null
+    : [
+        t`Custom headers`,
+        html`${headerNames.join(', ')} <span class="ba-hint">${t`(values are hidden)`}</span>`,
+      ],
+  [t`Signing secret`, secretFacts],
+  [t`Created`, format.time(createdAt)],
+])}
+<p class="ba-buttons">${
+    mayWrite && [
+      buttonLink(link(`/endpoints/${id}/edit`), t`Edit`),
+      buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
+    ]
+  }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View changes`}</a>`}</p>
+${mayWrite && testForm(context, endpoint)}
+${mayWrite && dangerZone(context, endpoint)}`
+  const acts = mayWrite && [
+    endpoint.state === 'enabled' && buttonForm(context, link(`/endpoints/${id}/pause`), t`Pause`),
+    endpoint.state === 'paused' && buttonForm(context, link(`/endpoints/${id}/resume`), t`Resume`),
+    endpoint.state === 'disabled' && buttonForm(context, link(`/endpoints/${id}/enable`), t`Enable`),
+  ]
+  return {
+    title: nameOf(endpoint),
+    content,
+    acts,
+    up: { href: link('/endpoints'), text: t`Webhook endpoints` },
+  }
+}
+
+/** Shows the age of the signing secret, and the end of the overlap with the previous secret. */
+async function describeSecret(
+  { settings, access, t, format }: Context,
+  { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,
+): Promise<Content> {
+  const { data } = await settings.audit.list(access.organizationId, {
+    subjectId: id,
+    action: 'endpoint.secret_rotated',
+    limit: 1,
+  })
+  const overlap =
+    previousSecretExpiresAt !== null &&
+    html` · ${t`Previous secret expires`} ${format.time(previousSecretExpiresAt)}`
+  return html`${t`Created`} ${format.time(data[0]?.at ?? createdAt)}${overlap}`
+}
+
+function doneNotice({ query, t }: Context): Content {
+  const texts: Readonly<Record<string, string>> = {
+    changed: t`Changes saved`,
+    pause: t`Endpoint paused. Events wait until you resume it.`,
+    resume: t`Endpoint resumed. Waiting events are being sent.`,
+    enable: t`Endpoint enabled. Skipped deliveries stay skipped until you resend them.`,
+    disable: t`Endpoint disabled. Its events are recorded and skipped.`,
+  }
+  const done = query.get('done') ?? ''
+  return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')
+}
+
+function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint): Content {
+  const { id, state, failures, failingSince } = endpoint
+  const since = failingSince === null ? null : html`<p>${t`Failing since`} ${format.time(failingSince)}.</p>`
+  if (state === 'disabled') {
+    const isByHand = endpoint.disabledReason === 'administrator' && access.can('audit:read')
+    const changes = link('/audit', { subject: id, action: 'endpoint.disabled' })
+    const who = isByHand && html`<p><a href="${changes}">${t`See who, and when`}</a></p>`
+    return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, [since, who])
+  }
+  if (failures === 0) return null
+  return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
+}
+
+function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
+  const { settings, t, link } = context
+  if (!settings.capabilities.tests) return null
+  const offered = eventTypes(settings.service).filter((type) => types === null || types.includes(type))
+  return html`<h2>${t`Send test event`}</h2>
+<p class="ba-lead">${t`Send a signed sample event. Test events don't appear in the log and don't affect endpoint health.`}</p>
+${form(
+  context,
+  link(`/endpoints/${id}/test`),
+  {},
+  select(
+    { name: 'type', label: t`Event type` },
+    offered.map((type) => ({ value: type, text: type })),
+    offered[0] ?? null,
+  ),
+  html`<button class="ba-button">${t`Send test event`}</button>`,
+)}`
+}
+
+function testNotice(context: Context, result: TestResult): Content {
+  const { t } = context
+  const title = result.delivered
+    ? t`Test event delivered (${result.type})`
+    : t`Couldn't deliver test event (${result.type})`
+  return notice(result.delivered ? 'good' : 'bad', title, attemptFacts(context, result))
+}
+
+function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Content {
+  return html`<h2>${t`Danger zone`}</h2>
+<p class="ba-buttons">${
+    state !== 'disabled' && questionLink(link(`/endpoints/${id}/disable`), t`Disable`, 'danger')
+  }${questionLink(link(`/endpoints/${id}/remove`), t`Remove`, 'danger')}</p>`
+}
+
+// --- Deliveries ---
+
+const LAST_DELIVERIES = 10
+
+/** The newest deliveries, of one state if the URL says so. */
+async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): Promise<Content> {
+  const { settings, access, t, link, query } = context
+  if (!access.can('deliveries:read')) return null
+  const chosen = DELIVERY_STATES.find((state) => state === query.get('state'))
+  const { data, next } = await settings.deliveries.list(access.organizationId, {
+    endpointId: id,
+    limit: LAST_DELIVERIES,
+    ...(chosen && { states: [chosen] }),
+  })
+  const stateLink = (state: DeliveryState | undefined, text: string): Content => {
+    const href = link(`/endpoints/${id}`, { activity: query.get('activity'), state })
+    return html`<a${attributes({ href, 'aria-current': state === chosen ? 'true' : null })}>${text}</a>`
+  }
+  const nothing =
+    chosen === undefined
+      ? t`No deliveries yet. Events to send: ${typesText(t, types)}.`
+      : t`No deliveries match this filter.`
+  return html`<div class="ba-heading"><h2>${t`Deliveries`}</h2>${
+    access.can('deliveries:write') &&
+    questionLink(link('/deliveries/recover', { endpoint: id }), t`Resend failed`)
+  }</div>
+<nav class="ba-periods" aria-label="${t`Filter by state`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
+${
+  data.length === 0
+    ? empty(nothing)
+    : html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, null)}</div>`
+}
+${next !== null && html`<p><a href="${link('/deliveries', { endpoint: id, state: chosen })}">${t`View all deliveries`}</a></p>`}`
+}

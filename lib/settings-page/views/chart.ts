@@ -1,0 +1,60 @@
+import type { EndedDeliveries } from '../../webhooks/activity.ts'
+import { type Content, type Html, html } from '../html.ts'
+
+// Charts without a script: bars stretch with the page, so every text stands beside the picture and keeps its size. The colours are the
+// classes', because the policy forbids styles inside the markup.
+
+/** Heights of the pictures, and the width of a bar with its gap, in the pictures' own units. */
+const HEIGHT = 100
+const SPARK_HEIGHT = 24
+const STEP = 4
+/** Height of the smallest failure, as a share: a single failure among thousands is seen. */
+const FAILED_MIN = 0.03
+
+/** The words around a chart. */
+export interface ChartTexts {
+  /** Says in a sentence what the picture shows. */
+  readonly summary: string
+  /** The values at the left, from the top. */
+  readonly scale: readonly [top: string, middle: string, bottom: string]
+  /** The times below, each at the beginning of its part. */
+  readonly times: readonly string[]
+}
+
+/** Draws delivered and failed deliveries as stacked bars on a scale from 0 to {@link scaleOf}. */
+export function stackedChart(bars: readonly EndedDeliveries[], { summary, scale, times }: ChartTexts): Html {
+  const width = bars.length * STEP
+  const labels = (all: readonly string[]): Content => all.map((text) => html`<span>${text}</span>`)
+  return html`<div class="ba-plot"><div class="ba-scale" aria-hidden="true">${labels(scale)}</div>
+<svg class="ba-bars" role="img" aria-label="${summary}" viewBox="0 0 ${width} ${HEIGHT}" preserveAspectRatio="none"><path class="ba-grid" d="M0 0H${width}M0 50H${width}M0 ${HEIGHT}H${width}"/>${paths(bars, scaleOf(bars), HEIGHT)}</svg>
+<div class="ba-times" aria-hidden="true">${labels(times)}</div></div>`
+}
+
+/** Draws the bars alone, for a row of a table that has the numbers beside. */
+export function sparkline(bars: readonly EndedDeliveries[]): Html {
+  return html`<svg class="ba-spark" aria-hidden="true" viewBox="0 0 ${bars.length * STEP} ${SPARK_HEIGHT}" preserveAspectRatio="none">${paths(bars, highestOf(bars), SPARK_HEIGHT)}</svg>`
+}
+
+/** The number at the top of a chart's scale: at least the highest bar, with a whole half. */
+export function scaleOf(bars: readonly EndedDeliveries[]): number {
+  const highest = highestOf(bars)
+  const power = 10 ** Math.floor(Math.log10(highest))
+  return [1, 2, 4, 10].map((times) => times * power).find((top) => top >= highest && top > 1) ?? highest
+}
+
+function highestOf(bars: readonly EndedDeliveries[]): number {
+  return Math.max(1, ...bars.map(({ delivered, failed }) => delivered + failed))
+}
+
+/** Each bar is a line from its bottom to its top, because many pictures stand on a page. */
+function paths(bars: readonly EndedDeliveries[], top: number, height: number): Content {
+  let [good, bad] = ['', '']
+  for (const [index, { delivered, failed }] of bars.entries()) {
+    const x = index * STEP + STEP / 2
+    const failedHeight = failed === 0 ? 0 : Math.ceil(Math.max(FAILED_MIN, failed / top) * height)
+    const border = Math.max(failedHeight, height - Math.round((delivered / top) * height))
+    if (border < height) good += `M${x} ${height}V${border}`
+    if (failed > 0) bad += `M${x} ${border}V${border - failedHeight}`
+  }
+  return html`<path class="ba-good" d="${good}"/><path class="ba-bad" d="${bad}"/>`
+}

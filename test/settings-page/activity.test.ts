@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { toMarkup } from '../../lib/settings-page/html.ts'
+import { scaleOf, sparkline, stackedChart } from '../../lib/settings-page/views/chart.ts'
+import { lastFailure, publishMany, success, writeResults } from '../contract/delivering.ts'
+import { createTenant, type Tenant } from '../contract/tenant.ts'
+import { claim, publish, record } from '../settings/_stores.ts'
+import { checkMarkup } from './_markup.ts'
+import { EVERYTHING, ORGANIZATION, setUp, type Under } from './_page.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const NOW = Date.parse('2026-11-10T12:34:56Z')
+
+test('a stacked chart stands on a scale that is even, and shows every failure', () => {
+  const bars = [
+    { at: '2026-11-10T10:00:00.000Z', delivered: 3, failed: 1 },
+    { at: '2026-11-10T11:00:00.000Z', delivered: 0, failed: 0 },
+    { at: '2026-11-10T12:00:00.000Z', delivered: 1, failed: 0 },
+  ]
+  assert.equal(scaleOf(bars), 4)
+  const chart = toMarkup(
+    stackedChart(bars, { summary: 'Two "hours"', scale: ['4', '2', '0'], times: ['10:00'] }),
+  )
+  checkMarkup(chart, 'chart')
+  assert.match(chart, /role="img" aria-label="Two &quot;hours&quot;" viewBox="0 0 12 100"/)
+  assert.match(chart, /class="ba-good" d="M2 100V25M10 100V75"/)
+  assert.match(chart, /class="ba-bad" d="M2 25V0"/)
+  // One of 9,999 is less than a pixel: the bar stays on the scale.
+  const many = [{ at: '2026-11-10T10:00:00.000Z', delivered: 9_999, failed: 1 }]
+  assert.equal(scaleOf(many), 10_000)
+  assert.match(toMarkup(sparkline(many)), /class="ba-good" d="M2 24V1".*class="ba-bad" d="M2 1V0"/)
+  assert.deepEqual([[], many].map(scaleOf), [2, 10_000])
+})
+
+/** An organization in a store whose clock stands still, with deliveries of today, of yesterday and of last month. */
+async function setUpBusy(): Promise<Under & { readonly tenant: Tenant }> {
+  const store = createMemoryStore({ clock: () => NOW })
+  const under = { store: () => store, secondStore: () => store, events: () => [], letTimePass() {} }
+  const tenant = await createTenant(under)
+  const page = setUp({ store, clock: () => NOW, settings: { clock: () => NOW } })
+  page.access = { ...EVERYTHING, organizationId: tenant.id }
+  const { id } = await tenant.insertEndpoint({ description: 'Billing' })
+  await tenant.insertEndpoint({ description: 'Quiet', types: ['lead.created'] })
+  for (const [agoMs, delivered, failed] of [
+    [0, 3, 1],
+    [25 * HOUR_MS, 1, 4],
+    [20 * DAY_MS, 5, 0],
+  ] as const) {
+    await publishMany(tenant, delivered + failed)
+    const claimed = await claim(store, tenant.id)
+    assert.ok(claimed.every(({ endpointId }) => endpointId === id))
+    const then = { startedAgoMs: agoMs + 30, endedAgoMs: agoMs }
+    await writeResults(
+      tenant,
+      claimed.map((delivery, index) =>
+        index < delivered ? success(delivery, then) : lastFailure(delivery, then),
+      ),
+    )
+  }
+  return Object.assign(page, { tenant })
+}
+
+test('the overview shows delivered and failed deliveries by hour and by day, in a picture and a table', async () => {
+  const under = await setUpBusy()
+  const day = await under.get('/')
+  checkMarkup(day.text, '/')
+  assert.match(
+    day.text,
+    /aria-label="Deliveries per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed" viewBox="0 0 96 100"/,
+  )
+  assert.match(day.words, /Success rate 75% .*Pending now 0 Failed now 5 .*Nov 10, 12:00 3 1 75%/)
+  const week = await under.get('/?activity=7d')
+  assert.match(week.text, /aria-label="Deliveries per day \(UTC\), Nov 4, 00:00[^"]*: 4 delivered, 5 failed"/)
+  assert.match(week.words, /Success rate 44\.4% .*Nov 10 3 1 75% Nov 9 1 4 20%/)
+  assert.match(week.text, /href="[^"]*\?activity=7d" aria-current="true"/)
+  const month = await under.get('/?activity=30d')
+  assert.match(month.text, /9 delivered, 5 failed" viewBox="0 0 120 100"/)
+  assert.match((await under.get('/?activity=constructor')).text, /viewBox="0 0 96 100"/)
+})
+
+test('the overview lists endpoints in order of trouble, with the rate and the bars of each', async () => {
+  const under = await setUpBusy()
+  const { words, text } = await under.get('/')
+  assert.match(
+    words,
+    /Endpoint State Success rate Failed Last 24 hours Billing Enabled 75% 1 Quiet Enabled – 0/,
+  )
+  assert.match(
+    text,
+    /class="ba-spark" aria-hidden="true" viewBox="0 0 96 24"[^>]*><path class="ba-good" d="M94 24V6"/,
+  )
+})
+
+test('an endpoint shows its own activity first, and its deliveries by state', async () => {
+  const under = await setUpBusy()
+  const [quiet, billing] = (await under.settings.endpoints.list(under.tenant.id)).map(({ id }) => id)
+  const { words, text } = await under.get(`/endpoints/${billing}`)
+  assert.match(words, /Success rate 75% .*Deliveries Resend failed All Failed .*Settings .*Danger zone/)
+  assert.match(text, /href="[^"]*\/deliveries\/recover\?endpoint=we_\w+" data-dialog>Resend failed/)
+  assert.match((await under.get(`/endpoints/${quiet}`)).words, /No deliveries in this period\./)
+  const failed = await under.get(`/endpoints/${billing}?state=failed`)
+  assert.equal(failed.text.match(/ba-badge ba-bad">Failed<\/b><\/td>/g)?.length, 5)
+  const none = await under.get(`/endpoints/${billing}?state=cancelled`)
+  assert.match(none.words, /No deliveries match this filter\./)
+})
+
+test('activity is shown to persons who may see deliveries, and URLs to those who may see endpoints', async () => {
+  const under = await setUpBusy()
+  const organizationId = under.tenant.id
+  under.access = {
+    ...EVERYTHING,
+    organizationId,
+    can: ['keys:read', 'endpoints:read', 'audit:read', 'requests:read'],
+  }
+  assert.doesNotMatch((await under.get('/')).text, /<svg|Success rate/)
+  under.access = { ...EVERYTHING, organizationId, can: ['deliveries:read'] }
+  const { text } = await under.get('/')
+  assert.match(text, /<svg/)
+  assert.doesNotMatch(text, /hooks\.example|\/endpoints\//)
+})
+
+test('the page of a month with many endpoints stays within 30 kB', async (t) => {
+  const under = setUp()
+  for (let index = 0; index < 20; index++) {
+    const url = `https://hooks.example.com/${'path/'.repeat(8)}${index}`
+    await under.settings.endpoints.register(ORGANIZATION, { url })
+  }
+  for (let event = 0; event < 20; event++) await publish(under.store, ORGANIZATION)
+  for (const day of Array.from({ length: 30 }, (_, index) => index)) {
+    for (const outcome of ['delivered', 'failed'] as const) {
+      const agoMs = day * DAY_MS
+      await record(under.store, await claim(under.store, ORGANIZATION, 200), outcome, {
+        startedAgoMs: agoMs + 30,
+        endedAgoMs: agoMs,
+      })
+      await publish(under.store, ORGANIZATION)
+      for (let event = 0; event < 9; event++) await publish(under.store, ORGANIZATION)
+    }
+  }
+  const { text, words } = await under.get('/?activity=30d')
+  checkMarkup(text, '/')
+  assert.match(words, /10 more endpoints/)
+  assert.ok(text.match(/<tr>/g)?.length === 30 + 10 + 2, `${text.match(/<tr>/g)?.length} rows`)
+  t.diagnostic(`${Buffer.byteLength(text)} bytes`)
+  assert.ok(Buffer.byteLength(text) <= 30_000, `${Buffer.byteLength(text)} bytes`)
+})
