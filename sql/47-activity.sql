@@ -78,60 +78,43 @@ select business_api.forbid_plans('count_activity');
 -- A range of the primary key: at most 35 days of the organization's endpoints, however many deliveries these had.
 create function business_api.read_activity(
   organization_id text, endpoint_id text, begins timestamptz, ends timestamptz, interval_name text
-) returns text
+) returns json
 language plpgsql stable
 set search_path = ''
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 begin
-  return (
-    with summed as materialized (
-      select date_trunc($5, a.hour, 'UTC') as at, a.endpoint_id,
-             array[
-               sum(a.counts[1]), sum(a.counts[2]), sum(a.counts[3]), sum(a.counts[4]), sum(a.counts[5]), sum(a.counts[6]),
-               sum(a.counts[7]), sum(a.counts[8]), sum(a.counts[9]), sum(a.counts[10]), sum(a.counts[11]), sum(a.counts[12]),
-               sum(a.counts[13]), sum(a.counts[14]), sum(a.counts[15]), sum(a.counts[16]), sum(a.counts[17]), sum(a.counts[18]),
-               sum(a.counts[19]), sum(a.counts[20]), sum(a.counts[21]), sum(a.counts[22]), sum(a.counts[23]), sum(a.counts[24])
-             ] as counts
-        from business_api.endpoint_activity a
-       where a.organization_id = $1 and a.hour >= $3 and a.hour < $4 and ($2 is null or a.endpoint_id = $2)
-       group by grouping sets (
-         (date_trunc($5, a.hour, 'UTC')), (a.endpoint_id), (date_trunc($5, a.hour, 'UTC'), a.endpoint_id)
-       )
-    ), ended as materialized (
-      select s.endpoint_id, json_agg(json_build_object(
-               'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-               'delivered', s.counts[12], 'failed', s.counts[1]
-             ) order by s.at) as series
-        from summed s
-       where s.at is not null and s.endpoint_id is not null and s.counts[12] + s.counts[1] > 0
-       group by s.endpoint_id
-    )
-    select json_build_object(
-      'series', (
-        select coalesce(json_agg(json_build_object(
-                 'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'counts', s.counts
-               ) order by s.at), '[]')
-          from summed s where s.at is not null and s.endpoint_id is null
-      ),
-      'endpoints', (
-        select coalesce(json_agg(json_build_object(
-                 'endpointId', e.id, 'url', e.url, 'description', e.description, 'state', e.state, 'failures', e.failures,
-                 'counts', coalesce(s.counts, '{}'), 'series', coalesce(ended.series, '[]')
-               ) order by e.id desc), '[]')
-          from business_api.webhook_endpoints e
-          left join summed s on s.endpoint_id = e.id and s.at is null
-          left join ended on ended.endpoint_id = e.id
-         where e.organization_id = $1 and ($2 is null or e.id = $2) and (e.state <> 'removed' or s.endpoint_id is not null)
-      ),
-      'apiKeysInUse', (
-        select count(*) from business_api.api_keys k
-         where k.organization_id = $1 and k.last_used_at >= $3
-           and (k.revoked_at is null or k.revoked_at > now()) and (k.expires_at is null or k.expires_at > now())
-      ),
-      'queue', business_api.count_queue($1, $2, 10000)::json
-    )::text
+  return json_build_object(
+    'intervals', (
+      select coalesce(json_agg(i), '[]')
+        from (
+          select to_char(date_trunc($5, a.hour, 'UTC') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at,
+                 a.endpoint_id as "endpointId",
+                 array[
+                   sum(a.counts[1]), sum(a.counts[2]), sum(a.counts[3]), sum(a.counts[4]), sum(a.counts[5]), sum(a.counts[6]),
+                   sum(a.counts[7]), sum(a.counts[8]), sum(a.counts[9]), sum(a.counts[10]), sum(a.counts[11]), sum(a.counts[12]),
+                   sum(a.counts[13]), sum(a.counts[14]), sum(a.counts[15]), sum(a.counts[16]), sum(a.counts[17]), sum(a.counts[18]),
+                   sum(a.counts[19]), sum(a.counts[20]), sum(a.counts[21]), sum(a.counts[22]), sum(a.counts[23]), sum(a.counts[24])
+                 ] as counts
+            from business_api.endpoint_activity a
+           where a.organization_id = $1 and a.hour >= $3 and a.hour < $4 and ($2 is null or a.endpoint_id = $2)
+           group by date_trunc($5, a.hour, 'UTC'), a.endpoint_id
+        ) as i
+    ),
+    'endpoints', (
+      select coalesce(json_agg(json_build_object(
+               'endpointId', e.id, 'url', e.url, 'description', e.description, 'state', e.state, 'failures', e.failures
+             ) order by e.id desc), '[]')
+        from business_api.webhook_endpoints e
+       where e.organization_id = $1 and ($2 is null or e.id = $2)
+    ),
+    'apiKeysInUse', (
+      select count(*) from business_api.api_keys k
+       where k.organization_id = $1 and k.last_used_at >= $3
+         and (k.revoked_at is null or k.revoked_at > now()) and (k.expires_at is null or k.expires_at > now())
+    ),
+    'queue', business_api.count_queue($1, $2, 10000)::json
   );
 end
 $$;

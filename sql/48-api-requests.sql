@@ -87,12 +87,16 @@ begin
       return '{"data": [], "next": null}';
     end if;
   end if;
+  -- One bound at the top, where the scan of the index begins: a second one would only be a condition.
+  if (filter ->> 'until')::timestamptz <= first_at then
+    first_at := filter ->> 'until';
+    first_id := '';
+  end if;
   return (
     with inspected as materialized (
       select * from business_api.api_requests r
        where r.organization_id = $1 and (r.at, r.id) <= (first_at, coalesce(first_id, '~'))
          and r.at >= coalesce((filter ->> 'since')::timestamptz, '-infinity')
-         and r.at < coalesce((filter ->> 'until')::timestamptz, 'infinity')
        order by r.at desc, r.id desc
        limit inspected_max
     ), chosen as materialized (

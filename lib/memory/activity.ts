@@ -1,17 +1,14 @@
 import {
   ACTIVITY_DAYS,
   type ActivityRequest,
-  addCounts,
   classOfAttempt,
   countAttempt,
-  countOf,
-  type EndedDeliveries,
   type StoredActivity,
 } from '../webhooks/activity.ts'
 import type { AttemptResult } from '../webhooks/claims.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { isInForce } from './admission.ts'
-import type { CountedAttempt, Memory, Organization, StoredDelivery } from './state.ts'
+import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -36,44 +33,24 @@ export function readActivity(
   { organizationId, endpointId, from, to, interval }: ActivityRequest,
 ): Omit<StoredActivity, 'queue'> {
   const { activity, endpoints, apiKeys } = memory.organization(organizationId)
-  const counted = activity.filter(
-    ({ hour, endpoint }) =>
-      hour >= Date.parse(from) &&
-      hour < Date.parse(to) &&
-      (endpointId === null || endpoint.record.id === endpointId),
-  )
-  const intervalOf = ({ hour }: CountedAttempt): number =>
-    startOf(hour, interval === 'hour' ? HOUR_MS : DAY_MS)
-  const seriesOf = (all: readonly CountedAttempt[]): StoredActivity['series'] =>
-    [...new Set(all.map(intervalOf))]
-      .sort((one, other) => one - other)
-      .map((at) => ({
-        at: toTimestamp(at),
-        counts: addCounts(all.filter((one) => intervalOf(one) === at).map(({ counts }) => counts)),
-      }))
-  const endedOf = (all: readonly CountedAttempt[]): readonly EndedDeliveries[] =>
-    seriesOf(all)
-      .map(({ at, counts }) => ({
-        at,
-        delivered: countOf(counts, 'delivered'),
-        failed: countOf(counts, 'failed'),
-      }))
-      .filter(({ delivered, failed }) => delivered + failed > 0)
+  const isWanted = ({ record: { id } }: StoredEndpoint): boolean => endpointId === null || id === endpointId
   return {
-    series: seriesOf(counted),
+    intervals: activity
+      .filter(({ hour, endpoint }) => hour >= Date.parse(from) && hour < Date.parse(to) && isWanted(endpoint))
+      .map(({ hour, endpoint, counts }) => ({
+        at: toTimestamp(startOf(hour, interval === 'hour' ? HOUR_MS : DAY_MS)),
+        endpointId: endpoint.record.id,
+        counts,
+      })),
     endpoints: [...endpoints.values()]
-      .filter(({ record: { id } }) => endpointId === null || id === endpointId)
-      .map((endpoint) => ({ endpoint, own: counted.filter((one) => one.endpoint === endpoint) }))
-      .filter(({ endpoint, own }) => !endpoint.isRemoved || own.length > 0)
-      .sort((one, other) => (one.endpoint.record.id < other.endpoint.record.id ? 1 : -1))
-      .map(({ endpoint: { record, isRemoved, state, failures }, own }) => ({
-        endpointId: record.id,
-        url: record.url,
-        description: record.description,
+      .filter(isWanted)
+      .sort((one, other) => (one.record.id < other.record.id ? 1 : -1))
+      .map(({ record: { id, url, description }, isRemoved, state, failures }) => ({
+        endpointId: id,
+        url,
+        description,
         state: isRemoved ? 'removed' : state,
         failures,
-        counts: addCounts(own.map(({ counts }) => counts)),
-        series: endedOf(own),
       })),
     apiKeysInUse: [...apiKeys.values()].filter(
       (key) => isInForce(key, memory.clock()) && key.lastUsedAt !== null && key.lastUsedAt >= from,

@@ -6,14 +6,13 @@ import type { BusinessApiStore } from '../business-store.ts'
 import {
   ACTIVITY_DAYS,
   type ActiveEndpoint,
-  type ActivityCounts,
   type ActivityInterval,
   ATTEMPT_CLASSES,
   type AttemptClass,
   addCounts,
   countOf,
   type EndedDeliveries,
-  type EndpointCounts,
+  type IntervalCounts,
   percentileOf,
 } from '../webhooks/activity.ts'
 import { toTimestamp } from '../writes/write-context.ts'
@@ -116,18 +115,19 @@ export function createActivitySettings(
     const now = clock()
     const period = readPeriod(input, now)
     const request = { organizationId: owner, endpointId: endpointId ?? null, ...period }
-    const { queue, ...stored } = await deliveries.readActivity(request)
-    const counted = new Map(stored.series.map(({ at, counts }) => [at, counts]))
+    const { queue, intervals, endpoints, apiKeysInUse } = await deliveries.readActivity(request)
+    const [byTime, byEndpoint] = [groupBy(intervals, 'at'), groupBy(intervals, 'endpointId')]
     return {
       ...period,
-      totals: numbersOf(addCounts([...counted.values()])),
-      series: intervalsOf(period).map((at) => ({ at, ...numbersOf(counted.get(at) ?? []) })),
-      endpoints: stored.endpoints
-        .toSorted(byTrouble)
-        .map(({ counts, ...endpoint }) => ({ ...endpoint, ...numbersOf(counts) })),
+      totals: numbersOf(intervals),
+      series: startsOf(period).map((at) => ({ at, ...numbersOf(byTime.get(at) ?? []) })),
+      endpoints: endpoints
+        .map((endpoint) => describe(endpoint, byEndpoint.get(endpoint.endpointId) ?? []))
+        .filter(({ state, attempts }) => state !== 'removed' || attempts > 0)
+        .sort(byTrouble),
       pendingNow: Math.min(COUNT_MAX, queue.due + queue.backingOff + queue.paused + queue.sending),
       failedNow: queue.failed,
-      apiKeysInUse: stored.apiKeysInUse,
+      apiKeysInUse,
     }
   }
 }
@@ -159,44 +159,63 @@ function unusable(reason: string): BusinessApiError {
 }
 
 /** Returns the beginning of every interval of a period; of the first day, midnight. */
-function intervalsOf({ from, to, interval }: Period): readonly string[] {
+function startsOf({ from, to, interval }: Period): readonly string[] {
   const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
   const first = Math.floor(Date.parse(from) / lengthMs)
   const end = Math.ceil(Date.parse(to) / lengthMs)
   return Array.from({ length: end - first }, (_, index) => toTimestamp((first + index) * lengthMs))
 }
 
-function numbersOf(counts: ActivityCounts): ActivityNumbers {
+function groupBy(
+  intervals: readonly IntervalCounts[],
+  name: 'at' | 'endpointId',
+): ReadonlyMap<string, readonly IntervalCounts[]> {
+  const groups = new Map(intervals.map((one) => [one[name], [] as IntervalCounts[]]))
+  for (const one of intervals) groups.get(one[name])?.push(one)
+  return groups
+}
+
+function describe(endpoint: ActiveEndpoint, own: readonly IntervalCounts[]): EndpointActivity {
+  const series = [...groupBy(own, 'at')]
+    .map(([at, some]) => [at, addCounts(some.map(({ counts }) => counts))] as const)
+    .map(([at, counts]) => ({
+      at,
+      delivered: countOf(counts, 'delivered'),
+      failed: countOf(counts, 'failed'),
+    }))
+    .filter(({ delivered, failed }) => delivered + failed > 0)
+    .sort((one, other) => (one.at < other.at ? -1 : 1))
+  return { ...endpoint, ...numbersOf(own), series }
+}
+
+function numbersOf(intervals: readonly IntervalCounts[]): ActivityNumbers {
+  const counts = addCounts(intervals.map((one) => one.counts))
   const [delivered, failed] = [countOf(counts, 'delivered'), countOf(counts, 'failed')]
-  const ended = delivered + failed
+  const results = ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)] as const)
   return {
     delivered,
     failed,
-    successRate: ended === 0 ? null : delivered / ended,
-    attempts: countAll(counts, ATTEMPT_CLASSES),
-    results: Object.fromEntries(
-      ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)]),
-    ) as ActivityNumbers['results'],
+    successRate: delivered + failed === 0 ? null : delivered / (delivered + failed),
+    attempts: results.reduce((sum, [, count]) => sum + count, 0),
+    results: Object.fromEntries(results) as ActivityNumbers['results'],
     p50Ms: percentileOf(counts, 0.5),
     p95Ms: percentileOf(counts, 0.95),
   }
 }
 
-function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): number {
-  return classes.reduce((sum, name) => sum + countOf(counts, name), 0)
-}
-
-/** Classes that say something bad about the endpoint. */
-const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
-
 /** The place of each state in the order of trouble. A removed endpoint needs nobody. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
-function byTrouble(one: EndpointCounts, other: EndpointCounts): number {
+function byTrouble(one: EndpointActivity, other: EndpointActivity): number {
   return (
     TROUBLE[one.state] - TROUBLE[other.state] ||
     Number(other.failures > 0) - Number(one.failures > 0) ||
-    countOf(other.counts, 'failed') - countOf(one.counts, 'failed') ||
-    countAll(other.counts, FAULTS) - countAll(one.counts, FAULTS)
+    other.failed - one.failed ||
+    faultsOf(other) - faultsOf(one)
   )
+}
+
+/** Attempts that say something bad about the endpoint. */
+function faultsOf({ attempts, results }: EndpointActivity): number {
+  return attempts - results['2xx'] - results.interrupted
 }

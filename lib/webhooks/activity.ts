@@ -89,21 +89,21 @@ export type ActivityInterval = 'hour' | 'day'
 /** The counters of a period: see {@link COUNTERS}. Empty: all are zero. */
 export type ActivityCounts = readonly number[]
 
-/** The counts of one interval. */
+/** The counts of an endpoint in an interval. */
 export interface IntervalCounts {
   /** Beginning of the interval, ISO 8601. */
   readonly at: string
+  readonly endpointId: string
   readonly counts: ActivityCounts
 }
 
-/** An endpoint with activity, as it is now. */
+/** An endpoint as it is now. */
 export interface ActiveEndpoint {
   readonly endpointId: string
   readonly url: string
   readonly description: string | null
-  /** The state now; `removed` for an endpoint that was removed and had an attempt in the period. */
   readonly state: EndpointState | 'removed'
-  /** Failed attempts since the last success, now. */
+  /** Failed attempts since the last success. */
   readonly failures: number
 }
 
@@ -113,13 +113,6 @@ export interface EndedDeliveries {
   readonly at: string
   readonly delivered: number
   readonly failed: number
-}
-
-/** The counts of an endpoint. */
-export interface EndpointCounts extends ActiveEndpoint {
-  readonly counts: ActivityCounts
-  /** Only intervals in which a delivery ended, oldest first. */
-  readonly series: readonly EndedDeliveries[]
 }
 
 /** Asks for the activity of an organization. Both moments are full hours in UTC. */
@@ -136,10 +129,10 @@ export interface ActivityRequest {
 
 /** The activity of an organization. */
 export interface StoredActivity {
-  /** Only intervals with an attempt, oldest first. */
-  readonly series: readonly IntervalCounts[]
-  /** The present endpoints, also without an attempt, and removed endpoints with an attempt in the period; newest first. */
-  readonly endpoints: readonly EndpointCounts[]
+  /** In no certain order. Counts of the same endpoint and interval are added up. */
+  readonly intervals: readonly IntervalCounts[]
+  /** Newest first, and removed ones with them. */
+  readonly endpoints: readonly ActiveEndpoint[]
   /** API keys in force that were used since `from`. */
   readonly apiKeysInUse: number
   /** The queue of the organization, or of the endpoint, now. */

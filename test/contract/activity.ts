@@ -54,11 +54,20 @@ async function activityOf(tenant: Tenant, changes: Partial<ActivityRequest> = {}
   })
 }
 
+/** Deliveries by interval and endpoint: a store may give an interval in parts. */
+function sumsOf({ intervals }: StoredActivity): readonly unknown[] {
+  const sums = new Map<string, [string, string, number, number]>()
+  for (const { at, endpointId, counts } of intervals) {
+    const [, , delivered, failed] = sums.get(`${at} ${endpointId}`) ?? [at, endpointId, 0, 0]
+    const sum = [delivered + countOf(counts, 'delivered'), failed + countOf(counts, 'failed')] as const
+    sums.set(`${at} ${endpointId}`, [at, endpointId, ...sum])
+  }
+  return [...sums.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, sum]) => sum)
+}
+
 /** The counts of all endpoints together, by name and without zeros. */
 async function totalsOf(tenant: Tenant): Promise<Record<string, number>> {
-  const { series, endpoints } = await activityOf(tenant)
-  const counts = addCounts(series.map((one) => one.counts))
-  assert.deepEqual(addCounts(endpoints.map((one) => one.counts)), counts)
+  const counts = addCounts((await activityOf(tenant)).intervals.map((one) => one.counts))
   const answered = DURATIONS.reduce((sum, bucket) => sum + countOf(counts, bucket), 0)
   const named = COUNTERS.filter((counter) => typeof counter === 'string')
   const all = [
@@ -74,7 +83,7 @@ const DURATIONS = COUNTERS.filter((counter) => typeof counter === 'number')
 async function assertAgreesWithLog(tenant: Tenant): Promise<void> {
   const ids = (await deliveriesOf(tenant)).map(({ id }) => id)
   const log = [...(await tenant.store.deliveries.listAttempts(tenant.id, ids)).values()].flat()
-  const counts = addCounts((await activityOf(tenant)).series.map((one) => one.counts))
+  const counts = addCounts((await activityOf(tenant)).intervals.map((one) => one.counts))
   const logged = addCounts(log.map((attempt) => countAttempt(attempt, null)))
   for (const counter of [...ATTEMPT_CLASSES, ...DURATIONS]) {
     assert.equal(countOf(counts, counter), countOf(logged, counter), String(counter))
@@ -140,7 +149,7 @@ function testClasses(harness: StoreHarness): void {
           : failure(delivery, { status: null, error: 'timeout', durationMs: 10_000, delayMs: 60_000 }),
       ),
     )
-    const counts = addCounts((await activityOf(tenant)).series.map((one) => one.counts))
+    const counts = addCounts((await activityOf(tenant)).intervals.map((one) => one.counts))
     assert.deepEqual(
       DURATIONS.map((bucket) => countOf(counts, bucket)),
       [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2],
@@ -253,49 +262,23 @@ function testPeriods(harness: StoreHarness): void {
     await writeResults(tenant, [success(one, early), lastFailure(second, early), success(lead)])
 
     const earlier = new Date(Math.floor((now - agoMs) / HOUR_MS) * HOUR_MS).toISOString()
-    const { series } = await activityOf(tenant)
-    assert.equal(series.length, 2)
-    assert.equal(series[0]?.at, earlier)
-    assert.deepEqual(
-      series.map(({ counts }) => [countOf(counts, 'delivered'), countOf(counts, 'failed')]),
-      [
-        [1, 1],
-        [1, 0],
-      ],
-    )
-    const days = await activityOf(tenant, { interval: 'day' })
-    assert.equal(days.series[0]?.at, `${earlier.slice(0, 10)}T00:00:00.000Z`)
+    const hour = new Date(Math.floor(now / HOUR_MS) * HOUR_MS).toISOString()
+    const first = [earlier, old.id, 1, 1]
+    const last = [hour, other.id, 1, 0]
+    const read = async (changes: Partial<ActivityRequest> = {}) => sumsOf(await activityOf(tenant, changes))
+    assert.deepEqual(await read(), [first, last])
+    assert.deepEqual(await read({ interval: 'day' }), [
+      [`${earlier.slice(0, 10)}T00:00:00.000Z`, old.id, 1, 1],
+      [`${hour.slice(0, 10)}T00:00:00.000Z`, other.id, 1, 0],
+    ])
     const end = new Date(Date.parse(earlier) + HOUR_MS).toISOString()
-    assert.equal((await activityOf(tenant, { from: end })).series.length, 1)
-    assert.equal((await activityOf(tenant, { to: end })).series.length, 1)
+    assert.deepEqual(await read({ from: end }), [last])
+    assert.deepEqual(await read({ to: end }), [first])
 
     const mine = await activityOf(tenant, { endpointId: other.id })
-    assert.deepEqual(
-      mine.endpoints.map(({ endpointId, url, state, counts }) => [
-        endpointId,
-        url,
-        state,
-        countOf(counts, 'delivered'),
-      ]),
-      [[other.id, other.url, 'enabled', 1]],
-    )
-    assert.equal(mine.series.length, 1)
-
-    // The deliveries of each endpoint by interval are together those of the series, without intervals in which none ended.
-    const all = await activityOf(tenant)
-    const ended = all.endpoints.flatMap((each) => each.series)
-    assert.deepEqual(
-      all.series.map(({ at, counts }) => [at, countOf(counts, 'delivered'), countOf(counts, 'failed')]),
-      all.series.map(({ at }) => {
-        const here = ended.filter((each) => each.at === at)
-        const sum = (name: 'delivered' | 'failed') => here.reduce((total, each) => total + each[name], 0)
-        return [at, sum('delivered'), sum('failed')]
-      }),
-    )
-    assert.deepEqual(
-      mine.endpoints.map((each) => each.series),
-      [mine.series.map(({ at }) => ({ at, delivered: 1, failed: 0 }))],
-    )
+    assert.deepEqual(sumsOf(mine), [last])
+    const { id: endpointId, url, description } = other
+    assert.deepEqual(mine.endpoints, [{ endpointId, url, description, state: 'enabled', failures: 0 }])
   })
 
   harness.test('readActivity() counts the queue of the organization or the endpoint', async (t) => {
@@ -317,29 +300,29 @@ function testPeriods(harness: StoreHarness): void {
     }
   })
 
-  harness.test(
-    'readActivity() shows endpoints without attempts, and of removed endpoints those with attempts',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const used = await tenant.insertEndpoint()
-      await tenant.publish()
-      await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 60_000 })])
-      const unused = await tenant.insertEndpoint()
-      const states = async () =>
-        (await activityOf(tenant)).endpoints.map(({ endpointId, state, failures }) => [
-          endpointId,
-          state,
-          failures,
-        ])
-      assert.deepEqual(await states(), [
-        [unused.id, 'enabled', 0],
-        [used.id, 'enabled', 1],
+  harness.test('readActivity() shows endpoints without attempts, and removed ones', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const used = await tenant.insertEndpoint()
+    await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 60_000 })])
+    const unused = await tenant.insertEndpoint()
+    const states = async () =>
+      (await activityOf(tenant)).endpoints.map(({ endpointId, state, failures }) => [
+        endpointId,
+        state,
+        failures,
       ])
-      for (const endpointId of [unused.id, used.id])
-        await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
-      assert.deepEqual(await states(), [[used.id, 'removed', 1]])
-    },
-  )
+    assert.deepEqual(await states(), [
+      [unused.id, 'enabled', 0],
+      [used.id, 'enabled', 1],
+    ])
+    for (const endpointId of [unused.id, used.id])
+      await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
+    assert.deepEqual(await states(), [
+      [unused.id, 'removed', 0],
+      [used.id, 'removed', 1],
+    ])
+  })
 
   harness.test('readActivity() counts the API keys in force that were used in the period', async (t) => {
     const tenant = await createPublisher(harness, t)
@@ -359,8 +342,8 @@ function testPeriods(harness: StoreHarness): void {
     const endpoint = await tenant.insertEndpoint()
     await tenant.publish()
     await writeResults(tenant, [success(await claimOne(tenant))])
-    const { series, endpoints } = await activityOf(other, { endpointId: endpoint.id })
-    assert.deepEqual([series, endpoints], [[], []])
+    const { intervals, endpoints } = await activityOf(other, { endpointId: endpoint.id })
+    assert.deepEqual([intervals, endpoints], [[], []])
     assert.deepEqual(await totalsOf(other), {})
   })
 }
@@ -373,7 +356,7 @@ function testRetention(harness: StoreHarness): void {
     await writeResults(tenant, [success(await claimOne(tenant))])
     const read = async (): Promise<number> => {
       const from = new Date((await storeTime(tenant)) - 50 * DAY_MS).toISOString()
-      return (await activityOf(tenant, { from })).series.length
+      return (await activityOf(tenant, { from })).intervals.length
     }
     const purge = () => tenant.store.deliveries.purge({ eventsAfterMs: 1000 * DAY_MS, limit: 1000 })
     await tenant.letTimePass(34 * DAY_MS)

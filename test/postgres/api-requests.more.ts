@@ -84,3 +84,27 @@ test('a standby has no log of requests, and the calls say that the server is rea
   assert.equal((await calls.requests.list('org_1')).data.length, 2)
   await Promise.all([store.close(), sql.end()])
 })
+
+test('a list reads no more rows for a period of long ago than for the newest requests', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const sql = database.sql({ max: 1 })
+  await sql`
+    insert into business_api.api_requests
+    select 'org_1', 'req_' || second, 0, now() - second * interval '1 second', 'key_1', 'GET', '/a', '/a', 200, 1, null, false
+    from generate_series(1, 50000) as second`
+  const pagesOf = async (filter: object): Promise<number> => {
+    const plan = await sql.unsafe(
+      `explain (analyze, buffers, format json) select business_api.list_api_requests('org_1', $1::text::jsonb, 50, null)`,
+      [JSON.stringify(filter)],
+    )
+    return plan[0]?.['QUERY PLAN'][0].Plan['Shared Hit Blocks']
+  }
+  const ago = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
+  await pagesOf({})
+  const newest = await pagesOf({})
+  for (const period of [{ until: ago(10) }, { since: ago(11), until: ago(10) }, { since: ago(12) }]) {
+    const pages = await pagesOf(period)
+    assert.ok(pages < newest + 100, `${pages} pages for ${JSON.stringify(period)}, ${newest} for the newest`)
+  }
+})

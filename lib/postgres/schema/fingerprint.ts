@@ -417,7 +417,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_api_requests(organization_id text, filter jsonb, page_limit integer, before text)':
-      '87826643635e',
+      '39e25d81e9a3',
     'function list_deliveries_of_subject(organization_id text, filter jsonb, first_id text, end_id text, row_limit integer)':
       '37e28b85f99e',
     'function list_events(organization_id text, type text, first_prefix text, end_prefix text, before_id text, page_limit integer, inspected_limit integer, subject_id text)':
@@ -470,7 +470,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rate_allowance(organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamp with time zone, OUT allowance integer, OUT turn_at timestamp with time zone)':
       '679c5415606a',
     'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
-      '7a252a9ed970',
+      'b8ba5cb53e20',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
