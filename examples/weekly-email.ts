@@ -37,7 +37,7 @@ function describeWeek({ totals, series, endpoints, failedNow }: Activity): strin
     `Delivered: ${totals.delivered}${totals.successRate === null ? '' : ` (${Math.floor(totals.successRate * 1000) / 10} %)`}`,
     `Failed: ${totals.failed}${worst && worst.failed > 0 ? `, most of them on ${day(worst.at)}` : ''}`,
     ...(totals.p95Ms === null ? [] : [`95 % of the responses came within about ${totals.p95Ms} ms`]),
-    ...(failedNow > 0 ? [`${failedNow} failed deliveries can be sent again`] : []),
+    ...(failedNow > 0 ? [`Failed deliveries that can be sent again: ${failedNow}`] : []),
     '',
     ...(troubled.length === 0 ? ['Every endpoint works.'] : troubled.map(describeEndpoint)),
   ].join('\n')
@@ -47,7 +47,7 @@ function describeEndpoint({ url, state, failures, results }: EndpointActivity): 
   const [reason] = Object.entries(results)
     .filter(([name, count]) => name !== '2xx' && count > 0)
     .toSorted(([, one], [, other]) => other - one)
-  const what = state === 'disabled' ? 'is disabled' : `fails: ${failures} attempts since the last success`
+  const what = state === 'disabled' ? 'is disabled' : `fails (failed attempts in a row: ${failures})`
   return `${new URL(url).host} ${what}${reason ? `, mostly ${reason[0].replace('_', ' ')}` : ''}`
 }
 

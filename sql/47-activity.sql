@@ -82,6 +82,9 @@ create function business_api.read_activity(
 language plpgsql stable
 set search_path = ''
 set plan_cache_mode = force_custom_plan
+-- The planner expects a group for nearly each row, and would sort them on the disk.
+set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin

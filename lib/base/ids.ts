@@ -69,7 +69,7 @@ let systemIds: Ids | undefined
 
 /**
  * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so that each id is checked when it
- * is made: a list that continues after an id of another form would be refused on the next page. An id of a request is in no list.
+ * is made: a list that continues after an id of another form would be refused on the next page. The API checks the ids of requests.
  *
  * @param ids of the host; `undefined` for the ids of {@link createIds}
  * @returns throws `TypeError` for an id that is no `<kind>_` and 1 to 59 letters, digits, hyphens and underscores; an id of an audit

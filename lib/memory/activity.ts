@@ -1,6 +1,6 @@
 import {
   ACTIVITY_DAYS,
-  type ActivityRequest,
+  type ActivityPeriod,
   classOfAttempt,
   countAttempt,
   type StoredActivity,
@@ -30,7 +30,9 @@ export function countLastAttempt(
 /** Reads the activity of an organization: see `DeliveryStore.readActivity`. */
 export function readActivity(
   memory: Memory,
-  { organizationId, endpointId, from, to, interval }: ActivityRequest,
+  organizationId: string,
+  endpointId: string | null,
+  { from, to, interval }: ActivityPeriod,
 ): Omit<StoredActivity, 'queue'> {
   const { activity, endpoints, apiKeys } = memory.organization(organizationId)
   const isWanted = ({ record: { id } }: StoredEndpoint): boolean => endpointId === null || id === endpointId

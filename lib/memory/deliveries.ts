@@ -82,10 +82,9 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return countQueue(memory, target)
     },
 
-    async readActivity(request) {
-      const { organizationId, endpointId } = request
+    async readActivity(organizationId, endpointId, period) {
       const queue = countQueue(memory, { organizationId, ...(endpointId !== null && { endpointId }) })
-      return { ...readActivity(memory, request), queue }
+      return { ...readActivity(memory, organizationId, endpointId, period), queue }
     },
 
     async purge(request) {

@@ -1,7 +1,6 @@
 import type { ClaimedDelivery } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
-import { readActivity } from './activity.ts'
 import type { Database } from './connection/database.ts'
 import {
   cancelDelivery,
@@ -89,7 +88,10 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     countQueue: (target) => countQueue(database, target),
 
-    readActivity: (request) => readActivity(database, request),
+    readActivity(organizationId, endpointId, { from, to, interval }) {
+      const call = 'read_activity(text, text, timestamptz, timestamptz, text)'
+      return callFor(database, organizationId, call, organizationId, endpointId, from, to, interval)
+    },
 
     purge: (request) => purge(database, request),
 

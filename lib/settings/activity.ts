@@ -7,6 +7,7 @@ import {
   ACTIVITY_DAYS,
   type ActiveEndpoint,
   type ActivityInterval,
+  type ActivityPeriod,
   ATTEMPT_CLASSES,
   type AttemptClass,
   addCounts,
@@ -63,11 +64,7 @@ export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
 }
 
 /** The activity of an organization. */
-export interface Activity {
-  /** Beginning and end of the period: full hours in UTC, the end exclusive. */
-  readonly from: string
-  readonly to: string
-  readonly interval: ActivityInterval
+export interface Activity extends ActivityPeriod {
   readonly totals: ActivityNumbers
   /** Every interval of the period, oldest first, also without an attempt. */
   readonly series: readonly IntervalActivity[]
@@ -111,11 +108,9 @@ export function createActivitySettings(
 ): ReadActivity {
   return async (organizationId, query) => {
     const { organizationId: owner, input } = readQuery(organizationId, query)
-    const { endpointId } = input
-    const now = clock()
-    const period = readPeriod(input, now)
-    const request = { organizationId: owner, endpointId: endpointId ?? null, ...period }
-    const { queue, intervals, endpoints, apiKeysInUse } = await deliveries.readActivity(request)
+    const period = readPeriod(input, clock())
+    const stored = await deliveries.readActivity(owner, input.endpointId ?? null, period)
+    const { queue, intervals, endpoints, apiKeysInUse } = stored
     const [byTime, byEndpoint] = [groupBy(intervals, 'at'), groupBy(intervals, 'endpointId')]
     return {
       ...period,
@@ -135,10 +130,8 @@ export function createActivitySettings(
 /** Stands for more than 10,000, as each count of the queue does. */
 const COUNT_MAX = 10_001
 
-type Period = Pick<Activity, 'from' | 'to' | 'interval'>
-
 /** @throws `BusinessApiError` with code `invalid_input` */
-function readPeriod({ from, to, interval }: { [Name in keyof Period]?: Period[Name] }, now: number): Period {
+function readPeriod({ from, to, interval }: Partial<ActivityPeriod>, now: number): ActivityPeriod {
   const end = Math.ceil((to === undefined ? now : Date.parse(to)) / HOUR_MS) * HOUR_MS
   const asked = from === undefined ? end - DAY_MS : Date.parse(from)
   const start = Math.floor(asked / HOUR_MS) * HOUR_MS
@@ -159,7 +152,7 @@ function unusable(reason: string): BusinessApiError {
 }
 
 /** Returns the beginning of every interval of a period; of the first day, midnight. */
-function startsOf({ from, to, interval }: Period): readonly string[] {
+function startsOf({ from, to, interval }: ActivityPeriod): readonly string[] {
   const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
   const first = Math.floor(Date.parse(from) / lengthMs)
   const end = Math.ceil(Date.parse(to) / lengthMs)

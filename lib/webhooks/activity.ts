@@ -115,14 +115,9 @@ export interface EndedDeliveries {
   readonly failed: number
 }
 
-/** Asks for the activity of an organization. Both moments are full hours in UTC. */
-export interface ActivityRequest {
-  readonly organizationId: string
-  /** Null: all endpoints. */
-  readonly endpointId: string | null
-  /** ISO 8601. */
+/** A period of activity: full hours in UTC, ISO 8601, the end exclusive. */
+export interface ActivityPeriod {
   readonly from: string
-  /** ISO 8601, exclusive. */
   readonly to: string
   readonly interval: ActivityInterval
 }

@@ -1,5 +1,5 @@
 import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
-import type { ActivityRequest, StoredActivity } from './activity.ts'
+import type { ActivityPeriod, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
@@ -243,8 +243,16 @@ export interface DeliveryStore extends ClaimStore {
    */
   countQueue(target: QueueTarget | null): Promise<QueueCounts>
 
-  /** Reads the counts of deliveries and attempts by time and by endpoint, at a cost that does not grow with their number. */
-  readActivity(request: ActivityRequest): Promise<StoredActivity>
+  /**
+   * Reads the counts of deliveries and attempts by time and by endpoint, at a cost that does not grow with their number.
+   *
+   * @param endpointId null: of all endpoints
+   */
+  readActivity(
+    organizationId: string,
+    endpointId: string | null,
+    period: ActivityPeriod,
+  ): Promise<StoredActivity>
 
   /**
    * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are skipped, so a part may

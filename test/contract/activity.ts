@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import {
-  type ActivityRequest,
+  type ActivityPeriod,
   ATTEMPT_CLASSES,
   type AttemptClass,
   addCounts,
@@ -42,11 +42,12 @@ export function testActivity(harness: StoreHarness): void {
 }
 
 /** Reads the activity of the last three days by the store's clock. */
-async function activityOf(tenant: Tenant, changes: Partial<ActivityRequest> = {}): Promise<StoredActivity> {
+async function activityOf(
+  tenant: Tenant,
+  { endpointId = null, ...changes }: Partial<ActivityPeriod> & { readonly endpointId?: string | null } = {},
+): Promise<StoredActivity> {
   const hour = Math.floor((await storeTime(tenant)) / HOUR_MS) * HOUR_MS
-  return tenant.store.deliveries.readActivity({
-    organizationId: tenant.id,
-    endpointId: null,
+  return tenant.store.deliveries.readActivity(tenant.id, endpointId, {
     from: new Date(hour - 3 * DAY_MS).toISOString(),
     to: new Date(hour + HOUR_MS).toISOString(),
     interval: 'hour',
@@ -265,7 +266,7 @@ function testPeriods(harness: StoreHarness): void {
     const hour = new Date(Math.floor(now / HOUR_MS) * HOUR_MS).toISOString()
     const first = [earlier, old.id, 1, 1]
     const last = [hour, other.id, 1, 0]
-    const read = async (changes: Partial<ActivityRequest> = {}) => sumsOf(await activityOf(tenant, changes))
+    const read = async (changes: Partial<ActivityPeriod> = {}) => sumsOf(await activityOf(tenant, changes))
     assert.deepEqual(await read(), [first, last])
     assert.deepEqual(await read({ interval: 'day' }), [
       [`${earlier.slice(0, 10)}T00:00:00.000Z`, old.id, 1, 1],

@@ -41,6 +41,15 @@ test('a purge empties the table of tomorrow only, without waiting for a reader',
   await fill(store)
   const list = async () => (await store.requests.list('org_1', {}, 10, null)).data.map(({ id }) => id)
   const purge = () => store.deliveries.purge({ eventsAfterMs: DAY_MS, limit: 1 })
+  await sql`
+    insert into business_api.api_requests
+    select organization_id, 'req_old', day, at - interval '9 days', key_id, method, route, path, status, duration_ms, error, is_replay
+    from business_api.api_requests where id = 'req_1'`
+  assert.equal(
+    await store.requests.get('org_1', 'req_old'),
+    null,
+    'of a table that no purge has emptied in time',
+  )
   await purge()
   assert.deepEqual(await list(), IDS)
   // As if yesterday's request were eight days old, and today's seven.
