@@ -1,3 +1,4 @@
+import { isStorable } from '../base/fields.ts'
 import type { FormFields } from '../http/body.ts'
 
 /** Returns the first value of a field without surrounding white space; empty when absent. */
@@ -8,6 +9,11 @@ export function textOf(form: FormFields, name: string): string {
 /** Returns a text that can be an id, else an empty text. */
 export function readId(text: string): string {
   return /^\w{1,64}$/.test(text) ? text : ''
+}
+
+/** Returns a text that can be an id of a host's own, as of an event or a request, else null. */
+export function readForeignId(text: string | null): string | null {
+  return text !== null && text !== '' && text.length <= 64 && isStorable(text) ? text : null
 }
 
 /** Returns whether a filter has any value. */

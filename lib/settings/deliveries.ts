@@ -47,7 +47,7 @@ export interface RecoverableCounts {
 
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
-  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must answer soon: 5000 take some seconds. Default: all. */
+  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must respond soon: 5000 take some seconds. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the newest. */
   readonly before?: string | null
@@ -73,14 +73,14 @@ export interface DeliverySettings<Type extends string = EventType> {
   /**
    * Gives a delivery with the posted body and all attempts.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
    * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
    *   while the delivery is pending or sending, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
@@ -112,7 +112,7 @@ export interface DeliverySettings<Type extends string = EventType> {
   /**
    * Cancels a pending delivery, also during a backoff and of a paused endpoint.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
    *   when the delivery is sending, because an attempt under way cannot be taken back, and when the delivery is in a
    *   final state
    */

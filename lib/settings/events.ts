@@ -70,7 +70,7 @@ export interface EventSettings<Type extends string = EventType> {
   /**
    * Gives an event with the body and the deliveries.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event with this id
    */
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
@@ -79,7 +79,7 @@ export interface EventSettings<Type extends string = EventType> {
    * round of attempts.
    *
    * @returns the delivery
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint with this id, `invalid_state` while
    *   the event's delivery to that endpoint is pending or sending
    */
   redeliver(
@@ -166,7 +166,7 @@ export function createEventSettings(
       const reason =
         outcome === 'open'
           ? 'its delivery to the endpoint is pending or sending: wait until it has completed'
-          : `the organization has ${outcome} of that id`
+          : `the organization has ${outcome} with this id`
       throw new BusinessApiError(
         outcome === 'open' ? INVALID_STATE : NOT_FOUND,
         `${call.action} because ${reason}`,

@@ -20,7 +20,8 @@ async function setUpSeeded() {
 
 /** The path of a route with an id on which the route has an effect. */
 function pathOf({ path }: PageRoute, seeded: Seeded): string {
-  const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery } = seeded
+  const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery, event } =
+    seeded
   const special: Readonly<Record<string, string>> = {
     '/endpoints/:id/resume': pausedEndpoint,
     '/endpoints/:id/enable': disabledEndpoint,
@@ -31,20 +32,23 @@ function pathOf({ path }: PageRoute, seeded: Seeded): string {
     keys: activeKey,
     endpoints: endpoint,
     deliveries: failedDelivery,
+    events: event,
   }
   return path.replace(':id', special[path] ?? ids[path.split('/')[1] ?? ''] ?? 'missing')
 }
 
 /** Fields with which every form of the page has an effect. */
-const FIELDS = {
+const fieldsOf = ({ endpoint }: Seeded) => ({
+  to: endpoint,
   name: 'Renamed',
   scope: 'clients:read',
   expiry: 'never',
   url: 'https://hooks.example.com/new',
   description: 'Changed',
   wants: 'all',
+  type: 'client.created',
   overlap: '24h',
-} as const
+})
 
 type UnderSeeded = Awaited<ReturnType<typeof setUpSeeded>>
 
@@ -65,7 +69,7 @@ test('the fields and ids of these tests have an effect on every route, else the 
   for (const route of POSTS) {
     const under = await setUpSeeded()
     const before = await stateOf(under)
-    const { status } = await under.post(pathOf(route, under.seeded), FIELDS)
+    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded))
     assert.ok(status === 200 || status === 303, `${route.path} ${status}`)
     assert.notDeepEqual(await stateOf(under), before, route.path)
   }
@@ -78,7 +82,9 @@ test('without an ability to read its paths are 404, for GET and POST, and no lin
     under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== ability) }
     for (const route of ROUTES.filter(({ reads }) => reads === ability)) {
       const path = pathOf(route, under.seeded)
-      const { status } = await (route.method === 'GET' ? under.get(path) : under.post(path, FIELDS))
+      const { status } = await (route.method === 'GET'
+        ? under.get(path)
+        : under.post(path, fieldsOf(under.seeded)))
       assert.equal(status, 404, `${route.method} ${path}`)
     }
     const hidden = new RegExp(`(href|action)="${BASE}/${ability.split(':')[0]}["/?]`)
@@ -108,7 +114,11 @@ test('without an ability to write, the controls are absent on every screen, and 
     const less = await shown()
     for (const control of controls) assert.doesNotMatch(less, control)
     for (const route of POSTS.filter(({ writes }) => writes === ability)) {
-      assert.equal((await under.post(pathOf(route, under.seeded), FIELDS)).status, 403, route.path)
+      assert.equal(
+        (await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded))).status,
+        403,
+        route.path,
+      )
     }
   }
   under.access = { ...EVERYTHING, can: 'read' }
@@ -122,10 +132,12 @@ test('ids of another organization are 404 on every path, and neither organizatio
   const before = await stateOf(under)
   under.access = { ...EVERYTHING, organizationId: 'org_other' }
   const withIds = ROUTES.filter(({ path }) => path.includes(':id') && !path.startsWith('/reference'))
-  assert.equal(withIds.length, 24)
+  assert.equal(withIds.length, 28)
   for (const route of withIds) {
     const path = pathOf(route, under.seeded)
-    const { status } = await (route.method === 'GET' ? under.get(path) : under.post(path, FIELDS))
+    const { status } = await (route.method === 'GET'
+      ? under.get(path)
+      : under.post(path, fieldsOf(under.seeded)))
     assert.equal(status, 404, `${route.method} ${path}`)
   }
   const { endpoint, failedDelivery } = under.seeded
@@ -146,12 +158,12 @@ test('a session revoked between the form and the POST is refused on every route,
     const isForm = ROUTES.some((each) => each.path === route.path && each.method === 'GET')
     if (isForm) assert.equal((await under.get(path)).status, 200, path)
     under.access = null
-    assert.equal((await under.post(path, FIELDS)).status, 401, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded))).status, 401, path)
     under.access = { redirect: '/login' }
-    assert.deepEqual((await under.post(path, FIELDS)).location, '/login', path)
+    assert.deepEqual((await under.post(path, fieldsOf(under.seeded))).location, '/login', path)
     // The person still has a session, but no longer the right.
     under.access = { ...EVERYTHING, can: 'read' }
-    assert.equal((await under.post(path, FIELDS)).status, 403, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded))).status, 403, path)
   }
   assert.deepEqual(await stateOf(under), before)
 })
@@ -162,7 +174,7 @@ test('a form of another origin is refused on every route, and nothing is changed
   for (const route of POSTS) {
     const path = pathOf(route, under.seeded)
     for (const headers of [{ 'Sec-Fetch-Site': 'same-site' }, { Origin: 'null' }, {}]) {
-      assert.equal((await under.post(path, FIELDS, headers)).status, 403, path)
+      assert.equal((await under.post(path, fieldsOf(under.seeded), headers)).status, 403, path)
     }
   }
   assert.deepEqual(await stateOf(under), before)

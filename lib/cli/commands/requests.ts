@@ -54,7 +54,7 @@ const COLUMNS: readonly Column<LoggedRequest>[] = [
 
 const show: Command = defineCommand({
   name: 'show',
-  summary: 'shows an API request by the id in its answer',
+  summary: 'shows an API request by the id in its response',
   argument: 'ID',
   flags: { organization },
   examples: [

@@ -87,7 +87,7 @@ ${deliveries}
 <h2>${t`Settings`}</h2>
 ${facts([
   [t`URL`, html`<code>${url}</code>`],
-  [t`State`, endpointState(t, endpoint)],
+  [t`Status`, endpointState(t, endpoint)],
   [t`Events to send`, types === null ? t`All events (including future types)` : types.join(', ')],
   ...factsOf(t, endpoint),
   headerNames.length === 0
@@ -103,6 +103,7 @@ ${facts([
     mayWrite && [
       buttonLink(link(`/endpoints/${id}/edit`), t`Edit`),
       buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
+      endpoint.state === 'enabled' && buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
     ]
   }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View changes`}</a>`}</p>
 ${mayWrite && testForm(context, endpoint)}
@@ -192,7 +193,7 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
   return html`<h2>${t`Danger zone`}</h2>
 <p class="ba-buttons">${
     state !== 'disabled' && questionLink(link(`/endpoints/${id}/disable`), t`Disable`, 'danger')
-  }${questionLink(link(`/endpoints/${id}/remove`), t`Remove`, 'danger')}</p>`
+  }${questionLink(link(`/endpoints/${id}/remove`), t`Delete`, 'danger')}</p>`
 }
 
 // --- Deliveries ---
@@ -221,7 +222,7 @@ async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): P
     access.can('deliveries:write') &&
     questionLink(link('/deliveries/recover', { endpoint: id }), t`Resend failed`)
   }</div>
-<nav class="ba-periods" aria-label="${t`Filter by state`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
+<nav class="ba-periods" aria-label="${t`Filter by status`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
 ${
   data.length === 0
     ? empty(nothing)
