@@ -10,6 +10,11 @@ export function readId(text: string): string {
   return /^\w{1,64}$/.test(text) ? text : ''
 }
 
+/** Returns a text that can be the id of a record, also one of a host's own; else an empty text. */
+export function readRecordId(text: string): string {
+  return /^[\w-]{1,64}$/.test(text) ? text : ''
+}
+
 /** Returns whether a filter has any value. */
 export function isFiltered(filter: object): boolean {
   return Object.values(filter).some((value) => value !== '')

@@ -11,7 +11,7 @@ import * as endpoints from './screens/endpoints.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
-import { recovery } from './screens/recovery.ts'
+import { recovery, selection } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 
 /** One kind of request that the page answers. */
@@ -58,6 +58,7 @@ export const ROUTES: readonly PageRoute[] = [
   act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
   act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
 
+  act('/deliveries/resend', 'deliveries', selection),
   ...both('/deliveries/recover', 'deliveries', recovery),
   { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },
   { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },

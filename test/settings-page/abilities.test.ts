@@ -46,6 +46,11 @@ const FIELDS = {
   overlap: '24h',
 } as const
 
+/** The fields of a form, and the rows that are selected in a list. */
+function fieldsOf({ path }: PageRoute, { failedDelivery }: Seeded) {
+  return path === '/deliveries/resend' ? { ...FIELDS, id: failedDelivery } : FIELDS
+}
+
 type UnderSeeded = Awaited<ReturnType<typeof setUpSeeded>>
 
 /** Everything that an act could change. */
@@ -65,7 +70,7 @@ test('the fields and ids of these tests have an effect on every route, else the 
   for (const route of POSTS) {
     const under = await setUpSeeded()
     const before = await stateOf(under)
-    const { status } = await under.post(pathOf(route, under.seeded), FIELDS)
+    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(route, under.seeded))
     assert.ok(status === 200 || status === 303, `${route.path} ${status}`)
     assert.notDeepEqual(await stateOf(under), before, route.path)
   }
@@ -78,7 +83,9 @@ test('without an ability to read its paths are 404, for GET and POST, and no lin
     under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== ability) }
     for (const route of ROUTES.filter(({ reads }) => reads === ability)) {
       const path = pathOf(route, under.seeded)
-      const { status } = await (route.method === 'GET' ? under.get(path) : under.post(path, FIELDS))
+      const { status } = await (route.method === 'GET'
+        ? under.get(path)
+        : under.post(path, fieldsOf(route, under.seeded)))
       assert.equal(status, 404, `${route.method} ${path}`)
     }
     const hidden = new RegExp(`(href|action)="${BASE}/${ability.split(':')[0]}["/?]`)
@@ -108,7 +115,11 @@ test('without an ability to write, the controls are absent on every screen, and 
     const less = await shown()
     for (const control of controls) assert.doesNotMatch(less, control)
     for (const route of POSTS.filter(({ writes }) => writes === ability)) {
-      assert.equal((await under.post(pathOf(route, under.seeded), FIELDS)).status, 403, route.path)
+      assert.equal(
+        (await under.post(pathOf(route, under.seeded), fieldsOf(route, under.seeded))).status,
+        403,
+        route.path,
+      )
     }
   }
   under.access = { ...EVERYTHING, can: 'read' }
@@ -125,7 +136,9 @@ test('ids of another organization are 404 on every path, and neither organizatio
   assert.equal(withIds.length, 24)
   for (const route of withIds) {
     const path = pathOf(route, under.seeded)
-    const { status } = await (route.method === 'GET' ? under.get(path) : under.post(path, FIELDS))
+    const { status } = await (route.method === 'GET'
+      ? under.get(path)
+      : under.post(path, fieldsOf(route, under.seeded)))
     assert.equal(status, 404, `${route.method} ${path}`)
   }
   const { endpoint, failedDelivery } = under.seeded
@@ -146,12 +159,12 @@ test('a session revoked between the form and the POST is refused on every route,
     const isForm = ROUTES.some((each) => each.path === route.path && each.method === 'GET')
     if (isForm) assert.equal((await under.get(path)).status, 200, path)
     under.access = null
-    assert.equal((await under.post(path, FIELDS)).status, 401, path)
+    assert.equal((await under.post(path, fieldsOf(route, under.seeded))).status, 401, path)
     under.access = { redirect: '/login' }
-    assert.deepEqual((await under.post(path, FIELDS)).location, '/login', path)
+    assert.deepEqual((await under.post(path, fieldsOf(route, under.seeded))).location, '/login', path)
     // The person still has a session, but no longer the right.
     under.access = { ...EVERYTHING, can: 'read' }
-    assert.equal((await under.post(path, FIELDS)).status, 403, path)
+    assert.equal((await under.post(path, fieldsOf(route, under.seeded))).status, 403, path)
   }
   assert.deepEqual(await stateOf(under), before)
 })
@@ -162,7 +175,7 @@ test('a form of another origin is refused on every route, and nothing is changed
   for (const route of POSTS) {
     const path = pathOf(route, under.seeded)
     for (const headers of [{ 'Sec-Fetch-Site': 'same-site' }, { Origin: 'null' }, {}]) {
-      assert.equal((await under.post(path, FIELDS, headers)).status, 403, path)
+      assert.equal((await under.post(path, fieldsOf(route, under.seeded), headers)).status, 403, path)
     }
   }
   assert.deepEqual(await stateOf(under), before)

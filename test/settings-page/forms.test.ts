@@ -74,7 +74,7 @@ test('every form of every screen carries the organization, and the version of it
     )) {
       forms++
       assert.match(form, /name="organization" value="org_page"/, path)
-      const isOfRecord = !/\/(new|recover)$/.test(action)
+      const isOfRecord = !/\/(new|recover|resend)(\?|$)/.test(action)
       assert.equal(/name="version" value="[\w-]{16}"/.test(form), isOfRecord, `${path} ${action}`)
     }
   }

@@ -11,7 +11,11 @@ const FILE = join(import.meta.dirname, '..', 'assets.ts')
 
 async function shorten(name, loader) {
   const text = await readFile(join(import.meta.dirname, name), 'utf8')
-  const { code } = await transform(text, { loader, minify: true, format: loader === 'js' ? 'esm' : undefined })
+  const { code } = await transform(text, {
+    loader,
+    minify: true,
+    format: loader === 'js' ? 'esm' : undefined,
+  })
   return JSON.stringify(code.trim())
 }
 
