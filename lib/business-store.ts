@@ -27,13 +27,13 @@ export interface TransactionStore extends RecordStore {
 
 /** The use of a store's connections by this process. */
 export interface ConnectionUse {
-  /** The most connections that the store opens. */
+  /** Maximum number of connections. */
   readonly max: number
   /** Statements that have a connection. */
   readonly inUse: number
   /** Statements that wait for a connection. */
   readonly waiting: number
-  /** Statements since the store was created that were refused, because too many waited. */
+  /** Statements since the store was created that were rejected, because too many waited. */
   readonly refused: number
   /** Statements since the store was created that waited in vain until their deadline. */
   readonly timedOut: number
@@ -46,7 +46,7 @@ export interface ConnectionUse {
  *
  * - A verb is atomic: afterwards everything is written or nothing, also when the process dies in the middle.
  * - A verb sees and writes data of one organization only. An id of another organization is answered like an unknown id.
- * - A verb that writes can be called again with the same ids after its answer was lost; the write happens once.
+ * - A verb that writes can be called again with the same ids after its result was lost; the write happens once.
  * - The store's clock decides what is expired, revoked, limited or due; timestamps of records come with the record.
  * - Names of times carry the unit; timestamps are ISO 8601 in UTC with milliseconds.
  * - A store that cannot be reached throws `storeUnavailable(…)`; any other error counts as a bug.
@@ -64,7 +64,7 @@ export interface BusinessApiStore extends RecordStore {
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore
-  /** Optional: a store whose data cannot be copied has none. */
+  /** Optional: missing in a store whose data cannot be copied. */
   readonly installation?: InstallationStore
   /**
    * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
@@ -78,6 +78,6 @@ export interface BusinessApiStore extends RecordStore {
    * only one.
    */
   readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
-  /** Tells the use of the store's connections at this moment, for metrics. Optional: a store without connections has none. */
+  /** Tells the use of the store's connections at this moment, for metrics. Optional: missing in a store without connections. */
   connectionUse?(): ConnectionUse
 }

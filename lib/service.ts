@@ -4,7 +4,7 @@ import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } f
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** The service as callers and subscribers know it: what the API, the webhooks, the settings and their pages must agree on. */
+/** The service's names as callers and subscribers know them, shared by the API, the webhooks, the settings and the pages. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
@@ -59,14 +59,14 @@ const NAMES: Names<ServiceOptions> = {
 }
 
 /**
- * Defines the names of a service once. The store carries them to everything that is built on it: the API and its document, the delivery
- * loop, the settings and their pages. The command line reads them from the module of `--service`.
+ * Defines the names of a service once. The store carries them to the API and its document, the delivery loop, the settings and the
+ * pages. The command line reads them from the module of `--service`.
  *
- * @throws `TypeError` naming the option that cannot be used
+ * @throws `TypeError` naming the invalid option
  * @example
  * ```ts
  * export const service = defineService({ name: 'Acme API', keyPrefix: 'acme', headerPrefix: 'X-Acme' })
- * const store = createPostgresStore(process.env.DATABASE_URL, { service })
+ * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { service })
  * ```
  */
 export function defineService<
@@ -95,7 +95,7 @@ export function defineService<
  */
 export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
   if (service === undefined)
-    throw new TypeError("Cannot use the store because it has no 'service': give it defineService({ … })")
+    throw new TypeError("Cannot use the store because it has no 'service': pass defineService({ … })")
   return defineService(service)
 }
 
@@ -117,6 +117,6 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
       "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
-  // As parsed, because the text stands in headers: https://日本.example is https://xn--wgv71a.example.
+  // As parsed, because it is used in headers: https://日本.example is https://xn--wgv71a.example.
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

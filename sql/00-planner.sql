@@ -1,6 +1,6 @@
--- Delivery loops and logs query tables that may be empty one day and have millions of rows the next, while a session keeps its
--- plans. A plan made for an empty table reads a full table from end to end. So the functions that query those tables forbid the
--- scans and joins that suit only small tables, and every statement is left with the index that serves it.
+-- Delivery loops and logs query tables that can be empty today and have millions of rows tomorrow, while a session keeps its plans. A
+-- plan made for an empty table reads a full table from end to end. So functions on these tables forbid the scans and joins that suit
+-- only small tables, which leaves every statement its index.
 
 -- Forbids plans to a function of this schema. Call it again whenever a function is replaced, because `create or replace` drops the
 -- settings. `more` names further settings: `enable_sort` where the order of a statement names its index.

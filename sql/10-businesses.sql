@@ -1,6 +1,6 @@
--- Businesses, and the clients that businesses become. Ids are ULIDs: a key (organization_id, id) read backwards gives the newest record
--- first, and every list is one scan of one index. Collation "C" compares ids as bytes. Every key begins with organization_id, the second
--- line of tenant isolation.
+-- Businesses, and the clients that businesses become. Ids are ULIDs: a key (organization_id, id) read backwards returns the newest
+-- record first, and every list is a scan of one index. Collation "C" compares ids as bytes. Every key begins with organization_id, the
+-- second line of tenant isolation.
 
 -- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column,
 -- and therefore right for every row, also for a row written by SQL; a list only joins texts. The functions of the
@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- Writes the representation of a client, with the representation of the business.
+-- Returns a client's representation, with its business's.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz, business text
 ) returns text
@@ -44,9 +44,8 @@ begin
 end
 $$;
 
--- A business has at most one client, and a client is shown with the business. So both are one row: a list of clients reads one index and
--- one row for each client, a change of the business is a change of the client for lists of changes, and whatever SQL by hand writes is
--- shown at once.
+-- A business has at most one client, and a client is shown with the business. So both are one row: a list reads one index entry and row
+-- for each client, changing the business changes the client for syncing clients, and manual SQL shows at once.
 create table business_api.businesses (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -61,14 +60,15 @@ create table business_api.businesses (
   total_revenue numeric(15, 3),
   monthly_revenue numeric(15, 3),
   converted_at timestamptz,
-  -- The ids of the record's latest changes, newest first. A change that is sent again because the answer was lost finds its id
+  -- The ids of the record's latest changes, newest first. A change that is sent again because the result was lost finds its id
   -- here, also after a few other changes. Other tables have the same column for the same purpose.
   latest_changes text[] collate "C" not null default '{}',
   -- The transaction that wrote the record last, and its beginning. A client that syncs reads records in the order of transactions,
   -- up to those that may still be running. Every update of the library sets both anew. The following tables have the same columns.
   changed_xid xid8 not null default pg_current_xact_id(),
   updated_at timestamptz not null default now(),
-  -- The client with the business; null while the business is no client. A business alone is rarely shown, and rendered when it is read.
+  -- The client with the business; null while the business is not a client. A business alone is rarely shown, and rendered when it is
+  -- read.
   representation text generated always as (
     case when client_id is not null then business_api.client_representation(
       client_id, client_status, total_revenue, monthly_revenue, converted_at,
@@ -82,7 +82,7 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- The lists of clients, newest first: of all, and the host's lists of one status. Every table of records has such an index.
+-- Lists of clients, newest first: all, and the host's lists by status. Every table of records has such an index.
 create unique index businesses_organization_id_client_id_idx on business_api.businesses (organization_id, client_id)
   where client_id is not null;
 

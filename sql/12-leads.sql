@@ -1,4 +1,4 @@
--- Leads of existing businesses. The foreign key names the organization too, so that a lead can never reach into another
+-- Leads of existing businesses. The foreign key names the organization too, so a lead can never reach into another
 -- organization; the same holds for every table below.
 
 -- Writes the representation of a lead.

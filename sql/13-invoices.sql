@@ -1,5 +1,5 @@
 -- Invoices and payments. Money is numeric and computed by the database, never in floating point. minor_units keeps the number of
--- decimals that the currency had when the invoice was written, so that "900" JPY and "1250.000" TND are read as written.
+-- decimals that the currency had when the invoice was written, so "900" JPY and "1250.000" TND are read as written.
 
 -- Writes the representation of an invoice.
 create function business_api.invoice_representation(
@@ -59,7 +59,7 @@ create index invoices_organization_id_changed_xid_id_idx on business_api.invoice
 
 create index invoices_organization_id_updated_at_id_idx on business_api.invoices (organization_id, updated_at, id);
 
--- The invoices that may become overdue (open and not marked yet): of all organizations, and of one.
+-- Invoices that may become overdue (open and not marked yet): all organizations', and one's.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
 
 create index invoices_organization_id_due_date_idx

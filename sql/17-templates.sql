@@ -1,8 +1,8 @@
 -- Templates: texts into which the statement that writes a record puts values that only the store knows.
 
--- Replaces the placeholders of a JSON text by values of the record, or of `more`: see lib/writes/placeholders.ts. A placeholder
--- is a JSON string that begins with NUL; no stored text can contain NUL, so no other string can be mistaken for a placeholder. A
--- placeholder without a value is an error, because the placeholder would reach subscribers.
+-- Replaces placeholders in JSON text by values from the record or from `more`: see lib/writes/placeholders.ts. A placeholder is a JSON
+-- string that begins with NUL; no stored text can contain NUL, so no other string can be mistaken for a placeholder. A placeholder
+-- without a value is an error, because the placeholder would reach subscribers.
 create function business_api.render_template(template text, record json, more json default '{}') returns text
 language plpgsql immutable
 set search_path = ''

@@ -1,8 +1,8 @@
 -- API keys. The lookup by digest is the only lookup that cannot begin with organization_id, because the key determines the
 -- organization of a request.
 --
--- Every function of the schema empties search_path. Otherwise a function in `public` that has the name of a function of
--- PostgreSQL and takes any type could be called instead, and could determine the organization of a request.
+-- Every function of the schema empties search_path. Otherwise a function in `public` with the name of one of PostgreSQL's could be
+-- called instead, and could determine a request's organization.
 create table business_api.api_keys (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -38,7 +38,7 @@ create table business_api.settings_turns (
 );
 
 -- Waits for the end of the organization's other calls that add a record under a limit. An update instead of a mere lock: under
--- repeatable read the update refuses a call that has waited, and the call is sent again instead of counting old rows.
+-- repeatable read the update rejects a call that has waited, and the call is sent again instead of counting old rows.
 create function business_api.take_settings_turn(organization_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -50,7 +50,7 @@ begin
 end
 $$;
 
--- Counts the keys of an organization that are in force at a time.
+-- Counts the keys of an organization that are active at a time.
 create function business_api.count_api_keys_in_force(organization_id text, at_time timestamptz) returns bigint
 language plpgsql volatile
 set search_path = ''

@@ -1,6 +1,6 @@
 -- The rate limits, and the judgement of requests by key and limits: see lib/postgres/admission/.
 
--- The limits of single organizations, for all keys of the organization together, in place of the API's default.
+-- Limits of single organizations, for all their keys together, in place of the API's default.
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,
@@ -9,9 +9,9 @@ create table business_api.organization_limits (
   constraint organization_limits_burst_check check (per_second > 0 and burst > 0)
 );
 
--- A bucket is one number: the time at which the bucket will be full again (GCRA), in seconds since 1970.
--- UNLOGGED, because a crash only refills the buckets, and a write-ahead record for every request would cost more than the request.
--- Half-empty pages keep the updates of hot rows on the same page.
+-- A bucket is a number: the time when the bucket is full again (GCRA), in seconds since 1970. UNLOGGED, because a crash only refills
+-- the buckets, and a write-ahead record for every request would cost more than the request. Half-empty pages keep the updates of hot
+-- rows on the same page.
 create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,

@@ -1,6 +1,6 @@
--- The replies stored under idempotency keys. A key belongs to the organization and the operation, not to the API key, so that
--- a rotated API key still gets replays. An entry ends at expires_at, not with the purge. record_id is the id of the created
--- record or of the change: a statement that is sent again because the answer was lost recognizes its own entry by record_id.
+-- The replies stored under idempotency keys. A key belongs to the organization and the operation, not to the API key, so
+-- a rotated API key still gets replays. An entry ends at expires_at, not with the purge. record_id is the created record's or the
+-- change's id: a statement that is sent again because the result was lost recognizes its own entry by record_id.
 create table business_api.idempotency_keys (
   organization_id text collate "C" not null,
   operation text collate "C" not null,

@@ -1,5 +1,5 @@
 -- Audit entries: each change of the developer settings, with the person or program that made the change. One statement makes a
--- change and writes the entry, so that neither exists alone.
+-- change and writes the entry, so neither exists alone.
 create table business_api.audit_entries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -22,7 +22,7 @@ create index audit_entries_actor_idx on business_api.audit_entries (organization
 create index audit_entries_tests_idx on business_api.audit_entries (organization_id, changed_at)
   where action = 'endpoint.test_sent';
 
--- Returns true if an entry exists. Volatile, so that the function sees commits that happened while the calling statement waited
+-- Returns true if an entry exists. Volatile, so the function sees commits that happened while the calling statement waited
 -- for a lock: the first try of a change that is sent again may have been committed only then.
 create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
 language plpgsql volatile
@@ -49,7 +49,7 @@ end
 $$;
 
 -- Records a test of an endpoint: see AuditStore.recordTest in lib/access/audit.ts. Returns whether the entry is recorded. Calls
--- of an organization follow one another, so that each counts the tests that the previous call has committed.
+-- of an organization follow one another, so each counts the tests that the previous call has committed.
 create function business_api.record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)
 returns boolean
 language plpgsql volatile

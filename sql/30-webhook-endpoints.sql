@@ -23,7 +23,7 @@ create table business_api.webhook_endpoints (
   disabled_reason text,
   failures integer not null default 0,
   failing_since timestamptz,
-  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost answer.
+  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost result.
   noticed_attempt text collate "C",
   -- The expiry of the previous secret in the latest notice, and the token of the call that claimed the notice. A new expiry gets a
   -- new notice.
@@ -36,8 +36,8 @@ create table business_api.webhook_endpoints (
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
 
--- Erases up to so many previous secrets whose overlap has ended, and returns their number. With the privileges of the schema's owner:
--- a worker may change no secret.
+-- Erases up to the given number of previous secrets after the overlap, and returns the number. With the privileges of the schema's
+-- owner: a worker may change no secret.
 create function business_api.erase_ended_secrets(part_limit integer) returns bigint
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -94,7 +94,7 @@ begin
 end
 $$;
 
--- What an attempt needs of an endpoint: see EndpointTarget in lib/webhooks/endpoints.ts.
+-- An endpoint's data for an attempt: see EndpointTarget in lib/webhooks/endpoints.ts.
 create function business_api.endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamptz) returns json
 language sql stable
 as $$

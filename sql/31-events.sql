@@ -1,15 +1,15 @@
 -- The outbox: an event is written in the transaction of the change that the event reports, with one delivery for each endpoint
 -- that wants the type (fan-out). The transaction sends no NOTIFY, which would serialize the commits of the whole database.
 
--- Partitioned by day (34-days.sql): by the delivery_prefix, which begins with the time of publishing, and not by the id, which the
--- host may choose. The prefix is the moment of publishing by the database's clock, which decides about retention and the order of the
+-- Partitioned by day (34-days.sql): by the delivery_prefix, because the host may choose the id, and only the prefix begins with the
+-- publishing time. The prefix is the moment of publishing by the database's clock, which decides about retention and the order of the
 -- log. The publisher's clock decides only the createdAt in the body.
 create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   type text not null,
   body text not null,
-  -- The only endpoint of an event of a backfill; null for every other event, which goes to each endpoint that wants the type.
+  -- The endpoint of a backfilled event; null for every other event: each endpoint that wants the type receives that.
   only_endpoint_id text collate "C",
   -- The ids of the event's deliveries begin with this text (see delivery_digits): so the deliveries are a range of a primary key,
   -- and need no index by event.
@@ -17,8 +17,8 @@ create table business_api.events (
   -- The trace in which the event was written, for the attempts: a W3C traceparent, 55 characters; null without a trace. The
   -- tracestate (up to 512 bytes of other parties) is not stored: a link from an attempt's span needs only the ids and flags.
   traceparent text,
-  -- The id of the record that the event is about (event_subjects), as it is in the data; null for an event without one. 64 characters at
-  -- most.
+  -- The id of the record that the event is about (event_subjects), as in the data; null for an event without a record. Up to 64
+  -- characters.
   subject_id text collate "C",
   constraint events_pkey primary key (organization_id, id, delivery_prefix)
 ) partition by range (delivery_prefix);
@@ -43,10 +43,10 @@ create table business_api.event_ids (
   id text collate "C" not null,
   delivery_prefix text collate "C" not null,
   constraint event_ids_pkey primary key (organization_id, id)
--- The purge deletes a few rows at a time, for ever: under the default settings a fifth of the table would be dead rows.
+-- The purge deletes a few rows at a time, forever: under the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- The ids of a day, of all organizations.
+-- A day's ids, of all organizations.
 create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
 
 -- The maximum size of an event's body in bytes: a single row for the whole database, which `migrate` changes. At least 64 KiB, so
@@ -60,7 +60,7 @@ create table business_api.event_limits (
 );
 insert into business_api.event_limits (max_body_bytes) values (262144);
 
--- The types of the catalogue (lib/resources/), so that publishing a misspelt type is an error, each with the field of its data that has
+-- The types of the catalogue (lib/resources/), so publishing a misspelt type is an error, each with the field of its data that has
 -- the id of the record.
 create function business_api.event_subjects() returns jsonb
 language sql immutable
@@ -82,9 +82,9 @@ as $$
   }'::jsonb
 $$;
 
--- The host's own types, beside those of event_subjects(), for publishers in SQL: the names that `migrate` has registered, each with the
--- field of its data that has the id of the record; null for none. Rows of the whole database. A name stays although a version of the
--- host lacks it, because another version may publish it.
+-- The host's own types beside event_subjects(), for publishers in SQL: the names that `migrate` has registered, with the field of the
+-- data that has the record's id; null without such a field. Rows of the whole database. A name stays even if a version of the host
+-- lacks the type, because another version may publish events of that type.
 create table business_api.event_types (
   organization_id text collate "C" not null default '',
   type text collate "C" not null,

@@ -12,7 +12,7 @@ create table business_api.open_deliveries (
   -- the plan of a foreign key's check: a plan from a time when the table of events was almost empty reads the whole table for
   -- each delivery, until the table is analyzed (measured: 3.9 ms for a create after 3,000 others, 0.4 ms without the key).
   event_id text collate "C" not null,
-  -- The type of the event, for the log of a type.
+  -- The event's type, for the log by type.
   type text not null,
   -- Without a foreign key to the endpoint, because every publisher would lock the endpoint's row. Removing an endpoint only sets
   -- its state; the row is deleted after the last delivery.
@@ -24,7 +24,7 @@ create table business_api.open_deliveries (
   attempts_before integer not null default 0,
   -- True for a retry that is not due: the claims' index leaves the delivery out until promote_due_retries.
   is_backing_off boolean not null default false,
-  -- True for a delivery of a backfill, which comes after all other deliveries of a claim.
+  -- True for a backfill's delivery: claims take these last.
   is_backfill boolean not null default false,
   -- The order in which an endpoint's deliveries are claimed: 0 first attempts, 1 retries, 2 backfills.
   priority smallint not null generated always as (
@@ -40,8 +40,8 @@ create table business_api.open_deliveries (
 -- (heap-only), because the conditions of the indexes name the claim.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Claims scan this index: endpoint by endpoint, by priority, the oldest first. In the order of the ids, not of due_at, the index
--- serves the delivery log too.
+-- Claims scan this index: endpoint by endpoint, by priority, the oldest first. Ordered by id, not by due_at, so the index serves the
+-- delivery log too.
 create index open_deliveries_due_idx
   on business_api.open_deliveries (organization_id, endpoint_id, priority, id)
   where claim_token is null and not is_backing_off;
@@ -84,8 +84,8 @@ create index finished_deliveries_type_idx
   on business_api.finished_deliveries (organization_id, type, endpoint_id, id)
   where state in ('delivered', 'failed', 'skipped', 'cancelled');
 
--- The failed and skipped deliveries of all organizations, for the counts of operators (43-queue-counts.sql). A delivery that
--- succeeds leaves this index alone.
+-- All organizations' failed and skipped deliveries, for operators' counts (43-queue-counts.sql). A delivery that succeeds leaves this
+-- index alone.
 create index finished_deliveries_recoverable_idx
   on business_api.finished_deliveries (organization_id, state, endpoint_id, id)
   where state in ('failed', 'skipped');

@@ -13,7 +13,7 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
-  -- Where a redirect points. Null, which takes no space, for every other answer.
+  -- Where a redirect points. Null for every other response, without taking space.
   location text,
   -- AttemptHeaders in lib/webhooks/claims.ts; null for a 2xx.
   headers jsonb,
@@ -27,8 +27,7 @@ create type business_api.ended_attempt as (
   started_at timestamptz, duration_ms real, status integer, error text
 );
 
--- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
--- deliveries.
+-- Reads the last attempt's status and error for each delivery: one primary-key descent each, in the delivery's day.
 create function business_api.last_attempts(organization_id text, delivery_ids text[])
 returns table (delivery_id text, status integer, error text)
 language plpgsql stable rows 64

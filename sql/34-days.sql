@@ -1,6 +1,6 @@
--- Days: events, finished deliveries and attempts are stored in partitions by day, and an old day is dropped as a whole. The ids of
--- deliveries begin with the moment of publishing (see delivery_digits), and so does the delivery_prefix of an event: the bounds of
--- a day are such texts, and no table needs a column for the day. Open deliveries are not partitioned.
+-- Days: events, finished deliveries and attempts are stored in partitions by day, and an old day is dropped as a whole. Delivery ids
+-- begin with the publishing time (see delivery_digits), and so does an event's delivery_prefix: a day's bounds are such strings, and no
+-- table needs a column for the day. Open deliveries are not partitioned.
 
 -- The functions of this file run with the privileges of the schema's owner, or are called by such functions. With an empty
 -- search_path PostgreSQL looks for the names of types among the caller's temporary objects first, and a caller's domain `text` would
@@ -39,10 +39,10 @@ as $$
   select business_api.id_time(rpad(delivery_prefix, 30, '0'))
 $$;
 
--- Makes the digits with which the ids of all deliveries of a call begin, in the form of the application: `dlv_`, 48 bits of
--- milliseconds, ten bits of microseconds, twenty random bits. Ten further digits of an id are the number of the event in the call and
--- the number of the endpoint, hexadecimal, which are ULID digits too: a call of new_id for each delivery took longer than everything
--- else. So the ids have the order in which the events were inserted.
+-- Makes the digits that all delivery ids of one call begin with, in the application's format: `dlv_`, 48 bits for milliseconds, ten for
+-- microseconds, twenty random bits. The other ten digits are the event's number in the call and the endpoint's number, in hexadecimal,
+-- which are ULID digits too: calling new_id for each delivery took longer than everything else. So the ids have the order in which the
+-- events were inserted.
 create function business_api.delivery_digits(at_time timestamptz) returns text
 language plpgsql volatile
 set search_path = ''
@@ -64,7 +64,7 @@ begin
 end
 $$;
 
--- The days. A day has a table of events, of finished deliveries and of attempts, whose names end with the day's name.
+-- The days. A day has tables for events, finished deliveries and attempts, whose names end with the day's name.
 create table business_api.event_days (
   organization_id text collate "C" not null default '',
   -- The ids of the day's deliveries are at least `begins`, and below `ends`.
@@ -83,7 +83,7 @@ create table business_api.event_days (
   constraint event_days_organization_id_check check (organization_id = '')
 );
 
--- Computes the number of days that a new partition spans: a thirtieth of the retention, so that about forty partitions exist.
+-- Computes the number of days that a new partition spans: a thirtieth of the retention, so about forty partitions exist.
 -- Each statement that cannot leave partitions out locks all of them.
 create function business_api.day_width(retention_ms double precision) returns integer
 language sql immutable
@@ -96,8 +96,8 @@ as $$
   end
 $$;
 
--- Computes the milliseconds beyond the retention after which a purge no longer waits for the end of an event's day: events of a
--- retained day are then deleted row by row.
+-- Computes how long after the retention, in ms, a purge stops waiting for an event's day to end: events in a retained day are then
+-- deleted row by row.
 create function business_api.day_grace_ms(retention_ms double precision) returns double precision
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -125,7 +125,7 @@ begin
 end
 $$;
 
--- Finds attached tables of days whose row in event_days is missing or has other bounds, after a change by hand. The bounds of the table
+-- Finds attached day tables whose row in event_days is missing or has different bounds after a manual change. The bounds of the table
 -- count, because the width of new days may have changed since.
 create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
 language plpgsql stable
@@ -202,9 +202,9 @@ begin
 end
 $$;
 
--- Makes the days that are missing between two moments. The lock conflicts only with other makers of days and with vacuums of the
--- parents. A new table is empty, so attaching reads nothing. Days whose rows were deleted or changed are repaired first; otherwise a new
--- day could overlap a table.
+-- Makes the days that are missing between two moments. The lock conflicts only with other makers of days and vacuums. A new table is
+-- empty, so attaching reads nothing. Days whose rows were deleted or changed are repaired first; otherwise a new day could overlap a
+-- table.
 create function business_api.make_days_between(begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -245,7 +245,7 @@ end
 $$;
 
 -- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
--- finds no day for its event makes the days too, so that publishing never depends on a loop.
+-- finds no day for its event makes the days too, so publishing never depends on a loop.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -255,7 +255,7 @@ declare
   -- A publisher may have read the clock a little earlier.
   here timestamptz := at_time - interval '1 hour';
 begin
-  -- A publisher from whom row level security hides the days asks each time, and must not wait for another one.
+  -- A publisher that can't see the days (row level security) asks each time, and must not wait for other publishers.
   if business_api.days_end(here) < at_time + interval '144 hours' then
     perform business_api.make_days_between(here, at_time + interval '168 hours');
   end if;

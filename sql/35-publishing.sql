@@ -24,7 +24,7 @@ end
 $$;
 
 -- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
--- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
+-- disabled endpoint, so the delivery can be recovered later. An event without `hasNewId` may have been
 -- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
 -- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, the moment of publishing, which
 -- is also the created_at of the deliveries, because the log finds a period by the ids.
@@ -59,12 +59,12 @@ begin
     -- The default applies if row level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if given.bytes > max_bytes then
-      raise exception 'Cannot publish % because its body has % bytes, and an event may have %',
+      raise exception 'Cannot publish % because its body has % bytes, more than the maximum of %',
         (
           select e.type from jsonb_to_recordset($2) as e (type text, body text) order by octet_length(e.body) desc limit 1
         ), given.bytes, max_bytes
         using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
-              hint = 'Publish an id with which subscribers can fetch the rest.';
+              hint = 'Publish an id that subscribers can fetch the rest with.';
     end if;
   end if;
   if (

@@ -1,10 +1,10 @@
 -- Backfills: an event for each record that existed before an endpoint did, to that endpoint only. The work is done in bounded
--- parts, one statement each. The ids of the events are made from endpoint, type and record, so that a part that is done again
+-- parts, one statement each. The ids of the events are made from endpoint, type and record, so a part that is done again
 -- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
 
 -- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
--- their ids, up to the limit: `id`, `businessId`, `representation`. Returns, as JSON, the outcome; null if there is no such
--- endpoint. A record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
+-- their ids, up to the limit: `id`, `businessId`, `representation`. Returns the outcome as JSON; null if there is no such endpoint. A
+-- record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -18,10 +18,10 @@ declare
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   digits text := business_api.delivery_digits(at_time);
   endpoint record;
-  -- The records of the part, and those of which the endpoint was told.
+  -- The part's records, and those that the endpoint already has an event for.
   batch jsonb;
   announced text[];
-  -- The ids of new events, each with the beginning of the ids of deliveries.
+  -- The new events' ids, each with its delivery prefix.
   taken jsonb;
   batch_events jsonb;
   made integer;

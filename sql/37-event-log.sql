@@ -82,9 +82,9 @@ $$;
 select business_api.forbid_plans('events_of_subject');
 
 -- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type`, `before_id` and
--- `subject_id` may be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. At most inspected_limit events
--- are read, one by one until the page is full. Each day costs a descent of its index; to plan for all days takes longer, and
--- happens once in a session. The comparisons of rows leave the planner events_log_idx, and the bounds of the prefix leave days out.
+-- `subject_id` may be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. Up to inspected_limit
+-- events are read, until the page is full. Each day costs a descent of its index; to plan for all days takes longer, and happens once
+-- in a session. The comparisons of rows leave the planner events_log_idx, and the bounds of the prefix leave days out.
 create function business_api.list_events(
   organization_id text,
   type text,

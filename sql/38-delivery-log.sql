@@ -5,14 +5,14 @@ create type business_api.delivery_filter as (
   "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- A delivery as the log shows it, open or finished: what it has in both tables, with its state and times.
+-- A delivery as shown in the log, open or finished: the columns of both tables, with state and times.
 create type business_api.logged_delivery as (
   organization_id text collate "C", id text collate "C", event_id text collate "C", type text, endpoint_id text collate "C",
   state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
 );
 
--- Show a row of each table as the log does. They and the next function have no settings, so that they are inlined: a statement reads the
--- columns that it needs.
+-- Show a row of each table as the log does. These functions and the next have no settings, so PostgreSQL inlines them: a statement
+-- reads only the columns in use.
 create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$
@@ -45,9 +45,8 @@ as $$
     and ((f).until is null or (d).created_at < (f).until)
 $$;
 
--- Lists the open deliveries of an organization that a filter selects, in no certain order: of each range of an index up to
--- row_limit, the newest. The ids are at least first_id and below end_id. The comparisons of rows leave the planner one index for each
--- range.
+-- Lists an organization's open deliveries that a filter selects, in no particular order: the newest row_limit from each index range.
+-- The ids are at least first_id and below end_id. The comparisons of rows leave the planner one index for each range.
 create function business_api.list_open_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
 ) returns setof business_api.logged_delivery
@@ -184,10 +183,10 @@ end
 $$;
 select business_api.forbid_plans('list_deliveries_of_subject');
 
--- Lists the newest finished deliveries of an organization that a filter selects, day by day, until a day is complete with row_limit
--- deliveries or more: of each range of an index up to the limit. The ids are at least first_id and below end_id. A statement over all
--- days would take ten times as long to plan as to run; here each statement is planned once in a session, and opens the tables of one day.
--- Each state and endpoint is a range of an index: a loose index scan goes from endpoint to endpoint, with one descent for each, and the
+-- Lists an organization's newest finished deliveries that a filter selects, day by day, until a day is complete with at least row_limit
+-- deliveries: up to the limit from each index range. The ids are at least first_id and below end_id. A statement over all days would
+-- take ten times as long to plan as to run; here each statement is planned once in a session, and opens the tables of one day. Each
+-- state and endpoint is a range of an index: a loose index scan goes from endpoint to endpoint, with one descent for each, and the
 -- comparisons of rows leave the planner that index. If row level security hides the days, all are read as one.
 create function business_api.list_finished_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean

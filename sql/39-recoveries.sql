@@ -18,7 +18,7 @@ declare
   taken text[];
 begin
   if f."subjectId" is not null then
-    -- The id of a delivery is the delivery_prefix of its event and five digits.
+    -- A delivery's id is its event's delivery_prefix and five digits.
     ids := array(
       select w.id from unnest(ids) as w (id)
        where exists (
@@ -58,7 +58,7 @@ begin
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
   if taken <> '{}' then
-    -- Several calls make a recovery together, and one entry counts all of them.
+    -- Several calls can make up a recovery, and a single entry counts all.
     insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
     values (
       $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
@@ -78,8 +78,8 @@ $$;
 select business_api.forbid_plans('reopen_deliveries');
 
 -- Sends an event to one endpoint: see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. A delivery that there is begins a new
--- round. Else one is made in the event's day, skipped at first, so that the day is not dropped meanwhile: see purge_days. Calls of an
--- organization follow one another, so that two calls make one delivery. Returns JSON.
+-- round. Else one is made in the event's day, skipped at first, so the day is not dropped meanwhile: see purge_days. An organization's
+-- calls run one after the other, so two calls create a single delivery. Returns JSON.
 create function business_api.redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb) returns text
 language plpgsql volatile
 set search_path = ''

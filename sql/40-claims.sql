@@ -1,14 +1,12 @@
--- Claims: a delivery loop takes deliveries for a lease, and releases them. A claim opens the days of its deliveries and no other: an
--- event is found by its id and by the day of the delivery. In a table that seemed to be empty, the planner joins a list of keys the
--- wrong way round and compares each row of the table with the list. So claims and results look lists up one by one (lateral, with a
--- limit), and change rows where they were found: by ctid, all other scans off. The snapshot of the call keeps a place from being
--- used again before the call ends.
+-- Claims: a delivery loop takes deliveries for a lease, and releases them. A claim opens only the days with claimed deliveries: an
+-- event is found by id and the delivery's day. In a table that seemed to be empty, the planner joins a list of keys the wrong way round
+-- and compares each row of the table with the list. So claims and results look up each entry separately (lateral, with a limit), and
+-- change rows by ctid, with all other scans off. The snapshot of the call keeps a place from being used again before the call ends.
 
 -- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
--- `later`. A paused endpoint keeps its deliveries, and so does an organization that has moved to another shard; those of a disabled or
--- removed endpoint are skipped. An endpoint with a rate gets what
--- the rate allows (44-endpoint-rates.sql), and `turn_at` is the time of its next turn; deliveries that the claim leaves after all have
--- spent the rate.
+-- `later`. Deliveries of a paused endpoint, or of an organization that has moved to another shard, stay; deliveries of a disabled or
+-- removed endpoint are skipped. An endpoint with a rate gets what the rate allows (44-endpoint-rates.sql), and `turn_at` is the time of
+-- its next turn; deliveries that the claim leaves after all have spent the rate.
 create function business_api.pick_deliveries(
   organization text, endpoint text, budget integer, token text, at_time timestamptz, out ids text[], out events text[],
   out places tid[], out later jsonb, out turn_at timestamptz
@@ -60,9 +58,9 @@ $$;
 
 -- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that the
 -- claim has left. Each step is one descent of an index, so a scan costs the same with a thousand pending deliveries and with a
--- million. Backfills get the capacity that all other deliveries of the scan leave, and only as many of them are locked as could find
--- room. Returns the place of the last endpoint (if backfills were left over, of the last one served), whether every endpoint was
--- inspected, and the first turn of an endpoint with a rate.
+-- million. Backfills get the capacity that all other deliveries of the scan leave, and no more are locked than fit. Returns the place
+-- of the last endpoint (if backfills were left over, of the last one served), whether every endpoint was inspected, and the first turn
+-- of an endpoint with a rate.
 create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
@@ -191,8 +189,8 @@ begin
 end
 $$;
 
--- Returns which of the bodies of a claim are left to be read on their own, each larger than byte_limit, and the place of the first
--- that no longer fits into byte_budget, and which is left for the next claim. A null size is that of a delivery without an event.
+-- Returns which bodies of a claim must be read separately because each is larger than byte_limit, and the place of the first that no
+-- longer fits into byte_budget, left for the next claim. A null size is that of a delivery without an event.
 create function business_api.fit_bodies(
   sizes bigint[], byte_limit integer, byte_budget integer, out unread_places bigint[], out cut integer
 )
@@ -241,11 +239,11 @@ declare
   repeated integer := 0;
   claimed integer := 0;
   picked record;
-  -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
+  -- Place of the first delivery whose body no longer fits into byte_budget: left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
-  -- The range of the claimed deliveries, so that a statement opens only the days of their events.
+  -- The range of the claimed deliveries, so a statement opens only the days of their events.
   first_prefix text;
   last_id text;
   here_organization text;
@@ -297,8 +295,8 @@ begin
     -- Almost every claim fits, and this sum costs half as much as the places of the deliveries that do not fit.
     select sum(octet_length(event.body))
       from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
-      -- A delivery and its event are in the same day, which the first 14 characters of the id decide. Each event is found by its
-      -- key: a join of all events of the period would read the backlog.
+      -- A delivery and the event are in the same day, determined by the first 14 characters of the id. Each event is found by its key:
+      -- a join with the period's events would read the whole backlog.
       cross join lateral (
         select e.body from business_api.events e
          where e.organization_id = claim.organization_id and e.id = claim.event_id
@@ -323,7 +321,7 @@ begin
         ), byte_budget, byte_budget
       ) as fit;
     if cut is not null then
-      -- Deliveries of a repeated claim that do not fit into the answer become due again.
+      -- Deliveries of a repeated claim that do not fit into the result become due again.
       perform business_api.release_deliveries((
         select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
           from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
@@ -368,7 +366,7 @@ end
 $$;
 select business_api.forbid_plans('claim_deliveries', 'enable_sort');
 
--- Holds deliveries for a claim, which has found and locked them at these places.
+-- Claims the deliveries that the caller has found and locked at these places.
 create function business_api.hold_deliveries(
   places tid[], token text, claimed_at timestamptz, lease_until timestamptz
 ) returns void

@@ -1,6 +1,6 @@
 -- Deliveries that become claimable again (due retries, deliveries of dead processes), and those that never will. The writes find rows
 -- by primary key and claim token alone: with the condition of a partial index, the planner might read that index from end to end. A
--- delivery has a token for as long as the claim is in force.
+-- delivery has a token for as long as the claim is active.
 
 -- Adds due retries to the deliveries that claims scan.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
@@ -26,9 +26,9 @@ $$;
 select business_api.forbid_plans('promote_due_retries');
 
 -- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
--- the subscriber. Returns the delivery if it fails with the call, or an empty array, and the attempt if it was logged.
+-- the subscriber. Returns the delivery if this call failed the delivery, else an empty array, and the attempt if the log has a row.
 --
--- Somebody may have dropped or detached tables of the delivery's day. An error here would keep all claims from all deliveries: the
+-- The tables of the delivery's day may have been dropped or detached. An error here would keep all claims from all deliveries: the
 -- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
 -- are both gone is deleted.
 create function business_api.reclaim_lease(
@@ -109,7 +109,7 @@ begin
         attempt := null;
     end;
   end if;
-  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease. The token is another one, because a
+  -- The time of the claim goes along, so the attempt is not logged as longer than the lease. The token is another one, because a
   -- probe must not last as long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',

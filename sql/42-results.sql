@@ -1,9 +1,9 @@
 -- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
 
--- Ends attempts whose claims are in force: the deliveries, which the caller has found at `places`, are finished or due again, and the
--- attempts are logged. A place is null for a result whose claim is no longer in force. A delivery that another process has changed
--- since is no longer at its place, or has no longer the token. Returns the written results, as
--- token and delivery, the outcomes by endpoint, the deliveries that failed, and the attempts.
+-- Ends attempts whose claims are active: finishes the deliveries at `places` or makes them due again, and logs the attempts. A place is
+-- null for a result whose claim is no longer active. A delivery that another process has changed since is no longer at its place, or
+-- has no longer the token. Returns the written results, as token and delivery, the outcomes by endpoint, the deliveries that failed,
+-- and the attempts.
 create function business_api.end_attempts(
   results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb,
   out attempts business_api.ended_attempt[]
@@ -103,7 +103,7 @@ $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
 
 -- Counts the failures of an endpoint after results of attempts (`outcome`, see end_attempts), and judges whether the endpoint is failing
--- or disabled now, under a lock on the endpoint's row, so that only one process sends the notice. A row that another transaction holds
+-- or disabled now, under a lock on the endpoint's row, so only one process sends the notice. A row that another transaction holds
 -- is skipped, because a wait would hold up the results of others, and a count may be a few failures short. Returns the endpoint in an
 -- array if one of the attempts failed, or an empty array.
 create function business_api.judge_endpoint(
@@ -169,7 +169,7 @@ begin
 end
 $$;
 
--- Repeats the answer for results that an earlier call wrote, with an answer that was lost. A result that came too late is not
+-- Repeats the report for results that an earlier call wrote, whose report was lost. A result that came too late is not
 -- repeated: the delivery has ended in another way, or not at all, and no endpoint names the attempt. A result is lost if the log
 -- of the delivery does not hold the attempt.
 create function business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer) returns jsonb
@@ -237,8 +237,8 @@ end
 $$;
 select business_api.forbid_plans('recall_attempt_results');
 
--- Answers a loop that has written results of attempts: judges the endpoints, and repeats the answer for results that were not written
--- now. Returns, as JSON, the results whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that
+-- Reports to a loop that has written attempt results: judges the endpoints, and repeats the report for results that were not written
+-- now. Returns, as JSON, the results whose claim was no longer active, the endpoints with a failed attempt, and the deliveries that
 -- failed.
 create function business_api.report_results(
   results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamptz, failure_limit integer,
@@ -267,7 +267,7 @@ begin
 end
 $$;
 
--- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the answer of report_results.
+-- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the result of report_results.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile
@@ -288,7 +288,7 @@ begin
         left join lateral (
           select d.ctid as place from business_api.open_deliveries d
            where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-             -- The shard to which the organization moves has the claim too, and ends it with the lease.
+             -- The organization's new shard has the claim too, until the lease ends.
              and (
                select p.is_here from business_api.shard_places p
                 where p.organization_id = r."organizationId" order by p.version desc limit 1
@@ -299,7 +299,7 @@ begin
   if ended.attempts is not null then
     perform business_api.count_activity(ended.attempts);
   end if;
-  -- In the order of the keys, so that no two calls wait for each other.
+  -- In the order of the keys, so no two calls wait for each other.
   for outcome in
     select o.value
       from jsonb_array_elements(ended.outcomes) as o

@@ -1,4 +1,4 @@
--- The counts of the queue of deliveries, for metrics and for operators.
+-- Counts of the delivery queue, for metrics and operators.
 
 -- Counts the unfinished deliveries and the failed deliveries: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
 -- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. A loose index scan reads the indexes
@@ -16,7 +16,7 @@ declare
   at_time timestamptz := clock_timestamp();
   -- One more than count_max says that there are more.
   counted_max integer := count_max + 1;
-  -- Of the scans of the queue and of the failed deliveries.
+  -- For scans of the queue and the failed deliveries.
   scanned_max integer := 3 * count_max;
   visits integer := 0;
   scanned bigint;

@@ -1,5 +1,5 @@
--- The rates of endpoints: those that were learned from rejections (429, 503, Retry-After), and those that organizations have set
--- (max_per_second). An endpoint without either has no row. The rules and their figures: see lib/webhooks/endpoint-rate.ts.
+-- Endpoint rates: learned from rejections (429, 503, Retry-After), or set by organizations (max_per_second). An endpoint without either
+-- has no row. The rules and their figures: see lib/webhooks/endpoint-rate.ts.
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
   endpoint_id text collate "C" not null,
@@ -10,21 +10,21 @@ create table business_api.endpoint_rates (
   -- The last rejection that counted, and the successes since. Results of attempts that began before it change nothing.
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
-  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity: the
-  -- endpoint is down, and its deliveries are attempted as if it had no rate, so that they end.
+  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity:
+  -- the endpoint is down, and deliveries are attempted without a rate, so the attempts end.
   wait_ms double precision not null default 0,
   waited_ms double precision not null default 0,
   -- No delivery is claimed before this time.
   next_at timestamptz not null default '-infinity',
-  -- The last probe: a delivery and its claim. The probe lasts as long as the claim is in force.
+  -- The last probe: a delivery and its claim. The probe lasts as long as the claim is active.
   probe_id text collate "C",
   probe_token text collate "C",
   constraint endpoint_rates_pkey primary key (organization_id, endpoint_id)
 ) with (fillfactor = 50);
 
 -- Computes how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
--- holds the lock, so that of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
--- delivery or probe has its turn, unless it has come.
+-- holds the lock, so of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
+-- delivery or probe is due; null if due now.
 create function business_api.rate_allowance(
   organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,
   out turn_at timestamptz
@@ -82,9 +82,8 @@ as $$
   returning case when r.next_at > at_time then r.next_at end
 $$;
 
--- Judges the rate of an endpoint by results of attempts (`outcome`, see end_attempts). A result counts only if its attempt began
--- after the last rejection that counted, so a burst that was under way counts as one rejection. While the endpoint
--- backs off, only the probe fails.
+-- Adjusts an endpoint's rate by attempt results (`outcome`, see end_attempts). A result counts only if its attempt began after the last
+-- rejection that counted, so a burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
 create function business_api.judge_rate(outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

@@ -1,6 +1,6 @@
--- The content of deliveries: what an attempt needs of the event and the endpoint.
+-- The content of deliveries: what an attempt needs from the event and the endpoint.
 
--- Reads the content of deliveries whose claims are in force: see ClaimStore.read in lib/webhooks/claims.ts.
+-- Reads the content of deliveries whose claims are active: see ClaimStore.read in lib/webhooks/claims.ts.
 create function business_api.read_claims(claims jsonb) returns text
 language plpgsql volatile
 set search_path = ''
@@ -25,7 +25,7 @@ select business_api.forbid_plans('read_claims');
 
 -- Reads the content of deliveries for attempts, as a JSON array in the order of the arguments. Deliveries of removed endpoints
 -- are left out, because a removed endpoint no longer has a signing secret. The trace of an event is spliced into the text of the
--- delivery, so that a delivery without a trace is not a byte larger.
+-- delivery, so a delivery without a trace is not a byte larger.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
 language plpgsql volatile
 set search_path = ''
@@ -33,7 +33,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- The range of the deliveries, so that the statement opens only the days of their events.
+  -- The range of the deliveries, so the statement opens only the days of their events.
   first_prefix text;
   last_id text;
 begin
@@ -48,7 +48,7 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      -- One by one, each by its key: a plan from a time when the tables were empty would join everything of the period.
+      -- Each by key: a plan made while the tables were empty would join the whole period.
       cross join lateral (
         select * from business_api.open_deliveries o
          where o.organization_id = claim.organization_id and o.id = claim.id

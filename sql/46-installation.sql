@@ -5,8 +5,8 @@ create table business_api.installation (
   organization_id text collate "C" not null default '',
   -- Null until a loop with a name has started.
   name text,
-  -- Of the server and the database, when a loop started first or somebody adopted the database. A restore or a copy differs, and so does
-  -- pg_upgrade; a snapshot of the volume does not. So this is a hint only.
+  -- The server's and the database's identity when the first loop started or the database was adopted. A restore or a copy differs, and
+  -- so does pg_upgrade; a snapshot of the volume does not. So this is a hint only.
   identity text not null,
   constraint installation_pkey primary key (organization_id),
   constraint installation_organization_id_check check (organization_id = '')
@@ -25,8 +25,8 @@ exception when insufficient_privilege then
 end
 $$;
 
--- Compares the installation of a loop with that of the database, and gives a database without a name the name of the loop: see
--- InstallationStore in lib/webhooks/installation.ts. A database that has moved gets no name: it may be a copy, and the loop waits.
+-- Compares a loop's installation with the database's, and names an unnamed database after the loop: see InstallationStore in
+-- lib/webhooks/installation.ts. A database that has moved gets no name: it may be a copy, and the loop waits.
 create function business_api.check_installation(given text, adopts boolean default false) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -47,10 +47,10 @@ begin
 end
 $$;
 
--- Cancels the deliveries of a part of the table that are not being sent, of all organizations: of 100 blocks, some 3,000 deliveries. The
--- walk is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A delivery
--- whose lease has ended counts: its process is gone, as all are in a restored database. Each organization gets the audit entry, whose
--- number of deliveries grows with each part. Returns, as JSON, the number of deliveries, `sending` of those that were left, and the next
+-- Cancels all organizations' deliveries in a part of the table (100 blocks, about 3,000 deliveries), except those being sent. The walk
+-- is by blocks, because along an index a second run would first read all that the first has deleted, in one statement. A delivery with
+-- an expired lease counts: the process is gone, like every process of a restored database. Each organization gets the audit entry,
+-- whose number of deliveries grows with each part. Returns as JSON: the number of deliveries, `sending` for those left, and the next
 -- block; null ends the walk.
 create function business_api.cancel_pending_part(first_block bigint, entry jsonb) returns jsonb
 language plpgsql volatile

@@ -1,5 +1,5 @@
--- Activity: how many deliveries and attempts ended, by endpoint and hour. The statement that logs attempts counts them, so the sums are
--- those of the log. lib/delivery/README.md says what counts. Rows are kept for 35 days, longer than the log of most hosts.
+-- Activity: how many deliveries and attempts ended, by endpoint and hour. The statement that logs attempts also counts them, so the
+-- sums match the log. lib/delivery/README.md has the rules. Rows are kept for 35 days, longer than the log of most hosts.
 
 -- The counters of an endpoint and an hour. The slot is the server process (backend) that counted, modulo 8: two loops that write results
 -- of the same endpoint at the same moment rarely share a row, so neither waits for the other's commit. A loop takes the connection that
@@ -14,14 +14,14 @@ create table business_api.endpoint_activity (
   -- the bytes from the first changed counter to the last.
   counts integer[] not null,
   constraint endpoint_activity_pkey primary key (organization_id, hour, endpoint_id, slot)
--- Half empty pages, so that updates are HOT (heap-only): no index changes, and dead rows go without a vacuum.
+-- Half empty pages, so updates are HOT (heap-only): no index changes, and dead rows go without a vacuum.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- For the purge.
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
--- Counts attempts that ended, and the deliveries that ended with them. Rows are written in the order of their key, so that no two calls
--- wait for each other. A delivery that was delivered in an earlier round counts neither as delivered nor as failed again.
+-- Counts attempts that ended, and the deliveries that ended with them. Rows are written in key order, so calls can't deadlock. A
+-- delivery that was delivered in an earlier round counts neither as delivered nor as failed again.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile
 set search_path = ''

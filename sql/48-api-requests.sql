@@ -32,7 +32,7 @@ begin
 end
 $$;
 
--- Reads requests, a JSON array of RequestRecord, as rows of the log: those of known keys. Without settings, so that it is inlined.
+-- Reads requests, a JSON array of RequestRecord, as rows of the log: those of known keys. Without settings, so it is inlined.
 create function business_api.read_api_requests(requests json) returns setof business_api.api_requests
 language sql stable
 as $$

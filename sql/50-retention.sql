@@ -4,7 +4,7 @@
 -- read all deliveries of an organization for each event.
 
 -- The progress of the purge that all delivery loops share: a single row for the whole database. A part of the purge locks the
--- row, so that one process at a time purges.
+-- row, so one process at a time purges.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
@@ -16,7 +16,7 @@ create table business_api.purge_progress (
   -- for removed endpoints. Null while no second pass is under way.
   second_cursor jsonb,
   second_pass_at timestamptz not null default '-infinity',
-  -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
+  -- The next part begins no earlier, so the purge takes a fixed share of the time for any number of processes.
   paused_until timestamptz not null default '-infinity',
   -- Time of the latest successful part; null before the first.
   purged_at timestamptz,
@@ -28,9 +28,8 @@ insert into business_api.purge_progress default values;
 
 -- Purges old events with deliveries and attempts, from a place in events_delivery_prefix_idx on. Events with an open delivery stay. A
 -- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
--- event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
--- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
--- loses events.
+-- event is deleted. Returns as JSON: the number of purged events, the last inspected event's place, and isDone: true if no other event
+-- is old enough. A purge by hand leaves its audit entry in each organization that loses events.
 create function business_api.purge_events(
   old_before timestamptz, place jsonb, event_limit integer, entry jsonb
 ) returns jsonb
@@ -144,8 +143,8 @@ end
 $$;
 select business_api.forbid_plans('purge_events');
 
--- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
--- those that are being sent are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs a few index descents; few deliveries
+-- are being sent. Returns the place of the last inspected endpoint; null if no endpoint follows.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''

@@ -1,5 +1,5 @@
--- Retention by day: a day is dropped once all of it is older than the retention and nothing of it is open. Row by row (50-retention.sql)
--- go only the events of retained days, and those of a purge by hand.
+-- Retention by day: a day is dropped once the whole day is older than the retention and has no open delivery. Only events in retained
+-- days, and those of a manual purge, are deleted row by row (50-retention.sql).
 
 -- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
 -- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the
@@ -56,7 +56,7 @@ as $$
     ) as retained
 $$;
 
--- Returns the tables of a day, in a list for a statement; null if somebody has dropped all.
+-- Returns a day's tables, as a list for a statement; null if all were dropped.
 create function business_api.tables_of_day(name text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -70,15 +70,15 @@ begin
 end
 $$;
 
--- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
--- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `retained`: the open
--- deliveries for which days stay.
+-- Does a part of the work on days: creates days ahead, drops a day, or deletes a dropped day's ids. With the privileges of the schema's
+-- owner. Returns as JSON: the number of dropped days, an estimate of the dropped events, and `retained`: the open deliveries that keep
+-- days.
 --
--- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
--- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,
--- and tries the day again after a minute. On a database where the host's transactions overlap, there may always be one that is longer
--- than 50 ms: after six hours the drop waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so that
--- no deadlock ends a transaction of the host, and no vacuum is cancelled.
+-- A day is dropped in a single transaction; PostgreSQL deletes the files after releasing the locks. Others don't wait long: the drop
+-- waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks, and tries the day again after a minute.
+-- On a database where the host's transactions overlap, there may always be one that is longer than 50 ms: after six hours the drop
+-- waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so no deadlock ends a transaction of the host,
+-- and no vacuum is cancelled.
 --
 -- The days are checked in turn, because the oldest days may all be retained.
 --
@@ -90,8 +90,8 @@ $$;
 --
 -- Each of these writes to a table of the day. The share locks on these tables wait for the end of such transactions, and keep new ones
 -- out. The second scan begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
--- added. A transaction with one snapshot for all statements (repeatable read) finds only what was open when it began, and drops only a
--- day without rows. The locks end with the check, also if the day stays.
+-- added. A repeatable read transaction sees only deliveries from before it began, so it drops only a day without rows. The locks end
+-- with the check, also if the day stays.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

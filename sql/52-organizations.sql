@@ -1,7 +1,7 @@
--- The deletion of an organization, on its shard or, after a move, on the shard that it has left.
+-- Deletes an organization, on its shard or, after a move, on the previous shard.
 
--- Returns the tables with rows of organizations, each with the rest of its primary key: referring tables before the tables that they
--- refer to. A deletion walks along the list, and a move copies in the opposite order (lib/postgres/shards/move.ts).
+-- Returns the tables that have organizations' rows, each with the rest of its primary key: referring tables first. A deletion walks
+-- along the list, and a move copies in the opposite order (lib/postgres/shards/move.ts).
 create function business_api.organization_tables(record_tables text[]) returns text[]
 language sql immutable
 set search_path = ''
@@ -37,12 +37,12 @@ as $$
 $$;
 
 -- Deletes a part of everything that belongs to an organization: see OrganizationStore.deletePart in lib/access/organizations.ts.
--- API keys and endpoints end with the first part, so that no request and no publishing adds anything, and are deleted last. A
--- delivery that is being sent is deleted too, and its result, which is fenced by the claim's token, finds nothing. `after` is null for the
--- first part, then a JSON array: the place of the table in the list, and the key of the row that was deleted last. Each pass reads
--- along a primary key from there on, because the keys of deleted rows stay in the index until the next vacuum. Returns, as JSON,
--- the number of deleted rows of each table, and the next `after`; null ends the pass, also where a write that was under way has
--- added a row that refers to the rows of the part: the next pass deletes that row first.
+-- API keys and endpoints end with the first part, so no request and no publishing adds anything, and are deleted last. A delivery being
+-- sent is deleted too; the result, fenced by the claim's token, finds nothing. `after` is null for the first part, then a JSON array:
+-- the place of the table in the list, and the key of the row that was deleted last. Each pass reads along a primary key from there on,
+-- because the keys of deleted rows stay in the index until the next vacuum. Returns as JSON: the number of deleted rows by table, and
+-- the next `after`; null ends the pass, even if a running write has added a row that refers to this part's rows: the next pass deletes
+-- that row first.
 --
 -- Generic plans, for the checks of foreign keys: an organization that the statistics do not know was searched for references along
 -- any index of the organization, past all rows that were deleted before (measured: 1.5 s for 1000 businesses, now 0.04 s).
@@ -76,8 +76,8 @@ begin
   if after ->> 1 is not null then
     lower_bound := format('and (%s) > (%s)', columns, business_api.literals_of(after -> 1));
   end if;
-  -- A range of the primary key instead of a join: under statistics from before the organization grew, a join with the rows of
-  -- the part was planned as a loop over all rows of the organization (measured: 193 s for 1000 of 400,000 attempts, now 10 ms).
+  -- A primary key range instead of a join: with statistics from before the organization grew, a join with the part's rows was planned
+  -- as a loop over all of the organization's rows (measured: 193 s for 1000 of 400,000 attempts, now 10 ms).
   execute format(
     'select jsonb_build_array(%2$s) from (
        select %2$s from business_api.%1$I where organization_id = $1 %3$s order by %2$s limit $2

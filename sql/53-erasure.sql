@@ -1,8 +1,7 @@
--- Erasure: the deletion of the personal values of one business.
+-- Erasure: deletes one business's personal values.
 
--- Gives a business in a JSON text the values of `forgotten` in place of the personal ones, at each of the paths. Every other byte of the
--- text stays, because the part of a json value is its very text. The paths are those of the bodies of events and of the replies under
--- idempotency keys.
+-- Replaces the personal values of a business in JSON text by `forgotten`, at each path. Every other byte of the text stays, because the
+-- part of a json value is its very text. The paths cover event bodies and stored replies.
 create function business_api.forget_business_in(body text, business_id text, forgotten jsonb) returns text
 language plpgsql immutable
 set search_path = ''
@@ -29,10 +28,10 @@ begin
 end
 $$;
 
--- Removes personal values of a business from the bodies of events and from replies, part by part: see OrganizationStore.forgetPart in
--- lib/access/organizations.ts, and lib/postgres/organizations.ts for the first part, which changes the records. `after` is a JSON array:
--- the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed rows by
--- table, and the next `after`.
+-- Removes a business's personal values from event bodies and replies, part by part: see OrganizationStore.forgetPart in
+-- lib/access/organizations.ts, and lib/postgres/organizations.ts for the first part, which changes the records. `after` is a JSON
+-- array: the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed
+-- rows by table, and the next `after`.
 create function business_api.forget_business_part(
   organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[]
 ) returns jsonb

@@ -1,19 +1,19 @@
--- The place of this database among the shards of an installation, and the map: see lib/postgres/shards/. Without shards the table is
--- empty. Rows are only added, so no role needs to change one; of the database, and of each organization, the highest version counts.
+-- This database's place among an installation's shards, and the map: see lib/postgres/shards/. Without shards the table is empty. Rows
+-- are only added, so no role needs to change one; the highest version counts, for the database and for each organization.
 --
--- Of the whole database, with an empty organization_id: the name of the shard, and the shard of each of the 1,024 slots, in the order of
--- the slots. The slot of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash
--- with 1,024 partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with
--- version 1, has lost its data.
+-- With an empty organization_id, for the whole database: the shard's name, and each of the 1,024 slots' shards, in slot order. The slot
+-- of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash with 1,024
+-- partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with version
+-- 1, has lost its data.
 --
--- Of an organization that has moved away from the shard of its slot: the shard where it is, or, with an odd version, to which it is
--- moving. While it moves, no shard answers for it.
+-- For an organization that has left its slot's shard: the current shard or, with an odd version, the new shard of a running move.
+-- During a move no shard serves the organization.
 create table business_api.shard_places (
   organization_id text collate "C" not null default '',
   name text collate "C" not null,
   version bigint not null,
   slots text[],
-  -- The names of shards that were added after the first start. They have no slots: organizations are moved to them.
+  -- The names of shards that were added after the first start. Added shards have no slots: organizations are moved there.
   added text[] not null default '{}',
   -- False: this database answers no call about the organization. Each statement of an organization checks it: see here() in
   -- lib/postgres/statements/here.ts.
@@ -41,8 +41,8 @@ begin
 end
 $$;
 
--- Returns the place: the stored one, or `first`, which is stored if there is none of its version or a higher one; null for neither.
--- `moved` has the organizations away from the shards of their slots, by id, as [name, version]. Those of `told` are added to it.
+-- Returns the stored place, or `first`, and stores `first` if no place of the same or a higher version exists; null without both.
+-- `moved` has the organizations away from the shards of their slots, by id, as [name, version]. Adds the entries of `told`.
 create function business_api.shard_place(first jsonb, told jsonb) returns jsonb
   language plpgsql volatile
   set search_path = ''
@@ -94,7 +94,8 @@ begin
 end
 $$;
 
--- Keeps the copy of an organization to this database, and the deletion of what it has left here, apart until the transaction ends.
+-- Until the transaction ends, keeps copying an organization to this database apart from deleting the rows that the organization left
+-- here.
 create function business_api.lock_move(organization_id text) returns void
 language sql volatile
 set search_path = ''

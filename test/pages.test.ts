@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 
-// The code on the pages is compiled, so that no reader copies a line that is no longer true.
+// The code on the pages and in the examples of the functions is compiled, so no reader copies a line that is no longer true.
 
 const ROOT = join(import.meta.dirname, '..')
 const run = promisify(execFile)
@@ -23,7 +23,6 @@ import type {
   PostgresPlatform,
   PrismaTransaction,
   ShardedStore,
-
 } from 'business-api-kit/postgres'
 import type { DeveloperSettings } from 'business-api-kit/settings'
 import type { Notice, WebhookSender } from 'business-api-kit/webhooks'
@@ -42,7 +41,13 @@ declare global {
   const pool: Pool
   const pools: Record<string, Sql>
   const sharded: ShardedStore
-  const createPlatform: typeof import('business-api-kit/platform').createPlatform
+  const slots: readonly string[]
+  const Refusal: typeof import('business-api-kit').Refusal
+  const createServer: typeof import('node:http').createServer
+  const v: typeof import('valibot')
+  type Invoice = import('business-api-kit').Invoice
+  type Route = import('business-api-kit').Route
+  type RouteContext = import('business-api-kit').RouteContext
   const drizzle: { transaction(work: (tx: DrizzleTransaction) => Promise<void>): Promise<void> }
   const drizzleSql: DrizzleSql
   const kysely: { transaction(): { execute(work: (tx: KyselyTransaction) => Promise<void>): Promise<void> } }
@@ -63,7 +68,7 @@ declare global {
 
 /** Every page of the package, by the path from the root. */
 const PAGES = (await readdir(ROOT, { recursive: true }))
-  .filter((path) => /^(README|CHANGELOG)\.md$|^(lib|examples|test)\/(.+\/)?README\.md$/.test(path))
+  .filter((path) => /^(README|CHANGELOG)\.md$|^(lib|examples|test)\/(.+\/)?[A-Z]+\.md$/.test(path))
   .filter((path) => !path.includes('node_modules'))
   .sort()
 const texts = new Map(
@@ -75,9 +80,41 @@ test('the pieces of TypeScript on all pages compile', async () => {
     [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, piece = '']) => piece),
   )
   assert.ok(pieces.length >= 12, `${pieces.length} pieces`)
+  await compile(pieces)
+})
+
+test('every function of a door has an example that compiles', async () => {
+  const examples: { name: string; code: string }[] = []
+  for (const path of await readdir(join(ROOT, 'lib'), { recursive: true })) {
+    if (!path.endsWith('.ts')) continue
+    const text = await readFile(join(ROOT, 'lib', path), 'utf8')
+    const documented = /@example\n \* ```ts\n((?: \*.*\n)*?) \* ```\n \*\/\nexport (?:async )?function (\w+)/g
+    for (const [, lines = '', name = ''] of text.matchAll(documented))
+      examples.push({ name, code: lines.replaceAll(/^ \* ?/gm, '') })
+  }
+  const names = [...(await readDoors()).values()].flat()
+  assert.ok(names.length >= 35, `${names.length} functions`)
+  assert.deepEqual(
+    names.filter((name) => !examples.some((example) => example.name === name)),
+    [],
+    'have no example',
+  )
+  await compile(examples.filter(({ name }) => names.includes(name)).map(({ code }) => code))
+})
+
+/** Compiles pieces of code as modules, with the names of the surroundings and the functions of all doors. */
+async function compile(pieces: readonly string[]): Promise<void> {
   const directory = await mkdtemp(join(import.meta.dirname, '.pages-'))
+  // Of a name that two doors have, the first door's.
+  const functions = new Map(
+    [...(await readDoors())].reverse().flatMap(([door, names]) => names.map((name) => [name, door] as const)),
+  )
+  const declared = [...functions].map(
+    ([name, door]) => `const ${name}: typeof import('${door.replace('.', 'business-api-kit')}').${name}`,
+  )
   try {
-    await writeFile(join(directory, 'surroundings.d.ts'), SURROUNDINGS)
+    const surroundings = SURROUNDINGS.replace(/\}\s*$/, `${declared.join('\n')}\n}\n`)
+    await writeFile(join(directory, 'surroundings.d.ts'), surroundings)
     await Promise.all(
       pieces.map((piece, index) => writeFile(join(directory, `${index}.ts`), toModule(piece))),
     )
@@ -88,10 +125,29 @@ test('the pieces of TypeScript on all pages compile', async () => {
   } finally {
     await rm(directory, { recursive: true })
   }
-})
+}
+
+/** The functions of each door of the package. */
+async function readDoors(): Promise<Map<string, string[]>> {
+  const { exports } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const doors = new Map<string, string[]>()
+  for (const door of Object.keys(exports).filter((key) => !key.endsWith('.json'))) {
+    const list = await readFile(join(ROOT, 'lib', `${door === '.' ? 'index' : door.slice(2)}.ts`), 'utf8')
+    const names: string[] = []
+    for (const [, exported = '', path = ''] of list.matchAll(/^export \{(.*?)\} from '(.*?)'/gms)) {
+      const source = await readFile(join(ROOT, 'lib', path), 'utf8')
+      const listed = exported.match(/\w+/g) ?? []
+      names.push(
+        ...listed.filter((name) => new RegExp(`^export (async )?function ${name}\\b`, 'm').test(source)),
+      )
+    }
+    doors.set(door, names)
+  }
+  return doors
+}
 
 test('the main page stays short enough to be read to the end', () => {
-  assert.ok((texts.get('README.md') ?? '').split('\n').length <= 210)
+  assert.ok((texts.get('README.md') ?? '').split('\n').length <= 201)
 })
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc')

@@ -151,7 +151,7 @@ test('a store without a service, or with names that cannot be used, is refused b
   for (const build of built) {
     const refuses = (service: unknown, message: RegExp): void =>
       assert.throws(() => build(untyped({ ...createMemoryStore(), service })), { name: 'TypeError', message })
-    refuses(undefined, /^Cannot use the store because it has no 'service': give it defineService/)
+    refuses(undefined, /^Cannot use the store because it has no 'service': pass defineService/)
     refuses({ headerPrefix: 'X Acme' }, /'headerPrefix'/)
     refuses({ headerprefix: 'X-Acme' }, /did you mean 'headerPrefix'/)
   }

@@ -2,7 +2,7 @@ import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
 
-/** The facts by which a store admits or refuses a request. */
+/** The facts by which a store admits or rejects a request. */
 export interface AdmissionRequest {
   /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
   readonly keyDigest: string
@@ -26,8 +26,8 @@ export interface Caller {
 /**
  * The store's verdict, judged in this order by the store's clock (specification, sections 5 and 8):
  *
- * - `unauthenticated`: the key is unknown, revoked or expired. No token is taken.
- * - `limited`: a bucket is empty, of the key or of the organization. No token is taken.
+ * - `unauthenticated`: the key is unknown, revoked or expired. No token is taken. - `limited`: the key's or the organization's bucket
+ *   is empty. No token is taken.
  * - `forbidden`: the key lacks the scope. A token is taken from both.
  * - `admitted`: a token is taken from both.
  */
@@ -44,7 +44,7 @@ export type Admission =
 
 /** The page of a list that a request asks for. */
 export interface PageRequest {
-  /** The greatest number of records: 1 to 200. */
+  /** The maximum number of records: 1 to 200. */
   readonly limit: number
   /** Reads the records with smaller ids than this id, which no record need have. Absent: the newest records. */
   readonly before?: string | undefined
@@ -53,8 +53,8 @@ export interface PageRequest {
 }
 
 /**
- * The beginning of a list of changes: a time (ISO 8601 in UTC with milliseconds), or the `position` of an earlier page. A position
- * that the store cannot use, because it is of another database or of another version, means all records.
+ * The beginning of a list of changes: a time (ISO 8601 in UTC with milliseconds), or the `position` of an earlier page. A position from
+ * another database or version, which the store can't use, means all records.
  */
 export type Since = { readonly time: string } | { readonly position: string }
 
@@ -66,8 +66,8 @@ export interface AdmittedPage<Representation> {
   /** Why an admitted caller gets no page. A store may reject instead: the response then tells no rate limits. */
   readonly error?: unknown
   /**
-   * The `before` of the next page: the id of the last record, if there are older records. Of a list of changes, the `position` if
-   * there are further records. Null or absent: there are none, or the store does not page.
+   * The `before` of the next page: the last record's id, if there are older records. In a list of changes, the `position` if more
+   * records follow. Null or absent: there are none, or the store does not page.
    */
   readonly next?: string | null | undefined
   /**

@@ -31,14 +31,14 @@ export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 /**
  * Makes a new key. Only the returned value holds the key in full.
  *
- * @param prefix of the shape of {@link API_KEY_PREFIX}
+ * @param prefix matches {@link API_KEY_PREFIX}
  */
 export function generateApiKey(prefix: string): string {
   const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
   return unchecked + checksum(unchecked)
 }
 
-/** Returns whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
+/** Returns whether a string has the shape and the checksum of a key, so a typing error costs no round trip. */
 export function isWellFormedApiKey(text: string): boolean {
   return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
 }
@@ -46,8 +46,9 @@ export function isWellFormedApiKey(text: string): boolean {
 /** The keys of the host's earlier API, which `apiKeys.import` takes over. */
 export interface ImportedKeys {
   /**
-   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup. Anyone
-   * can send texts that run against the pattern: a repetition of a repetition, such as `(a+)+`, would let a caller stop the process.
+   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup.
+   * Anyone can send strings that run against the pattern: a nested repetition, for example `(a+)+`, would let a caller stop the
+   * process.
    */
   readonly pattern: RegExp
 }
@@ -90,7 +91,7 @@ export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
-  /** The text before the secret digits: `bapi_live_`. */
+  /** The part before the secret digits: `bapi_live_`. */
   readonly prefix: string
   /** The last four characters, to tell keys apart. */
   readonly lastFour: string
@@ -99,7 +100,7 @@ export interface ApiKey {
   readonly createdAt: string
   /** Null: never. */
   readonly expiresAt: string | null
-  /** Null: in force. */
+  /** Null: active. */
   readonly revokedAt: string | null
   /** The key that replaces this key; null: not rotated. */
   readonly successorId: string | null
@@ -107,7 +108,7 @@ export interface ApiKey {
   readonly lastUsedAt: string | null
 }
 
-/** Returns why a key is not in force; null for a key in force. */
+/** Returns why a key is not active; null for a key active. */
 export function endOfKey(
   { revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>,
   now: number,
@@ -131,10 +132,10 @@ export interface ApiKeySuccessor
 /**
  * The outcome of a rotation, with the present state of the previous key:
  *
- * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose answer was lost, counts too.
+ * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose result was lost, counts too.
  * - `already_exists`: the successor's id belongs to another key, which is `key`.
- * - `refused`: the previous key is not in force, or has another successor.
- * - `limit_reached`: the organization has as many keys in force as the limit allows.
+ * - `refused`: the previous key is not active, or has another successor.
+ * - `limit_reached`: the organization has as many keys active as the limit allows.
  */
 export type ApiKeyRotation =
   | { readonly outcome: 'rotated' | 'already_exists'; readonly key: ApiKey; readonly previous: ApiKey }
@@ -143,7 +144,7 @@ export type ApiKeyRotation =
 /** Asks for a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** Greatest number of keys in force in the organization, the new key included. */
+  /** Maximum number of keys active in the organization, the new key included. */
   readonly limit: number
   /** The digest is that of a key that was not generated here, and may be the digest of another key. */
   readonly isImported?: true
@@ -167,10 +168,10 @@ export interface ApiKeyReplacement extends AuditedRequest {
   readonly keyId: string
   readonly successor: ApiKeySuccessor
   /**
-   * Milliseconds, by the store's clock, for which the previous key stays in force too; 0: the previous key is revoked.
+   * Milliseconds, by the store's clock, for which the previous key stays active too; 0: the previous key is revoked.
    */
   readonly overlapMs: number
-  /** Greatest number of keys in force in the organization, with the successor. A rotation without overlap adds no key. */
+  /** Maximum number of keys active in the organization, with the successor. A rotation without overlap adds no key. */
   readonly limit: number
 }
 
@@ -187,10 +188,10 @@ export interface OrganizationLimit extends AuditedRequest {
  */
 export interface ApiKeyStore {
   /**
-   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer orders the
+   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The result orders the
    * requests and admits none: `admit` judges every request.
    *
-   * @returns organization ids by digest, of the keys in force by the store's clock
+   * @returns organization ids by digest, of the keys active by the store's clock
    */
   identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
 
@@ -202,7 +203,7 @@ export interface ApiKeyStore {
 
   /**
    * Inserts a key, unless the id is taken or the limit reached: exact also among calls at the same time. A stored key
-   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or in force,
+   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or active,
    * the outcome is `already_exists` without the item. A limit below the present number of keys ends no key.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
@@ -224,7 +225,7 @@ export interface ApiKeyStore {
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Makes the successor of a key that is in force and has no successor; of two calls at the same time only one makes a
+   * Makes the successor of a key that is active and has no successor; of two calls at the same time only one makes a
    * successor. The previous key ends after `overlapMs` by the store's clock or at its own expiry, if that is earlier;
    * without overlap the previous key is revoked.
    *

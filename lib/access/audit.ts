@@ -50,10 +50,10 @@ export const AUDIT_ACTIONS = [
   'payment.reversed',
 ] as const
 
-/** The action of an entry: a member of {@link AUDIT_ACTIONS}. */
+/** An entry's action: a member of {@link AUDIT_ACTIONS}. */
 export type AuditAction = (typeof AUDIT_ACTIONS)[number]
 
-/** One change of the settings, or the reversal of a payment: the actor, the action, the subject and the time. */
+/** A change of the settings or a reversed payment: the actor, the action, the subject and the time. */
 export interface AuditEntry {
   /** `aud_<ulid>`. */
   readonly id: string
@@ -112,7 +112,7 @@ export const AUDIT_ID_MARGIN_MS: number = 24 * 60 * 60 * 1000
 
 /** Bounds the tests of endpoints that an organization sends. */
 export interface TestLimit {
-  /** The number of tests in any period of `windowMs`, at most. */
+  /** Maximum number of tests in any period of `windowMs`. */
   readonly max: number
   readonly windowMs: number
 }
@@ -127,7 +127,7 @@ export interface AuditStore {
   /**
    * Lists the newest entries that the filter selects, newest id first.
    *
-   * @param before the id of the last entry of the previous page; null: from the newest
+   * @param before the previous page's last id; null: from the newest
    */
   list(
     organizationId: string,

@@ -12,31 +12,31 @@ export interface OrganizationStore {
   /**
    * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
    * and the signatures of the given proposals. The following parts scan the events that name the business: `business.created` and
-   * `client.created` with their bodies, these and the events of leads with the excerpts of the answers to their deliveries. Then come
-   * the replies under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay answers the
-   * new reply. A repeated pass changes nothing more.
+   * `client.created` with their bodies, and these and lead events with the response excerpts of their deliveries. Then come the replies
+   * under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay returns the new reply. A
+   * repeated pass changes nothing more.
    *
-   * @returns null if the organization has no business of that id
+   * @returns null if the organization has no business with this id
    */
   forgetPart(request: ForgetRequest): Promise<PartResult | null>
 }
 
-/** A part of the deletion of an organization. */
+/** One part of an organization's deletion. */
 export interface DeletionRequest {
   readonly organizationId: string
-  /** Rows to delete at most, so that no part takes long. */
+  /** Rows to delete at most, so no part takes long. */
   readonly limit: number
   /** The `next` of the part before; null for the first part. */
   readonly after: string | null
 }
 
-/** A part of the removal of a business's personal values. */
+/** One part of erasing a business's personal values. */
 export interface ForgetRequest {
   readonly organizationId: string
   readonly businessId: string
   /** Proposals with a signature that goes too; an unknown id is passed over. */
   readonly proposalIds: readonly string[]
-  /** Rows to inspect at most, so that no part takes long. */
+  /** Rows to inspect at most, so no part takes long. */
   readonly limit: number
   /** The `next` of the part before; null for the first part. */
   readonly after: string | null

@@ -8,8 +8,8 @@ export interface RateLimit {
 }
 
 /**
- * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10 000 per second on, a
- * bucket is not exact: the tolerance of a hundredth of a millisecond is then a large part of the interval.
+ * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10,000 per second on, a bucket
+ * isn't exact: the tolerance of 0.01 ms is then a large part of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -17,7 +17,7 @@ export const RATE_LIMIT_BOUNDS = {
   burstMax: 1_000_000_000,
 } as const
 
-/** The rule for a limit, for the text of a refusal. */
+/** The rule for a limit, for error messages. */
 export const RATE_LIMIT_REQUIREMENT: string =
   `{ perSecond, burst } with perSecond from ${RATE_LIMIT_BOUNDS.perSecondMin} to ${RATE_LIMIT_BOUNDS.perSecondMax} ` +
   `and burst a whole number from 1 to ${RATE_LIMIT_BOUNDS.burstMax}`
@@ -35,7 +35,7 @@ export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   )
 }
 
-/** The two buckets of every request: of the API key and of the organization (specification, section 8). */
+/** Every request's two buckets: the API key's and the organization's (specification, section 8). */
 export interface RateLimits {
   readonly key: RateLimit
   readonly organization: RateLimit
@@ -72,14 +72,17 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Judges a request by both buckets with GCRA: a bucket is a number, the time at which the bucket is full again. A
- * request moves that time one interval on, and is refused when the time would be more than a burst ahead of now. Both
- * buckets give a token, or neither does.
+ * Takes a token from both buckets with GCRA. A bucket is a number, the time at which it is full again. A request moves that time on by one
+ * interval, and is rejected if the time would then be more than a burst ahead of now. Both buckets give a token, or neither does.
  *
- * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock
- *   went back, is the time of an empty bucket from this request on. Not for a bucket that another API with lower limits fills
- *   too: the bucket would be refilled for that API. Default both
- * @returns the new times (when refused, those of the buckets as they were) and the state of both buckets for the caller
+ * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock went back, counts
+ *   as the time of an empty bucket. Not for a bucket that another API with lower limits uses too, which this would refill. Default both
+ * @returns the new times (unchanged if rejected) and the state of both buckets for the caller
+ * @example
+ * ```ts
+ * const limit = { perSecond: 10, burst: 100 }
+ * const { times, state } = takeToken({ key: 0, organization: 0 }, { key: limit, organization: limit }, Date.now())
+ * ```
  */
 export function takeToken(
   times: BucketTimes,
@@ -127,8 +130,7 @@ function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: nu
   const intervalMs = 1000 / limit.perSecond
   const fullAtAfter = Math.max(now, fullAt) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
-  // A hundredth of a millisecond forgives the error of floating point; otherwise a full bucket can refuse its last
-  // token.
+  // Tolerates floating-point errors of 0.01 ms; otherwise a full bucket could reject its last token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 

@@ -4,9 +4,9 @@ import type { Page } from '../base/page.ts'
 
 /** A request of the API, as it is logged. */
 export interface LoggedRequest {
-  /** The request id in the answer. */
+  /** The request id in the response. */
   readonly id: string
-  /** The arrival, ISO 8601; of a clock ahead of the store's, the store's time. */
+  /** Time of arrival, ISO 8601; the store's time if the process's clock is ahead. */
   readonly at: string
   readonly keyId: string
   readonly keyName: string
@@ -16,11 +16,11 @@ export interface LoggedRequest {
   /** As requested, without the query. */
   readonly path: string
   readonly status: number
-  /** Milliseconds to the answer. */
+  /** Milliseconds to the response. */
   readonly durationMs: number
-  /** The answer's error text, cut after 200 characters; null without one. */
+  /** The response's error message, cut after 200 characters; null without one. */
   readonly error: string | null
-  /** True for an answer that repeats the stored reply of an idempotency key. */
+  /** True for a response that repeats the stored reply of an idempotency key. */
   readonly isReplay: boolean
 }
 
@@ -32,7 +32,7 @@ export interface RequestRecord extends Omit<LoggedRequest, 'keyId' | 'keyName'> 
   readonly organizationId: string | null
 }
 
-/** The classes of answers by which requests are found. */
+/** The classes of responses by which requests are found. */
 export const REQUEST_CLASSES = ['2xx', '4xx', '5xx'] as const
 
 /** Selects requests; an absent field selects all. */
@@ -45,7 +45,7 @@ export interface RequestFilter<Moment = string> {
   readonly until?: Moment | undefined
 }
 
-/** The verbs of the log of API requests. Requests are kept for at least seven days, and may be lost in a crash. */
+/** The verbs of the API request log. Requests are kept for at least seven days, and may be lost in a crash. */
 export interface RequestLogStore {
   /** Logs requests of any organizations. A request that was logged before stays as it is. */
   write(requests: readonly RequestRecord[]): Promise<void>
@@ -54,7 +54,7 @@ export interface RequestLogStore {
    * The newest requests that the filter selects. With a `keyId` or `status`, a page may have fewer requests than `limit` although `next`
    * is not null, because a page inspects 5000 requests at most.
    *
-   * @param before the id of the last request of the previous page
+   * @param before the previous page's last id
    */
   list(
     organizationId: string,
@@ -63,6 +63,6 @@ export interface RequestLogStore {
     before: string | null,
   ): Promise<Page<LoggedRequest>>
 
-  /** @returns null if the organization has no request of that id in the log */
+  /** @returns null if the organization has no request with this id in the log */
   get(organizationId: string, requestId: string): Promise<LoggedRequest | null>
 }

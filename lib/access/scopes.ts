@@ -9,7 +9,7 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
-/** The name of a scope: a member of {@link SCOPES}. */
+/** A scope's name: a member of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
 
 /** The name of a resource with a list, as in its path and its scopes. */
@@ -18,7 +18,7 @@ export type Resource = NamedBy<Scope, 'read'>
 export type WritableResource = NamedBy<Scope, 'write'>
 type NamedBy<Any, Verb extends string> = Any extends `${infer Name}:${Verb}` ? Name : never
 
-/** The name of a scope of the host's own: `bookings:read`. */
+/** The name of one of the host's own scopes: `bookings:read`. */
 export type OwnScope = `${string}:read` | `${string}:write`
 
 /** The name of a scope that a key can carry. */
@@ -46,7 +46,7 @@ const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$
 /**
  * Reads the option `scopes` of a service.
  *
- * @throws `TypeError` for a name that is none, that the library has or that is given twice
+ * @throws `TypeError` for an invalid name, a name of the library, and a repeated name
  */
 export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
   const seen = new Set<string>(SCOPES)

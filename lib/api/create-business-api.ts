@@ -57,12 +57,17 @@ export type Authenticated =
     }
 
 /**
- * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer,
- * reads no environment variable.
+ * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer and reads no
+ * environment variable.
  *
- * @param store `createPostgresStore(…)`, `createMemoryStore(…)`, or a store of the host's own
+ * @param store `createPostgresStore(…)`, `createMemoryStore(…)`, or your own
  * @param options see {@link BusinessApiOptions}
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const handler = createBusinessApi(store)
+ * createServer(handler).listen(3000)              // Express: app.use('/platform', handler)
+ * ```
  */
 export function createBusinessApi<Own extends Service = Service>(
   store: BusinessApiStore & { readonly service: Own },

@@ -1,4 +1,4 @@
-/** The store could not be reached or did not answer in time. Thrown by stores; the API answers 503. */
+/** The store could not be reached or did not respond in time. Thrown by stores; the API responds with 503. */
 export const STORE_UNAVAILABLE = 'store_unavailable'
 
 /** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
@@ -10,10 +10,10 @@ export const INVALID_INPUT = 'invalid_input'
  */
 export const ALREADY_EXISTS = 'already_exists'
 
-/** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
+/** No record with this id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
-/** The `data` of an event breaks the schema of the event's type. Thrown by `publish`. */
+/** An event's `data` violates its type's schema. Thrown by `publish`. */
 export const INVALID_EVENT = 'invalid_event'
 
 /** The present state of the record does not allow the change; nothing was changed. Thrown by the typed calls. */
@@ -28,10 +28,10 @@ export const LIMIT_REACHED = 'limit_reached'
 /** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
 export const OVERPAYMENT = 'overpayment'
 
-/** The idempotency key was used before, for something else. Thrown by the typed calls; the API answers 422. */
+/** The idempotency key was used before, for something else. Thrown by the typed calls; the API responds with 422. */
 export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
 
-/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API answers 409. */
+/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API responds with 409. */
 export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
 
 /**
@@ -40,27 +40,27 @@ export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
  */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
-/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API answers 500. */
+/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API responds with 500. */
 export const SCHEMA_MISSING = 'schema_missing'
 
-/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API answers 500. */
+/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API responds with 500. */
 export const SCHEMA_OUTDATED = 'schema_outdated'
 
 /**
  * The database holds a schema that this version cannot run against. Thrown by `migrate`, and by calls that fail because of
- * it; the API answers 500.
+ * it; the API responds with 500.
  */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
 /**
  * The role of the database connection lacks a privilege; the message says what PostgreSQL denied. Thrown by every call of the PostgreSQL
- * store; the API answers 500.
+ * store; the API responds with 500.
  */
 export const MISSING_PRIVILEGE = 'missing_privilege'
 
 /**
- * The organization belongs to another shard than the store or the transaction of the call, or the databases of a sharded store are not
- * the shards of their names; nothing was written. Thrown by sharded stores; the API answers 500.
+ * The organization belongs to another shard than the call's store or transaction, or a sharded store's databases don't match their
+ * shard names; nothing was written. Thrown by sharded stores; the API responds with 500.
  */
 export const WRONG_SHARD = 'wrong_shard'
 
@@ -96,7 +96,7 @@ interface ErrorDetails {
 export class BusinessApiError extends Error {
   override readonly name = 'BusinessApiError'
   readonly code: ErrorCode
-  // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
+  // Private, so a logged error never repeats the record's fields: a URL may contain a token.
   readonly #record: object | null
   /** The names of the fields that the message is about: `dueDate`, and of an event's data `data.invoiceId`. Empty for an error about none. */
   readonly fields: readonly string[]
@@ -122,9 +122,13 @@ export class BusinessApiError extends Error {
 }
 
 /**
- * Makes the error that a store throws when its database cannot be reached: the caller gets 503, not 500.
+ * Creates the error that a store throws when its database can't be reached: the caller gets 503, not 500.
  *
- * @param message the action, then the state: "Cannot list clients because the connection was refused"
+ * @param message the action, then the reason
+ * @example
+ * ```ts
+ * throw storeUnavailable('Cannot list clients because the connection was refused')
+ * ```
  */
 export function storeUnavailable(message: string, cause?: unknown): BusinessApiError {
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })

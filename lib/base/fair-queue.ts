@@ -20,7 +20,7 @@ export interface FairQueue<Group, Item extends object> {
   shiftLongest(atLeast?: number): Item | undefined
   /**
    * Takes out the oldest item of the group with most items, to make room for an item of another group. The group must have at least two
-   * more items than the other: with a difference of one, two groups would displace each other's items for ever.
+   * more items than the other: with a difference of 1, two groups would displace each other's items forever.
    *
    * @returns undefined if no group has so many
    */
@@ -76,7 +76,7 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       for (const [group, items] of groups) {
         if (!isReady(group)) continue
         const item = takeOldest(group, items)
-        // The end of the map is the end of the round.
+        // The round ends with the map.
         if (groups.delete(group)) groups.set(group, items)
         return item
       }

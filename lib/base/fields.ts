@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 
-// The building blocks of every schema. A schema is the one source of validation, of the TypeScript type and of the
-// OpenAPI document, so each block carries all three: the rule, the words of a refusal, and keywords that JSON Schema
-// knows.
+// The building blocks of every schema. A schema is the only source of validation, the TypeScript type and the OpenAPI document, so each
+// block has all three: the rule, the error message, and JSON Schema keywords.
 
 /** The longest id that the API hands out or a host may bring; a prefix and a ULID need 31. */
 const ID_MAX = 64
@@ -27,13 +26,13 @@ const EMAIL_PATTERN: RegExp = new RegExp(
   'u',
 )
 
-/** Returns whether a string can be stored unchanged: PostgreSQL refuses NUL and silently replaces a lone surrogate. */
+/** Returns whether a string can be stored unchanged: PostgreSQL rejects NUL and silently replaces a lone surrogate. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
 /**
- * Makes the schema of a string of `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
+ * Returns a schema for a string with `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
  */
 export function text(min: number, max: number) {
   const requirement =
@@ -85,10 +84,10 @@ export function hasThreeDecimals(value: number): boolean {
   return Number(value.toFixed(3)) === value
 }
 
-/** With a time zone, because the same text without a time zone means another moment on each machine. */
+/** With a time zone, because without one the same string means a different time on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
 
-/** Returns whether a text is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
+/** Returns whether a string is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
 export function isIsoMoment(text: string): boolean {
   const match = ISO_MOMENT.exec(text)
   if (!match || Number.isNaN(Date.parse(text.toUpperCase()))) return false
@@ -102,12 +101,12 @@ export function isKept(time: Date): boolean {
   return time.getTime() >= 0 && time.getTime() < Date.UTC(10_000)
 }
 
-/** Returns whether a text is a moment that every store keeps. */
+/** Returns whether a string is a moment that every store keeps. */
 export function isMoment(text: string): boolean {
   return isIsoMoment(text) && isKept(new Date(text.toUpperCase()))
 }
 
-/** Makes the schema of a moment in a text; the output is a timestamp. */
+/** Makes the schema of a moment in a string; the output is a timestamp. */
 export function moment(requirement: string = 'must be ISO 8601 with a time zone, from 1970 to 9999') {
   return v.pipe(
     v.string(requirement),
@@ -119,7 +118,7 @@ export function moment(requirement: string = 'must be ISO 8601 with a time zone,
 /** The moment of all examples. */
 export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
 
-/** Returns the example of an id: the same everywhere, so that ids which belong together agree. */
+/** Returns the example of an id: the same everywhere, so ids which belong together agree. */
 export function exampleId(kind: string): string {
   return `${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`
 }
@@ -148,7 +147,7 @@ export function word(description: string, ...usual: [string, ...string[]]) {
 }
 
 /**
- * Makes the schema of free text in an answer or an event.
+ * Returns a schema for any string in a response or an event.
  *
  * @param max Unicode code points
  */

@@ -5,7 +5,7 @@ import { type IdKind, isIdOf } from './ids.ts'
 import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
 import { suggest } from './suggest.ts'
 
-/** The host's name for an organization: any text that a database can keep. */
+/** The host's id for an organization: any string that a database can store. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
 /** An id to search for. An id that no store can hold becomes the empty id, which no record has. */
@@ -23,18 +23,18 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Makes the schema of one of several words. */
+/** Returns a schema for one of several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
-/** Makes the schema of a list of one word or more, of several. */
+/** Returns a schema for a list of one or more of several words. */
 export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
   const requirement = `must be one or more of ${words.join(', ')}`
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
-/** Makes the schema of a list of one word or more, each once. @param requirement the text of a refusal: "must be …" */
+/** Returns a schema for a list of one or more words, each once. @param requirement the error message: "must be …" */
 export function setOf<Word extends string>(
   isKnown: (word: Word) => boolean,
   requirement: string,
@@ -56,7 +56,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the text of a refusal: "must be …" */
+/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the error message: "must be …" */
 export function moment(requirement: string): v.GenericSchema<Date | string, string> {
   const date = v.pipe(
     v.date(),
@@ -76,8 +76,8 @@ export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
  * no value: a value may be a key that was passed in the wrong place.
  *
  * A name that does not exist is an error, because a misspelled filter would select everything, and so is everything but a plain object.
- * Three kinds of input are read elsewhere, and their unknown names are ignored: bodies of HTTP requests, the data of `publish`, and in an
- * import the fields that only reads and exports show.
+ * Three kinds of input are read elsewhere, and ignore unknown names: HTTP request bodies, the data of `publish`, and an import's fields
+ * that only reads and exports show.
  *
  * @param action the start of the error's message: "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`
@@ -95,7 +95,7 @@ export function read<Entries extends v.ObjectEntries>(
   const result = v.safeParse(schema, given)
   if (result.success && unknown === undefined && own === input) return result.output
   const [reasons, fields] = [new Set<string>(), new Set<string>()]
-  if (own !== input) reasons.add(`only ${PLAIN} is read`)
+  if (own !== input) reasons.add(`the input must be ${PLAIN}`)
   if (unknown !== undefined) {
     reasons.add(`${printName(unknown, known)} is unknown${suggest(unknown, known)}`)
     fields.add(printName(unknown, known))
@@ -188,7 +188,7 @@ export function defineCall<Entries extends v.ObjectEntries>(
   entries: Entries,
   { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // A single schema, so that an error names every field that cannot be used.
+  // A single schema, so an error names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given = {}, named = {}) => {
     const rules = { named: { ...named, organizationId: organizationId ?? null }, judgesUndefined }

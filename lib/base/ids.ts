@@ -23,16 +23,16 @@ export type IdKind =
   | 'evt_test'
   | 'req'
 
-/** Returns whether a text is an id of a kind: `<kind>_<ulid>`. */
+/** Returns whether a string is an id of a kind: `<kind>_<ulid>`. */
 export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
 
-/** 128 bits: the first of the 26 digits of five bits has two spare bits. */
+/** 128 bits: 26 digits of five bits have two spare bits, in the first digit. */
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
 /**
- * Returns the text that ids of a kind made at a moment begin with: it sorts before each of them, and after all earlier ids.
+ * Returns the prefix of a kind's ids made at a given time: it sorts before each of them, and after all earlier ids.
  *
  * @param ms milliseconds since 1970; beyond the 48 bits of an id, the first or the last moment that an id can have
  */
@@ -53,11 +53,14 @@ export type Ids = (kind: IdKind) => string
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * Returns the function that makes the ids of the library. Ids are ULIDs, monotonic also when the clock stands still or
- * goes back, so that "newest first" is the order of the primary key and needs no other index. All ids by the system's
- * clock come from a single sequence for the whole process.
+ * Creates the function that makes the library's ids: ULIDs after a prefix, monotonic even if the clock stands still or goes back. So newest
+ * first is the order of the primary key, and no other index is needed. With the system clock, all ids of a process come from one sequence.
  *
- * @param clock milliseconds since 1970 in UTC. Default `Date.now`
+ * @param clock milliseconds since 1970, UTC. Default `Date.now`
+ * @example
+ * ```ts
+ * const id = createIds()('key')   // 'key_01K…'
+ * ```
  */
 export function createIds(clock: Clock = Date.now): Ids {
   if (clock !== Date.now) return createSequence(clock)
@@ -68,8 +71,8 @@ export function createIds(clock: Clock = Date.now): Ids {
 let systemIds: Ids | undefined
 
 /**
- * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so that each id is checked when it
- * is made: a list that continues after an id of another form would be refused on the next page. An id of a request is in no list.
+ * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so each id is checked when it
+ * is made: a list that continues after an id of another form would be rejected on the next page. An id of a request is in no list.
  *
  * @param ids of the host; `undefined` for the ids of {@link createIds}
  * @returns throws `TypeError` for an id that is no `<kind>_` and 1 to 59 letters, digits, hyphens and underscores; an id of an audit

@@ -3,13 +3,19 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as JSON text, or the bytes of that text in UTF-8, which pass through to the response. A database joins a page of
- * stored texts several times faster than the process builds objects from rows and serializes the objects again. The type
- * remembers the content of the text.
+ * A value as a JSON string, or as its bytes in UTF-8, which pass through to the response. A database joins a page of stored strings
+ * several times faster than the process builds objects from rows and serializes them again. The type parameter is the parsed content.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
-/** Serializes a value, for stores that hold objects: `jsonText(clients)`. */
+/**
+ * Serializes a value, for stores that hold objects.
+ *
+ * @example
+ * ```ts
+ * const text = jsonText([{ id: 'cli_1' }])
+ * ```
+ */
 export function jsonText<T>(value: T): JsonText<T> & string {
   return JSON.stringify(value)
 }

@@ -21,7 +21,7 @@ function writeLine(level: 'warn' | 'error'): LogLine {
   return (details, message) => console.error(JSON.stringify({ level, message, ...details }))
 }
 
-/** Wraps a host's logger so that a failure of the logger fails no work of the library. */
+/** Wraps the host's logger, so the library's work doesn't fail if the logger does. */
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger): LogLine =>
@@ -53,9 +53,9 @@ export function describeError(error: unknown): ErrorDescription {
   try {
     return error instanceof Error
       ? describe(error)
-      : { name: typeof error, message: 'Not an Error was thrown' }
+      : { name: typeof error, message: 'A value that is not an Error was thrown' }
   } catch {
-    return { name: 'Error', message: 'An error that cannot be read was thrown' }
+    return { name: 'Error', message: 'An unreadable error was thrown' }
   }
 }
 

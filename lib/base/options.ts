@@ -96,7 +96,7 @@ export function rejectUnknown<Options extends object>(
 ): void {
   if (!isPlain(options)) {
     const subject = path === '' ? 'the options' : `option '${path.slice(0, -1)}'`
-    throw new TypeError(`Cannot use ${subject} because only ${PLAIN} is read`)
+    throw new TypeError(`Cannot use ${subject} because it must be ${PLAIN}`)
   }
   const known = Object.keys(names)
   const unknown = findUnknown(options, known)
@@ -135,7 +135,7 @@ export function findUnknown(given: object, known: readonly string[]): string | u
   return Object.keys(given).find((name) => !known.includes(name))
 }
 
-/** Returns a name as a message may show it, a word or nearly a known name: another text may be a secret in the wrong place. */
+/** Returns a name as a message may show it: a word, or nearly a known name. Any other string may be a secret in the wrong place. */
 export function printName(name: string, known: readonly string[]): string {
   const isWord = /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name)
   return isWord || (/^[\w-]{1,40}$/.test(name) && suggest(name, known) !== '') ? name : '…'

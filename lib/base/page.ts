@@ -3,7 +3,7 @@ import * as field from './fields.ts'
 import { whole } from './host-input.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 
-// Keyset pagination: a page begins after an id, so that a page deep in a list costs the same as the first page, and records that
+// Keyset pagination: a page begins after an id, so a page deep in a list costs the same as the first page, and records that
 // are added meanwhile move nothing.
 
 /** Selects the part of a list to show. */
@@ -23,13 +23,13 @@ export interface Page<Item> {
 }
 
 /**
- * The fields of a {@link PageQuery} for a list of ids that the library makes. A text that is not an id is rejected, not searched for:
- * any text sorts somewhere, often after every id, so that a mistaken cursor would give the first page again and again.
+ * The fields of a {@link PageQuery} for a list of ids that the library makes. A string that is not an id is rejected, not searched for:
+ * any string sorts somewhere, often after every id, so a mistaken cursor would give the first page again and again.
  *
  * @param kind of the items
  */
 export function pageEntries(kind: IdKind) {
-  const requirement = `must be null, or the next of a page before: ${kind}_ and 26 letters and digits`
+  const requirement = `must be null, or the next of an earlier page: ${kind}_ and 26 letters and digits`
   return pageEntriesOf(
     v.pipe(
       v.string(requirement),

@@ -1,8 +1,8 @@
 /**
- * A schema of a host, of valibot, Zod, ArkType or any other library that implements Standard Schema (https://standardschema.dev).
+ * The host's schema, from valibot, Zod, ArkType or any other library that implements Standard Schema (https://standardschema.dev).
  *
- * @typeParam Input what the schema takes
- * @typeParam Output what the schema gives: the same, unless it transforms or has defaults
+ * @typeParam Input the schema's input
+ * @typeParam Output the schema's output: the same, unless the schema transforms or has defaults
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
@@ -35,7 +35,10 @@ export interface StandardIssue {
  *
  * @example
  * ```ts
- * withJsonSchema(yup.object({ room: yup.string() }), { type: 'object', properties: { room: { type: 'string' } } })
+ * const data = withJsonSchema(v.pipe(v.object({ room: v.string() }), v.check(({ room }) => room !== 'Closed')), {
+ *   type: 'object',
+ *   properties: { room: { type: 'string' } },
+ * })
  * ```
  */
 export function withJsonSchema<Input, Output>(
@@ -55,7 +58,7 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 /** A value that a schema accepts, as the schema gives it, or the faults of the value. */
 export type Checked<Output> = { readonly value: Output } | { readonly faults: readonly Fault[] }
 
-/** A fault of a value: the path of the field, and the rule that the field breaks. Repeats no value. */
+/** What is wrong with a value: the field's path, and the rule that it violates. Repeats no value. */
 export interface Fault {
   /** The names on the way to the field; empty for the whole value. */
   readonly path: readonly string[]

@@ -1,4 +1,4 @@
-/** Shorter texts are part of too many names. */
+/** Shorter strings are part of too many names. */
 const PART_MIN = 3
 
 /**
@@ -19,7 +19,7 @@ function fold(name: string): string {
   return name.replaceAll(/[-_]/g, '').toLowerCase()
 }
 
-/** The only name of which the text is a part. */
+/** The only name that contains the string. */
 function findWhole(typed: string, names: readonly string[]): string | undefined {
   const part = typed.replace(/^-+/, '')
   if (part.length < PART_MIN) return undefined

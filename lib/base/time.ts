@@ -17,7 +17,7 @@ export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean 
  * Settles as the work does, or as `onLate` does when the work has not settled within a time. Late work is not stopped.
  *
  * @param ms milliseconds; with 0 or less only work that has settled already counts
- * @param onLate returns an answer in place of the late answer, or throws
+ * @param onLate returns a value in place of the late one, or throws
  */
 export function withDeadline<T, Late>(
   work: PromiseLike<T>,

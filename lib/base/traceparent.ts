@@ -3,12 +3,12 @@ import { readFunction } from './options.ts'
 /** Returns the W3C `traceparent` of the current trace: `00-<trace id>-<span id>-<flags>`. */
 export type CurrentTraceparent = () => string | null | undefined
 
-// A later version may append fields; version ff is no version (Trace Context, section 3.2.2).
+// A later version may append fields; version ff is invalid (Trace Context, section 3.2.2).
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$/
 
 /**
  * Reads a W3C `traceparent`. The value may come from anyone, so a value in another form counts as none and is never an error.
- * Of a later version the fields of version 00 are kept.
+ * For later versions, the fields of version 00 are kept.
  *
  * @returns 55 characters, version 00; undefined without a usable value
  */

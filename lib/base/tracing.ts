@@ -10,7 +10,7 @@ export interface RequestTrace {
   readonly path: string
   /** Known at the end; absent for a path that the API does not have. So are all fields below. */
   status?: number
-  /** The id in the answer. */
+  /** The id in the response. */
   requestId?: string
   /** The operation's id in the OpenAPI document; null for a request that reached no operation. */
   operationId?: string | null
@@ -18,7 +18,7 @@ export interface RequestTrace {
   organizationId?: string | null
   /** The id of the API key; null for a request without a valid key. */
   keyId?: string | null
-  /** True for an answer that repeats the stored reply of an idempotency key. */
+  /** True for a response that repeats the stored reply of an idempotency key. */
   isReplay?: boolean
 }
 
@@ -44,21 +44,21 @@ export interface AttemptTrace {
    * attempts follow minutes or days later, and a redelivery makes further attempts.
    */
   readonly traceparent: string | null
-  /** Known at the end: the HTTP status, or null when no answer came. */
+  /** Known at the end: the HTTP status, or null without a response. */
   status?: number | null
-  /** Known at the end: why no answer came; null with a status. */
+  /** Known at the end: why there was no response; null with a status. */
   error?: string | null
 }
 
-/** An answer of the API, published on the plain channel `business-api:answer` when the answer is known. */
+/** A response of the API, published on the plain channel `business-api:answer` when the response is known. */
 export interface AnswerTrace {
   readonly method: string
   /** The path of the operation as the OpenAPI document has it; null for a path that the API does not have. */
   readonly route: string | null
   readonly status: number
-  /** Milliseconds from the arrival of the request's head to the answer, with a fraction. */
+  /** Milliseconds from the arrival of the request's head to the response, with a fraction. */
   readonly durationMs: number
-  /** True for an answer that repeats the stored reply of an idempotency key. */
+  /** True for a response that repeats the stored reply of an idempotency key. */
   readonly isReplay: boolean
 }
 
@@ -67,7 +67,7 @@ export type LoopStep = ClaimStep | ResultStep | PurgeStep
 
 interface TimedStep {
   readonly durationMs: number
-  /** True for a call that the store did not carry out. */
+  /** True for a call that the store did not run. */
   readonly hasFailed: boolean
 }
 
@@ -87,16 +87,16 @@ export interface ResultStep extends TimedStep {
   readonly lost: number
 }
 
-/** The result of an attempt, without anything of the organization. */
+/** An attempt's result, without any data of the organization. */
 export interface TracedResult {
   readonly outcome: 'delivered' | 'retry' | 'failed'
-  /** The HTTP status; null when no answer came. */
+  /** The HTTP status; null without a response. */
   readonly status: number | null
   /** Of the attempt. */
   readonly durationMs: number
 }
 
-/** A part of the purge of old events. */
+/** One part of the purge. */
 export interface PurgeStep extends TimedStep {
   readonly kind: 'purge'
   /** Milliseconds by which the purge is behind; null: not known, because no part was purged. */
@@ -110,7 +110,7 @@ export const channels: {
   readonly attempt: TracingChannel<object, AttemptTrace>
   /** Publishes each `Notice`: a plain channel, because a notice is not work that begins and ends. */
   readonly notice: Channel
-  /** Publishes an {@link AnswerTrace} of each answer: a plain channel, because a tracing channel adds promises to every request. */
+  /** Publishes an {@link AnswerTrace} of each response: a plain channel, because a tracing channel adds promises to every request. */
   readonly answer: Channel
   /** Publishes each {@link LoopStep}. */
   readonly loop: Channel
@@ -149,7 +149,7 @@ async function traceWork<Trace extends object, T>(
   return answers[0] as T
 }
 
-/** The only verb that does not answer with a promise. */
+/** The only verb that does not return a promise. */
 const SYNCHRONOUS_VERB = 'watch'
 
 /**
@@ -170,7 +170,7 @@ export function traceStore<Store extends object>(store: Store): Store {
   })
 }
 
-/** Names of a store that are no slices. */
+/** Names in a store that aren't slices. */
 const NO_SLICES: ReadonlySet<string> = new Set(['shards', 'service'])
 
 function traceSlice(name: string, slice: object): object {

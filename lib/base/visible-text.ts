@@ -8,8 +8,8 @@ const UNSEEN = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable
 const JOINED = /^[^\0-\x7f][\u200C\u200D][^\0-\x7f]$/
 
 /**
- * Replaces every character that is not seen, so that no text looks like another text and no terminal obeys. A joiner between
- * two characters beyond ASCII stays.
+ * Replaces invisible characters, so no string looks like another one and no terminal obeys it. A joiner between two characters beyond
+ * ASCII stays.
  */
 export function replaceUnseen(text: string, describe: (character: string) => string): string {
   return text.replaceAll(UNSEEN, (character: string, offset: number) =>

@@ -47,10 +47,10 @@ export function checkVersion(server: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Far below the 5 minutes after which subscribers refuse a signature. */
+/** Far below the 5 minutes after which subscribers reject a signature. */
 const CLOCK_FAIL_MS = 60_000
 
-/** Compares the clocks of the database and of this machine. The database's clock decides signatures, leases and expiries. */
+/** Compares the database's clock with this machine's. The database's clock decides signatures, leases and expiries. */
 export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   const difference = Math.max(0, Math.abs(clockAheadMs) - clockErrorMs)
   const direction = clockAheadMs > 0 ? 'ahead of' : 'behind'
@@ -61,7 +61,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
     level: difference < CLOCK_FAIL_MS ? 'warn' : 'fail',
     message,
     advice:
-      'find the wrong clock, and keep both clocks right by NTP; subscribers refuse signatures that are 5 minutes off',
+      'find the wrong clock, and synchronize both clocks with NTP; subscribers reject signatures that are 5 minutes off',
   }
 }
 
@@ -93,27 +93,27 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
   if (drift === null) {
     return {
       level: 'warn',
-      message: 'cannot be judged, because this version does not know the expected schema',
+      message: 'cannot be checked, because this version does not know the expected schema',
     }
   }
   const { missing, changed, added } = drift
   const details = [
     ...missing.map((name) => `${name} is missing`),
     ...changed.map((name) => `${name} differs from the migrations`),
-    ...added.map((name) => `${name} comes from no migration`),
+    ...added.map((name) => `${name} was created by no migration`),
   ]
   if (details.length === 0) return { level: 'ok', message: 'matches the migrations' }
   if (missing.length + changed.length === 0) {
     return {
       level: 'warn',
-      message: 'holds objects that come from no migration',
+      message: 'has objects that no migration created',
       details,
       advice: 'keep your own objects in another schema: an index can mislead the plans of deliveries',
     }
   }
   return {
     level: 'fail',
-    message: 'was changed by something else than a migration',
+    message: 'was changed outside the migrations',
     details,
     advice:
       'undo the change; business-api-kit migrate --print, without a database, shows the definition of each object',
@@ -144,7 +144,7 @@ export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'ol
   return {
     level: oldestDueMs < BACKLOG_FAIL_MS ? 'warn' : 'fail',
     message,
-    advice: 'run a delivery loop (business-api-kit deliver), and further loops where one loop is not enough',
+    advice: 'run a delivery loop (business-api-kit deliver), and more loops if one is not enough',
   }
 }
 
@@ -192,8 +192,8 @@ const LAG_FAIL_MS = 24 * 60 * 60_000
 
 /** Checks that old events are purged in time. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
-  if (lagMs === null) return { level: 'warn', message: 'the state of the purge is not known' }
-  if (retentionMs === null) return { level: 'ok', message: 'events are kept for ever' }
+  if (lagMs === null) return { level: 'warn', message: 'the state of the purge is unknown' }
+  if (retentionMs === null) return { level: 'ok', message: 'events are kept forever' }
   const kept = formatDuration(retentionMs)
   const last = purgedAgoMs === null ? 'never ran' : `last succeeded ${formatDuration(purgedAgoMs)} ago`
   if (lagMs < LAG_WARN_MS) {
@@ -228,16 +228,16 @@ const SERVICE_ADVICE =
   "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
 
 /**
- * Checks that keys in force have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
+ * Checks that keys active have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
  *
- * @param counts the keys in force by prefix; an empty prefix stands for imported keys
+ * @param counts the keys active by prefix; an empty prefix stands for imported keys
  */
 export function checkKeyPrefix(
   { '': imported = 0, ...keys }: Readonly<Record<string, number>>,
   { keyPrefix, importedKeys }: Service,
 ): Finding {
   if (imported > 0 && importedKeys === undefined) {
-    const message = `imported keys in force: ${formatCount(imported)}, which get 401 because the service has no importedKeys`
+    const message = `active imported keys: ${formatCount(imported)}, which get 401 because the service has no importedKeys`
     return { level: 'warn', message, advice: SERVICE_ADVICE }
   }
   const own = `${keyPrefix}_live_`
@@ -249,7 +249,7 @@ export function checkKeyPrefix(
       message: `new API keys begin with ${own}${counts && `; in force besides: ${counts}`}`,
     }
   }
-  const message = `new API keys begin with ${own}, and none in force does: ${counts}`
+  const message = `new API keys begin with ${own}, but no active key does: ${counts}`
   return { level: 'warn', message, advice: SERVICE_ADVICE }
 }
 
@@ -278,7 +278,7 @@ export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: 
   if (missing.length === 0) return { level: 'ok', message: `${url} has the names of the service` }
   return {
     level: 'fail',
-    message: `${url} is of another service: it has no ${missing.join(', no ')}`,
+    message: `${url} belongs to another service: it has no ${missing.join(', no ')}`,
     advice: SERVICE_ADVICE,
   }
 }
@@ -313,14 +313,14 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
   if (secretKeys.length > 0) return { level: 'ok', message: `all ${formatCount(total)} can be opened` }
   return {
     level: 'warn',
-    message: 'there is no key to seal any with',
+    message: 'there is no sealing key',
     advice: 'set BUSINESS_API_SECRET_KEYS to a key (openssl rand -base64 32) before endpoints are registered',
   }
 }
 
 /** Checks that every organization is on the shard where the map says. */
 export function checkShard({ moving, left, foreign }: MisplacedOrganizations): Finding {
-  if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is in its place' }
+  if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is on its shard' }
   const counts = [
     `${formatCount(moving)} between two shards`,
     `${formatCount(left)} with rows left behind`,
@@ -328,8 +328,8 @@ export function checkShard({ moving, left, foreign }: MisplacedOrganizations): F
   ]
   return {
     level: foreign > 0 ? 'fail' : 'warn',
-    message: `organizations are where they should not be: ${counts.join(', ')}`,
+    message: `organizations are on the wrong shard: ${counts.join(', ')}`,
     advice:
-      'finish each move by the same business-api-kit organizations move, and give every process all shards',
+      'finish each move with the same business-api-kit organizations move, and give every process all shards',
   }
 }

@@ -23,12 +23,12 @@ interface CommandText {
   readonly summary: string
   /** Paragraphs to read before the first use. */
   readonly about?: string
-  /** The placeholder of the required argument, `ID`, or of an optional one, `[ID]`; absent for a command without an argument. */
+  /** The argument's placeholder: `ID` if required, `[ID]` if optional; absent if the command takes none. */
   readonly argument?: string
   readonly examples: readonly Example[]
 }
 
-/** A command that can be carried out. */
+/** A command that can be run. */
 export interface Command extends CommandText {
   readonly flags: Flags
   /**
@@ -55,12 +55,12 @@ const COMMON_FLAGS = {
   ),
   service: orVariable(
     'BUSINESS_API_SERVICE',
-    text('FILE', "the module of the host that exports 'service': its names, and its own types of events"),
+    text('FILE', "the module that exports your 'service': its names and event types"),
   ),
-  json: toggle('one JSON value on stdout, for machines'),
+  json: toggle('one JSON value on stdout, for programs'),
 }
 
-/** On all shards at once, or on one after the other, for a command that asks before it goes on. */
+/** On all shards at once, or in turn for a command that asks for confirmation. */
 type OnShards = 'parallel' | 'in turn'
 
 /** Defines a command, whose `run` gets the values of the flags. */
@@ -119,7 +119,7 @@ function readArgument([first = '', ...others]: readonly string[], placeholder: s
 
 /** The arguments of a command, taken apart. */
 interface CommandLine {
-  /** The texts of each typed flag by the name of its code; an empty text for a flag without a value. */
+  /** The given values of each flag by its name in the code; an empty string for a flag without a value. */
   readonly typed: ReadonlyMap<string, readonly string[]>
   readonly positionals: readonly string[]
 }

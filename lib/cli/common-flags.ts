@@ -17,7 +17,7 @@ export const organization: Flag<string> = required(
 
 /** The person or program that makes a change. */
 export const actor: Flag<string> = {
-  ...text('NAME', "the person or program that acts, for the audit; default: 'cli'"),
+  ...text('NAME', "who makes the change, for the audit log; default: 'cli'"),
   read: ([given = 'cli']) => given,
 }
 
@@ -29,7 +29,7 @@ export function eventTypeFlag(help: string): Flag<string | undefined> {
 /** Flags of lists that are shown page by page. */
 export const PAGE_FLAGS = {
   limit: parsed('N', 'how many rows, 1 to 200; default: 50', parseWhole),
-  before: text('ID', 'the next page: the id that the previous page names'),
+  before: text('ID', 'the next page: the id at the end of the previous page'),
 }
 
 /** Flags of commands that print a table. */
@@ -37,14 +37,14 @@ export const TABLE_FLAGS = {
   wide: toggle('one line for each row, even if the terminal is narrower'),
 }
 
-/** Flags of commands that judge the destination of webhooks. */
+/** Flags for commands that check webhook destinations. */
 export const DESTINATION_FLAGS = {
   allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
   allowHttp: toggle('allow webhooks over http: for development'),
   localDevelopment: toggle('--allow-private-networks and --allow-http together'),
   refuseAddresses: orVariable(
     'BUSINESS_API_REFUSE_ADDRESSES',
-    parsed('RANGE,…', 'further addresses that get no webhook: 198.51.100.0/24,fd12::/16', parseRanges),
+    parsed('RANGE,…', 'more addresses to reject: 198.51.100.0/24,fd12::/16', parseRanges),
   ),
 }
 
@@ -62,7 +62,7 @@ export const installation: Flag<string | undefined> = orVariable(
   'BUSINESS_API_INSTALLATION',
   parsed(
     'NAME',
-    'the name of the installation, as production: a loop waits on the database of another one',
+    "the installation's name, for example production: a loop waits on another one's database",
     (given, source) => {
       if (INSTALLATION.test(given)) return given
       throw new UsageError(`Cannot use ${source} because it must be 1 to 64 visible ASCII characters`)
@@ -75,7 +75,7 @@ export function maxFlag(variable: string, help: string): Flag<number | undefined
   return orVariable(variable, parsed('N', help, parseWhole))
 }
 
-/** The time for which a replaced key or secret stays in force. @param both the overlap in words: "both keys are in force" */
+/** The time for which a replaced key or secret stays active. @param both the overlap in words: "both keys are in force" */
 export function overlapFlag(both: string): Flag<number | undefined> {
   return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
 }
@@ -92,10 +92,10 @@ export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'
 
 /** Flags of what an organization decides about an endpoint, the same in `endpoints add` and `endpoints update`. */
 export const CHOICE_FLAGS = {
-  description: text('TEXT', 'a name for people'),
+  description: text('TEXT', 'a descriptive name'),
   maxPerSecond: parsed(
     'N|off',
-    'deliveries a second that the endpoint gets at most: 10, or 0.5',
+    'maximum number of deliveries per second to the endpoint: 10, or 0.5',
     (given, source) => (given === 'off' ? null : parseNumber(given, source)),
   ),
 }

@@ -11,11 +11,11 @@ import { wrap } from './text.ts'
 
 /** Flags of commands that end something. */
 export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun: Flag<boolean> } = {
-  yes: toggle('go on without a question; required without a terminal'),
-  dryRun: toggle('only say what would happen, and change nothing'),
+  yes: toggle("don't ask for confirmation; required without a terminal"),
+  dryRun: toggle('only show what would happen'),
 }
 
-/** The consequences of a command that has not been carried out yet. */
+/** The consequences of a command that has not been run yet. */
 export interface Consequence {
   /** Whole sentences: `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
   readonly text: string
@@ -42,7 +42,7 @@ export function countOf(
  *
  * @param find determines the consequence; not called with `--yes`
  * @returns false for a dry run, which ends here
- * @throws {@link Failure} for any answer but yes, `UsageError` without a terminal to ask on
+ * @throws {@link Failure} for any input but yes, `UsageError` without a terminal to ask on
  */
 export async function confirm(
   session: Session,
@@ -61,15 +61,14 @@ export async function confirm(
   const { stdin, stderr } = session.terminal
   if (!stdin.isTTY || !stderr.isTTY) {
     throw new UsageError(
-      `Nothing was done because there is no terminal to ask in: ${text} Pass --yes to go on, or --dry-run to change nothing`,
+      `Nothing was done because there is no terminal to confirm in: ${text} Pass --yes to go on, or --dry-run to change nothing`,
     )
   }
   const question = session.shard === null ? text : `Shard ${session.shard}: ${text}`
   stderr.write(`${wrapFor(session, question)}\nGo on? [y/N] `)
   const answer = await stdin.readLine()
   if (answer === null) stderr.write('\n')
-  if (!/^y(es)?$/i.test(answer?.trim() ?? ''))
-    throw new Failure('Nothing was changed: the answer was not yes')
+  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new Failure('Nothing was changed: not confirmed')
   return true
 }
 

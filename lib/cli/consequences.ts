@@ -36,18 +36,18 @@ function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
   return due + backingOff + paused + sending
 }
 
-/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
 export async function ofRevokingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
   keyId: string,
 ): Promise<Consequence> {
   const key = await findKey(settings, owner, keyId, 'Cannot revoke an API key')
-  const effect = describeEnd(key) ?? 'every further request with it is refused'
+  const effect = describeEnd(key) ?? 'further requests with it are rejected'
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 
-/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
 export async function ofRotatingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -57,7 +57,7 @@ export async function ofRotatingKey(
   const key = await findKey(settings, owner, keyId, 'Cannot rotate an API key')
   const refused =
     overlapMs === 0 ? 'every further request' : `in ${formatDuration(overlapMs)} every further request`
-  const effect = describeEnd(key) ?? `${refused} with the previous key is refused`
+  const effect = describeEnd(key) ?? `${refused} with the previous key is rejected`
   return { text: `Replaces ${describeKey(key, owner)}: ${effect}.`, facts: { ...factsOf(key), overlapMs } }
 }
 
@@ -77,10 +77,10 @@ function describeKey({ id, name, prefix, lastFour, lastUsedAt }: ApiKey, owner: 
   return `${id} '${name}' (${prefix}…${lastFour}) of ${owner}, ${use}`
 }
 
-/** Null for a key in force. */
+/** Null for a key active. */
 function describeEnd(key: ApiKey): string | null {
   const end = endOfKey(key, Date.now())
-  return end && { revoked: 'it is revoked already', expired: 'it has expired already' }[end]
+  return end && { revoked: 'it is already revoked', expired: 'it has already expired' }[end]
 }
 
 function factsOf({ id, name, lastUsedAt }: ApiKey): object {
@@ -92,7 +92,7 @@ export interface CountedEndpoint extends EndpointOutlook {
   readonly endpoint: WebhookEndpoint
 }
 
-/** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint of that id */
+/** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint with this id */
 export async function countEndpoint(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -131,7 +131,7 @@ export function ofRotatingSecret(
   const { id, url } = endpoint
   const previous =
     overlapMs === 0
-      ? 'The previous secret ends at once: the subscriber refuses every event until it has the new secret'
+      ? 'The previous secret ends at once: the subscriber rejects every event until it has the new secret'
       : `The previous secret signs too for ${formatDuration(overlapMs)}`
   return {
     text: `Replaces the signing secret of ${id} (${url}). ${previous}. ${describeWaiting(waiting)}.`,

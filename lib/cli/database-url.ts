@@ -26,7 +26,7 @@ const SHARD = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(?!.*:\/\/.*:\/\/)(\S*)\s*$/
 /**
  * Reads `a=postgres://…,b=postgres://…`. No error repeats a part, because of the passwords.
  *
- * @returns the connection strings by the names of the shards; empty for a missing text
+ * @returns the connection strings by the names of the shards; empty for a missing string
  * @throws `UsageError`
  */
 export function readDatabaseUrls(text: string | undefined): ReadonlyMap<string, string> {

@@ -15,7 +15,7 @@ import type { Session } from './session.ts'
 /** Long enough for a large table, and an operator still waits. */
 const STATEMENT_TIMEOUT_MS = 30_000
 
-/** Gives work an inspector of the whole database, also of a database that was never migrated. */
+/** Runs work with an inspector for the whole database, even one that was never migrated. */
 export async function withInspector<Result>(
   url: string,
   work: (inspector: Inspector) => Promise<Result>,

@@ -7,9 +7,9 @@ import * as flag from './flags.ts'
 
 /** Flags that select deliveries. */
 export const FILTER_FLAGS = {
-  endpoint: flag.text('ID', 'to this endpoint only'),
-  subject: flag.text('ID', 'about this record only, such as an invoice'),
-  type: eventTypeFlag('of this type of event only'),
+  endpoint: flag.text('ID', 'only to this endpoint'),
+  subject: flag.text('ID', 'only about this record, for example an invoice'),
+  type: eventTypeFlag('only of this event type'),
   since: flag.parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
   until: flag.parsed('WHEN', 'created before', parsePast),
 }
@@ -22,6 +22,6 @@ export const FILTER_FLAGS = {
 export function readDeliveryFilter(flags: flag.Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
   const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
-  if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
+  if (since && until && until <= since) throw new UsageError('Pass an --until that is later than --since')
   return withoutUndefined({ endpointId, subjectId, ...filter })
 }

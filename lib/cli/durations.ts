@@ -54,7 +54,7 @@ function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
   const moment = ms === null ? new Date(text.toUpperCase()) : new Date(Date.now() + direction * ms)
   const isReadable = ms !== null || (DAY.test(text) ? isIsoMoment(`${text}T00:00Z`) : isIsoMoment(text))
-  // Also false for a text that is no moment.
+  // Also false for an invalid time.
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(

@@ -9,7 +9,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** A command that failed, or was not carried out completely. Ends the process with 1. */
+/** A command that failed, or was not run completely. Ends the process with 1. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }
@@ -84,19 +84,19 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
 
 /** Refusals, each with advice for an operator. */
 const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
-  [/ was refused: must be https$/, '; --allow-http allows it, for development'],
+  [/ was rejected: must be https$/, '; --allow-http allows it, for development'],
   [
-    / was refused: destination not allowed$/,
+    / was rejected: destination not allowed$/,
     ' (its host is unknown, or leads to a private address); --allow-private-networks allows it, for development',
   ],
 ]
 
-/** A message of the library in the words of the command line: fields and options become flags and variables. */
+/** Translates a library message for the command line: fields and options become flags and variables. */
 export function inFlags(message: string): string {
   const [, advice = ''] = ADVICE.find(([refusal]) => refusal.test(message)) ?? []
   const inWords = message
     .replaceAll(
-      /(?<= because |; )\w+(?= (?:must|was refused))/g,
+      /(?<= because |; )(?!it\b)\w+(?= (?:must|was rejected))/g,
       (field) => FLAG_OF_FIELD[field] ?? dashed(field),
     )
     .replace(/\boption 'secretKeys' is empty\b/, 'BUSINESS_API_SECRET_KEYS is not set')
@@ -106,7 +106,7 @@ export function inFlags(message: string): string {
   return inWords + advice
 }
 
-/** The code of an error of PostgreSQL or of the network; empty for an error without a code. */
+/** The code of a PostgreSQL or network error; empty for an error without a code. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

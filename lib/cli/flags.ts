@@ -3,7 +3,7 @@ import type { Service } from '../service.ts'
 import { UsageError } from './failure.ts'
 import { dashed } from './names.ts'
 
-/** A flag of a command: its form on the command line, and the meaning of the typed texts. */
+/** A command's flag: its form on the command line, and how its values are parsed. */
 export interface Flag<Value = unknown> {
   /** The placeholder of the value in help texts; null for a flag without a value. */
   readonly takes: string | null
@@ -25,7 +25,7 @@ export interface Flag<Value = unknown> {
   read(texts: readonly string[], source: string, service: Service): Value
 }
 
-/** The flags of a command by the names of its code: `allowHttp` is typed `--allow-http`. */
+/** A command's flags by their names in the code: `allowHttp` is typed `--allow-http`. */
 export type Flags = Readonly<Record<string, Flag>>
 
 /** The values of flags by the same names. */
@@ -33,7 +33,7 @@ export type Values<F extends Flags> = {
   readonly [Name in keyof F]: F[Name] extends Flag<infer Value> ? Value : never
 }
 
-/** Turns a text into a value. @throws `UsageError` */
+/** Turns a string into a value. @throws `UsageError` */
 export type Parse<Value> = (text: string, source: string, service: Service) => Value
 
 /** Names to choose from: fixed, or those of the service. */
@@ -46,12 +46,12 @@ export function toggle(help: string): Flag<boolean> {
   return { takes: null, help, ...ONCE, read: (texts) => texts.length > 0 }
 }
 
-/** A flag with a text. */
+/** A flag with a string. */
 export function text(takes: string, help: string): Flag<string | undefined> {
   return { takes, help, ...ONCE, read: ([given]) => given }
 }
 
-/** A flag with a text that stands for another value. */
+/** A flag with a string that stands for another value. */
 export function parsed<Value>(takes: string, help: string, parse: Parse<Value>): Flag<Value | undefined> {
   return {
     takes,
@@ -97,7 +97,7 @@ function findName<Name extends string>(given: string, names: readonly Name[]): N
   return names.find((name) => name === given)
 }
 
-/** Repeats the text only where a name is close: any other text may be a secret. */
+/** Repeats the string only if a name is close: any other string may be a secret. */
 function refuseName(
   given: string,
   names: readonly string[],

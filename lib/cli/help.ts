@@ -35,17 +35,14 @@ ${formatExamples(PROGRAM_EXAMPLES, width)}`
 
 const VARIABLES: readonly Row[] = [
   ['DATABASE_URL', `the database: ${CONNECTION_FORM}`],
-  ['DATABASE_URLS', 'instead, several databases that are shards: a=postgres://…,b=postgres://…'],
+  ['DATABASE_URLS', 'several databases instead, one for each shard: a=postgres://…,b=postgres://…'],
   [
     'BUSINESS_API_SECRET_KEYS',
     'the keys that seal signing secrets: 32 bytes in base64 each, separated by commas; the first key seals, every key opens',
   ],
   ['BUSINESS_API_ORGANIZATION', 'the organization, for commands without --organization'],
-  [
-    'BUSINESS_API_SERVICE',
-    "the module of the host that exports 'service': the names of its keys, headers and API",
-  ],
-  ['BUSINESS_API_INSTALLATION', 'the name of the installation: a loop waits on the database of another one'],
+  ['BUSINESS_API_SERVICE', "the module that exports your 'service': the names of its keys, headers and API"],
+  ['BUSINESS_API_INSTALLATION', "the installation's name: a loop waits on another one's database"],
 ]
 
 const CONVENTIONS = `The result goes to stdout, everything else to stderr. With --json the result is one JSON value. The exit code is 0 after success, 1 after a failure, and 2 for a command line that cannot be understood.
@@ -54,7 +51,7 @@ A command that ends something (purge, remove, revoke, recover, disable, rotate w
 
 const PROGRAM_EXAMPLES: readonly Example[] = [
   {
-    purpose: 'make the schema, or bring it up to date',
+    purpose: 'create the schema, or bring it up to date',
     line: 'DATABASE_URL=postgres://localhost/app business-api-kit migrate',
   },
   {
@@ -66,10 +63,10 @@ const PROGRAM_EXAMPLES: readonly Example[] = [
     line: 'business-api-kit endpoints add -o org_42 --url https://hooks.example/in --types invoice.paid,client.created',
   },
   { purpose: 'deliver events until a signal stops it', line: 'business-api-kit deliver' },
-  { purpose: 'is everything in order?', line: 'business-api-kit doctor' },
+  { purpose: 'is everything all right?', line: 'business-api-kit doctor' },
 ]
 
-/** The help of a group: the commands of the group. @param width columns of the terminal */
+/** The help of a group: its commands. @param width columns of the terminal */
 export function describeGroup({ name, summary, commands }: Group, width: number): string {
   const examples = commands.flatMap((command) => command.examples.slice(0, 1))
   const rows = commands.map((command): Row => [`${name} ${command.name}`, command.summary])

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type { Input } from './terminal.ts'
 
-/** The answers that a stream of the process brings. Reads nothing before the first question. */
+/** The lines that a stream of the process brings. Reads nothing before the first question. */
 export function createInput(stream: NodeJS.ReadStream): Input {
   return {
     isTTY: stream.isTTY,

@@ -25,7 +25,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Wraps a text for a terminal, which itself breaks lines in the middle of words; leaves one line for scripts. */
+/** Wraps a string for a terminal, which itself breaks lines in the middle of words; leaves one line for scripts. */
 function wrapFor({ stderr }: Terminal, text: string): string {
   return stderr.isTTY ? wrap(text, stderr.columns ?? 80).join('\n') : text
 }

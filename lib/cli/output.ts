@@ -2,7 +2,7 @@ import { codeOf, Failure } from './failure.ts'
 import type { Output } from './terminal.ts'
 
 /**
- * Writes a result. A reader that has seen enough, `| head`, is no failure, because the work is done.
+ * Writes a result. A reader that stops early (`| head`) is not a failure, because the work is done.
  *
  * @returns false when the reader has gone
  * @throws {@link Failure} for any other reason, such as a full disk
@@ -22,11 +22,11 @@ export async function writeResult(stdout: Output, text: string): Promise<boolean
 export async function writeOnce(stdout: Output, text: string, advice: string): Promise<void> {
   const error = await write(stdout, text)
   if (error === null) return
-  const reason = isReaderGone(error) ? 'its reader has gone' : error.message
+  const reason = isReaderGone(error) ? 'its reader has exited' : error.message
   throw new Failure(`Cannot write the secret that is shown only once: ${reason}; ${advice}`)
 }
 
-/** Resolves with null once the text has left the process, or with the error that prevented the writing. */
+/** Resolves with null once the output has been written, or with the error that prevented it. */
 function write(stdout: Output, text: string): Promise<Error | null> {
   return new Promise((resolve) => stdout.write(text, (error) => resolve(error ?? null)))
 }

@@ -3,7 +3,7 @@ import type { Output } from './terminal.ts'
 
 /** Shows on a terminal how far long work has come, and shows nothing elsewhere. */
 export interface Progress {
-  /** False where the bar is not drawn, so that counting for the bar is useless. */
+  /** False where the bar is not drawn, so counting for the bar is useless. */
   readonly isShown: boolean
   /** Draws the bar. */
   show(done: number, total: number): void

@@ -4,7 +4,7 @@ import { parsed } from './flags.ts'
 
 /** Flags of commands that set a rate limit. */
 export const RATE_FLAGS = {
-  perSecond: parsed('N', 'requests a second in the long run: 10, or 0.5', parseNumber),
+  perSecond: parsed('N', 'average number of requests per second: 10, or 0.5', parseNumber),
   burst: parsed('N', 'requests at once', parseNumber),
 }
 
@@ -23,7 +23,7 @@ export function parseNumber(given: string, source: string): number {
 export function readRate(perSecond: number | undefined, burst: number | undefined): RateLimit | undefined {
   if (perSecond === undefined && burst === undefined) return undefined
   if (perSecond === undefined || burst === undefined) {
-    throw new UsageError('Give both --per-second and --burst: a rate limit has two numbers')
+    throw new UsageError('Pass both --per-second and --burst')
   }
   const rate = { perSecond, burst }
   if (isRateLimit(rate)) return rate

@@ -13,7 +13,7 @@ export const RECENT_FLAGS: { readonly allowRecent: Flag<boolean> } = {
 const AGE_MIN_MS = 86_400_000
 
 /**
- * Refuses an age below a day without explicit permission.
+ * Rejects an age below a day without explicit permission.
  *
  * @param source the flag with the age, for the message
  * @throws `UsageError`

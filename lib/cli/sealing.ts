@@ -8,10 +8,10 @@ import type { Session } from './session.ts'
 
 /** Flags of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
-  allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unsealed'),
+  allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unencrypted'),
 }
 
-/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for one that is none */
+/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for an invalid one */
 export function readSecretKeys({ terminal }: Session): readonly string[] {
   const given = terminal.env.BUSINESS_API_SECRET_KEYS
   const secretKeys = given ? given.split(',').map((key) => key.trim()) : []
@@ -52,7 +52,7 @@ interface SecretsJudgement {
   readonly open: number
 }
 
-/** Tries to open the stored signing secrets and headers; the opened texts are dropped at once. */
+/** Tries to open the stored signing secrets and headers, and discards them at once. */
 export function judgeSecrets(
   stored: readonly StoredSecrets[],
   secretKeys: readonly string[],

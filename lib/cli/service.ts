@@ -14,7 +14,7 @@ export async function readService(path: string | undefined): Promise<Service> {
     if (path === undefined) return defineService()
     const { service }: { readonly service?: ServiceOptions } = await import(pathToFileURL(resolve(path)).href)
     if (service instanceof Object) return defineService(service)
-    throw new TypeError("it has no export 'service': export const service = defineService({ … })")
+    throw new TypeError("it has no export 'service': add export const service = defineService({ … })")
   } catch (error) {
     throw new UsageError(`Cannot use the module of --service: ${(error as Error).message}`)
   }

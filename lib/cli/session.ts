@@ -13,7 +13,7 @@ export interface Session {
   /** The word after the command's name; empty for a command without an argument. */
   readonly argument: string
   readonly isJson: boolean
-  /** The service of the host; without --service, that of the default names. */
+  /** The host's service; without --service, the default names. */
   readonly service: Service
   /**
    * The width for tables: the columns of the terminal; infinite for a file or a pipe.
@@ -21,9 +21,9 @@ export interface Session {
    * @param isWide true for the infinite width on a terminal too
    */
   width(isWide?: boolean): number
-  /** The connection strings of DATABASE_URLS by the names of the shards; empty without. */
+  /** The connection strings in DATABASE_URLS by shard name; empty without. */
   readonly shards: ReadonlyMap<string, string>
-  /** The name of the shard, where the command is carried out on each; otherwise null. */
+  /** The name of the shard, where the command is run on each; otherwise null. */
   readonly shard: string | null
   /** Reads the connection string. @throws `UsageError` where it is missing, also beside DATABASE_URLS, or cannot be used */
   databaseUrl(): string

@@ -1,9 +1,11 @@
 import type { BusinessApiStore } from '../business-store.ts'
+import { serviceOf } from '../service.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventNote } from '../webhooks/event-log.ts'
 
-// The lines of an export about everything that the developer settings show of an organization. All reads are those of a store, and
-// none of them gives a digest, a signing secret or the value of a header.
+// The lines of an export about everything that the developer settings show of an organization. All reads go through a store, and none
+// returns a digest, a signing secret or a header's value.
 
 /** The kinds of lines beside the records, each after the kinds that it refers to. */
 export const SETTINGS_KINDS = [
@@ -21,7 +23,7 @@ export type SettingsKind = (typeof SETTINGS_KINDS)[number]
 /** The slices of a store that the lines are read from. */
 export type SettingsSource = Pick<
   BusinessApiStore,
-  'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit'
+  'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit' | 'service'
 >
 
 /** Pages of lines, without line breaks. */
@@ -30,14 +32,14 @@ type Pages = AsyncGenerator<readonly string[], void, undefined>
 const PAGE_SIZE = 200
 /** Events whose bodies are read in a statement: 256 KiB each at most, and 4 MiB where the host allows the most. */
 const BODIES_READ = 8
-/** Deliveries whose attempts are read in a statement: some attempts each, with 4 KiB of an answer at most. */
+/** Deliveries whose attempts are read in a statement: some attempts each, each with up to 4 KiB of a response. */
 const ATTEMPTS_READ = 64
 /** Before every event. */
 const BEGINNING = '0001-01-01T00:00:00.000Z'
 
 /**
- * Reads everything of a kind that the store keeps of an organization, in keyset pages of bounded size: a page costs the same at
- * the end of a long log as at its beginning. A row that is added meanwhile may be in the export or not.
+ * Reads everything of one kind that the store has for an organization, in keyset pages of bounded size: a page costs the same at the
+ * end of a long log as at its start. A row that is added meanwhile may be in the export or not.
  *
  * @returns pages of lines such as `{"kind":"endpoint","record":{…}}`
  */
@@ -83,10 +85,11 @@ const READERS: Readonly<Record<SettingsKind, (store: SettingsSource, organizatio
     } while (after !== null)
   },
 
-  async *delivery({ deliveries }, organizationId) {
+  async *delivery(store, organizationId) {
+    const { deliveries } = store
     for await (const page of pagesOf((before) => deliveries.list(organizationId, {}, PAGE_SIZE, before))) {
       for (const some of chunksOf(page, ATTEMPTS_READ)) {
-        yield linesOf('delivery', await withAttempts(deliveries, organizationId, some))
+        yield linesOf('delivery', await withAttempts(store, organizationId, some))
       }
     }
   },
@@ -128,13 +131,16 @@ function onOneLine(json: string): string {
 }
 
 async function withAttempts(
-  deliveries: SettingsSource['deliveries'],
+  store: SettingsSource,
   organizationId: string,
   some: readonly Delivery[],
 ): Promise<readonly object[]> {
   const attempted = some.filter(({ attempts }) => attempts > 0).map(({ id }) => id)
-  const logs = attempted.length === 0 ? null : await deliveries.listAttempts(organizationId, attempted)
-  return some.map((delivery) => ({ ...delivery, attemptLog: logs?.get(delivery.id) ?? [] }))
+  const logs = attempted.length === 0 ? null : await store.deliveries.listAttempts(organizationId, attempted)
+  const { headerPrefix } = serviceOf(store)
+  return some.map((delivery) =>
+    showHeaders({ ...delivery, attemptLog: logs?.get(delivery.id) ?? [] }, headerPrefix),
+  )
 }
 
 /** Reads the pages of a list, newest first. */

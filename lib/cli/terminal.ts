@@ -26,7 +26,7 @@ export interface Terminal {
   readonly stdin: Input
   /** Output of results. */
   readonly stdout: Output
-  /** Output of all other text that people read. */
+  /** Everything else that people read. */
   readonly stderr: Output
   readonly signals: {
     on(signal: Signal, listener: () => void): unknown

@@ -1,6 +1,6 @@
 import { replaceUnseen, visible } from '../base/visible-text.ts'
 
-// Text for a terminal. Strangers wrote much of the shown text: a description, the answer of a subscriber.
+// Text for a terminal. Strangers wrote much of it, for example descriptions and subscribers' responses.
 
 /** JSON with every character that is not seen in the escaped form: the same value, which no terminal obeys. */
 export function visibleJson(json: string): string {
@@ -11,7 +11,7 @@ export function visibleJson(json: string): string {
   )
 }
 
-/** The beginning of a subscriber's answer, said to be no text where bytes could not be read. */
+/** The beginning of a subscriber's response, marked as binary if it could not be decoded. */
 export function describeExcerpt(excerpt: string): string {
   return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
 }
@@ -26,7 +26,7 @@ const segmenter = new Intl.Segmenter()
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^\p{Emoji_Presentation}/u
 
-/** The number of columns that a text takes. */
+/** The number of columns that a string takes. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segmenter.segment(text)) width += WIDE.test(segment) ? 2 : 1

@@ -8,28 +8,28 @@ export const UNAUTHORIZED = 'unauthorized'
 /** 403: the API key lacks the scope. */
 export const FORBIDDEN = 'forbidden'
 
-/** 404: there is no such record, or `url` does not name the API. */
+/** 404: no such record, or `url` is not the API's. */
 export const NOT_FOUND = 'not_found'
 
 /** 409: another request with the same idempotency key is still under way. */
 export const CONFLICT = 'conflict'
 
-/** 400, 413, 415, 422: the API refuses the content of the request. */
+/** 400, 413, 415, 422: the API rejects the content of the request. */
 export const INVALID_REQUEST = 'invalid_request'
 
 /** 429: over the rate limit. */
 export const RATE_LIMITED = 'rate_limited'
 
-/** 408, 425 and 5xx: the API or a proxy in front cannot answer now. */
+/** 408, 425 and 5xx: the API or a proxy in front cannot respond now. */
 export const UNAVAILABLE = 'unavailable'
 
-/** The answer is no answer of the API: not JSON, another shape, too large, a redirect, or a link that leads nowhere. */
+/** The response is not one of the API: not JSON, another shape, too large, a redirect, or a link that leads nowhere. */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** No answer, or only a part: the request may have been carried out. */
+/** No response, or only a part: the request may have been run. */
 export const NETWORK_FAILED = 'network_failed'
 
-/** No whole answer within `timeoutMs`: the request may have been carried out. */
+/** No complete response within `timeoutMs`: the request may have been run. */
 export const TIMEOUT = 'timeout'
 
 /** Every code of an {@link ApiError}. */
@@ -60,9 +60,9 @@ export interface ApiErrorFacts {
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode
-  /** The HTTP status; null without an answer. */
+  /** The HTTP status; null without a response. */
   readonly status: number | null
-  /** The id that the API gave the request, for the operator of the API; null without an answer of the API. */
+  /** The id that the API gave the request, for the operator of the API; null without a response of the API. */
   readonly requestId: string | null
   /** The wait that the API asks for, at most a day; null if the API asks for none. */
   readonly retryAfterMs: number | null

@@ -20,7 +20,7 @@ export interface ClientAnswer<Data> {
   readonly headers: Headers
 }
 
-/** The JSON of an answer of the API, or of anything else. */
+/** The JSON of an API response, or of anything else. */
 export interface AnswerBody {
   readonly data?: unknown
   readonly error?: unknown
@@ -28,12 +28,12 @@ export interface AnswerBody {
   readonly openapi?: unknown
 }
 
-/** Returns the data of an answer's JSON; undefined for another shape. */
+/** Returns the data of a response's JSON; undefined for another shape. */
 export type ReadData<Data> = (body: AnswerBody) => Data | undefined
 
 type AttemptOptions = Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs' | 'maxResponseBytes'>
 
-/** The longest excerpt of an error text: a proxy may answer with a whole page. */
+/** Maximum length of an error excerpt: a proxy may respond with a whole page. */
 const EXCERPT_MAX = 200
 
 /**
@@ -56,7 +56,7 @@ export async function attempt<Data>(
   try {
     signal.throwIfAborted()
     const response = await fetch(request.url, toInit(request, key, controller.signal))
-    // The whole body within the same time: an answer that stops halfway is no answer.
+    // The whole body within the same time: a response that stops halfway is none.
     const bytes = await readBytes(response, maxResponseBytes)
     const isTooLarge = bytes === null && redirectOf(request, response) === null
     if (isTooLarge) throw tooLarge(request, response, maxResponseBytes)
@@ -65,9 +65,9 @@ export async function attempt<Data>(
     if (error instanceof ApiError) throw error
     signal.throwIfAborted()
     const isTimeout = controller.signal.aborted
-    const reason = isTimeout ? `no whole answer within ${timeoutMs} ms` : describe(reasonOf(error))
+    const reason = isTimeout ? `no complete response within ${timeoutMs} ms` : describe(reasonOf(error))
     // The error of fetch is not kept as the cause, because a fetch of the host's own may put the request into the error.
-    throw new ApiError(`Cannot ${request.action} because the API has not answered (${reason})`, {
+    throw new ApiError(`Cannot ${request.action} because the API did not respond (${reason})`, {
       code: isTimeout ? TIMEOUT : NETWORK_FAILED,
       isTransient: true,
     })
@@ -103,7 +103,7 @@ function readAnswer<Data>(
   const reason = describe(redirectOf(request, response) ?? textOf(body.error) ?? text)
   const requestId = describe(textOf(body.requestId) ?? headers.get('x-request-id') ?? '') || null
   const judged = status === 200 ? UNREADABLE : judgeStatus(status)
-  const said = judged.code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
+  const said = judged.code === INVALID_RESPONSE ? `not a response of the API: ${reason}` : reason
   throw answerError(request, response, `: ${said} (${requestId ?? 'no request id'})`, {
     ...judged,
     requestId,
@@ -117,7 +117,7 @@ function answerError(
   facts: Omit<ConstructorParameters<typeof ApiError>[1], 'status' | 'retryAfterMs'>,
 ): ApiError {
   const retryAfterMs = readRetryAfter(headers, Date.now())
-  return new ApiError(`Cannot ${action} because the API answered ${status}${rest}`, {
+  return new ApiError(`Cannot ${action} because the API responded with ${status}${rest}`, {
     ...facts,
     status,
     retryAfterMs,
@@ -131,22 +131,22 @@ function redirectOf({ url }: ClientRequest, { status, headers }: Response): stri
   return `a redirect to ${placeOf(location, url)}, which is not followed: check option 'url'`
 }
 
-/** The target as parsed: only a parser finds the credentials in `https:ada:secret@h`, which is no relative path. */
+/** The target as parsed: only a parser finds the credentials in `https:ada:secret@h`, which is not a relative path. */
 function placeOf(location: string, base: string): string {
   const url = URL.canParse(location)
     ? new URL(location)
     : URL.canParse(location, base) && new URL(location, base)
-  return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'no http URL'
+  return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'not an http URL'
 }
 
-/** The error of an answer over the limit. The same answer would come again, unless a proxy answered for the API. */
+/** The error of a response over the limit. The same response would come again, unless a proxy answered for the API. */
 function tooLarge(request: ClientRequest, response: Response, maxBytes: number): ApiError {
   const rest = ` with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`
   const requestId = response.headers.get('x-request-id')
   return answerError(request, response, rest, { ...judgeStatus(response.status), requestId })
 }
 
-/** A 200 that cannot be read counts as a lost answer. */
+/** A 200 that cannot be read counts as a lost response. */
 const UNREADABLE = { code: INVALID_RESPONSE, isTransient: true } as const
 
 /** An empty object for anything else. */

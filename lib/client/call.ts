@@ -45,13 +45,13 @@ export function createCaller(options: ResolvedClientOptions): CallSender {
   }
 }
 
-/** Between half of the pause and the whole, so that callers that failed together do not come back together. */
+/** Between half of the pause and the whole, so callers that failed together do not come back together. */
 function pauseAfter(attempts: number): number {
   const pauseMs = Math.min(PAUSE_MS * 2 ** (attempts - 1), PAUSE_MAX_MS)
   return Math.round(pauseMs * (0.5 + Math.random() / 2))
 }
 
-/** Joins signals until released: a signal that outlives thousands of calls keeps nothing of them. */
+/** Joins signals until released, so a signal that outlives thousands of calls doesn't keep them in memory. */
 function joinSignals(signals: readonly (AbortSignal | undefined)[]): {
   signal: AbortSignal
   release(): void

@@ -6,13 +6,13 @@ export interface ApiClientOptions {
   readonly url: string
   /** The API key. Sent in the header Authorization and shown nowhere else. */
   readonly key: string
-  /** Milliseconds for one attempt, from the lookup of the name to the last byte of the answer. Default 10,000. */
+  /** Milliseconds for one attempt, from the lookup of the name to the last byte of the response. Default 10,000. */
   readonly timeoutMs?: number | undefined
   /** Attempts after the first, for a call that may succeed later. Default 5; 0: none. */
   readonly maxRetries?: number | undefined
   /** Milliseconds for a call with all attempts and waits: no wait goes beyond, and no attempt begins later. Default 60,000. */
   readonly maxDurationMs?: number | undefined
-  /** Maximum size of an answer's body, in bytes after decompression. Default 10,485,760: 10 MiB. */
+  /** Maximum size of a response body, in bytes after decompression. Default 10,485,760: 10 MiB. */
   readonly maxResponseBytes?: number | undefined
   /** Ends every call: see {@link CallOptions}. */
   readonly signal?: AbortSignal | undefined
@@ -24,7 +24,7 @@ export interface ApiClientOptions {
 
 /** Options of every call. */
 export interface CallOptions {
-  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been carried out. */
+  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been run. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -63,7 +63,7 @@ const NAMES: Names<ApiClientOptions> = {
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used, and never showing the key
+ * @throws `TypeError` or `RangeError` naming the invalid option, and never showing the key
  */
 export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
   rejectUnknown(options, NAMES)

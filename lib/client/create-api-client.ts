@@ -13,12 +13,12 @@ import { createList, type List, type ListOptions } from './lists.ts'
 export interface CreateOptions extends CallOptions {
   /**
    * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days make one record, also in different processes:
-   * take the id of a form submission. Default: a new key for each call, so that only the retries of the call repeat it.
+   * take the id of a form submission. Default: a new key for each call, so only the retries of the call repeat it.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** A list operation. Each call throws `RangeError` for a page size that the API would refuse. */
+/** A list operation. Each call throws `RangeError` for a page size that the API would reject. */
 export interface Listable<Item> {
   /** Lists the records, newest first: `for await (const item of api.clients.list())`. */
   list(options?: ListOptions): List<Item>
@@ -26,11 +26,14 @@ export interface Listable<Item> {
 
 /** A list operation and a create operation. */
 export interface Creatable<Item, Input> extends Listable<Item> {
-  /** Creates a record, once, however often an attempt or an answer is lost. */
+  /** Creates a record, once, however often an attempt or a response is lost. */
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
-/** The operations of each resource, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never add them as floating point. */
+/**
+ * Each resource's operations, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never
+ * add them as floating point.
+ */
 export type Lists = {
   readonly [Name in Resource]: Name extends keyof CreateInputs
     ? Creatable<Shown<RecordSlices[Name]>, CreateInputs[Name]>
@@ -58,9 +61,14 @@ const CALL_NAMES: Names<CallOptions> = { signal: true }
 const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
 
 /**
- * Creates a client of the API. Nothing is requested before a call.
+ * Creates a client of the API. Sends nothing before the first call.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
+ * @example
+ * ```ts
+ * const client = createApiClient({ url: 'https://app.example', key: process.env.API_KEY ?? '' })
+ * for await (const lead of client.leads.list()) console.log(lead.id)
+ * ```
  */
 export function createApiClient(options: ApiClientOptions): ApiClient {
   const resolved = resolveClientOptions(options)

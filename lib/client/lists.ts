@@ -36,7 +36,7 @@ const NAMES: Names<ListOptions> = { pageSize: true, updatedSince: true, signal: 
  * Creates a list.
  *
  * @param resource as in the path: `clients`
- * @throws `RangeError` for a page size that the API would refuse
+ * @throws `RangeError` for a page size that the API would reject
  */
 export function createList<Item>(
   call: CallSender,
@@ -85,7 +85,7 @@ function placeOf({ protocol, host }: URL): string {
 
 /**
  * Reads the URL of the next page, relative to the URL of the request; null after the last page. A link to another origin would
- * carry the key away, and a link to a page that was read would go on for ever.
+ * carry the key away, and a link to a page that was read would go on forever.
  */
 function readNext(
   headers: Headers,
@@ -97,7 +97,7 @@ function readNext(
   const next = URL.canParse(link, url) ? new URL(link, url) : null
   if (next) next.hash = ''
   const fault = !next
-    ? 'is no URL'
+    ? 'is not a URL'
     : placeOf(next) !== placeOf(new URL(url))
       ? 'leads to another origin'
       : next.username || next.password

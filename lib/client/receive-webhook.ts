@@ -10,14 +10,23 @@ import { readBytes } from './read-bytes.ts'
 import { verifyWebhook } from './verify-webhook.ts'
 
 /**
- * Receives a webhook on the subscriber's side (specification, section 6) in every runtime with fetch and Web Crypto: reads the raw
- * body, verifies the signature and gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has
- * the webhook sent again.
+ * Receives a webhook as a subscriber (specification, section 6) in every runtime with fetch and Web Crypto: reads the raw body, verifies the
+ * signature and returns the event. Respond with 2xx within 10 seconds and do the work afterwards; after any other response the webhook is sent
+ * again.
  *
  * @typeParam Own the service's own types with their data: `{ 'booking.created': Booking }`
- * @param request whose body has not been read
- * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError` for options or a body that could not
- *   verify any webhook
+ * @param request whose body hasn't been read
+ * @throws `WebhookError` with the `status` to respond with; `TypeError` or `RangeError` for options with which no webhook could be verified
+ * @example
+ * ```ts
+ * import { receiveWebhook } from 'business-api-kit/client'
+ *
+ * export async function POST(request: Request): Promise<Response> {
+ *   const { event } = await receiveWebhook(request, { secret })
+ *   console.log(event.type)
+ *   return new Response(null, { status: 204 })
+ * }
+ * ```
  */
 export async function receiveWebhook<Own extends object = object>(
   request: Request,

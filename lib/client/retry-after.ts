@@ -5,7 +5,7 @@ const WAIT_MAX_MS = 86_400_000
 const DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
 
 /**
- * Reads a Retry-After header: whole seconds or a date. A date is compared with the answer's own `Date` header, because the clock
+ * Reads a Retry-After header: whole seconds or a date. A date is compared with the response's own `Date` header, because the clock
  * of this machine may be wrong.
  *
  * @returns milliseconds from 0 to a day; null without a header that can be read

@@ -1,15 +1,20 @@
 import { readSignature, type VerifyWebhookOptions } from '../webhooks/signature-header.ts'
 
 /**
- * Checks on Web Crypto that a request was signed with a secret, and recently (specification, section 6): the same checks as
- * the synchronous `verifyWebhook` of `business-api-kit/webhooks`, in every runtime with `crypto.subtle`.
+ * Verifies with Web Crypto that a request was signed with a secret, and recently (specification, section 6): the same checks as the synchronous
+ * `verifyWebhook` of `business-api-kit/webhooks`, in every runtime with `crypto.subtle`.
  *
- * @param body exactly as received: no parsed body can be checked
+ * @param body exactly as received: a parsed body can't be verified
  * @param header the value of the signature header
  * @param secrets the endpoint's signing secret, or all secrets that may sign now
  * @returns the time of the signature, in Unix seconds
- * @throws `WebhookError` for a request that is not to be trusted; `TypeError` or `RangeError` for arguments that could
- *   not verify any request
+ * @throws `WebhookError` for a request that can't be trusted; `TypeError` or `RangeError` for arguments with which no request could be verified
+ * @example
+ * ```ts
+ * import { verifyWebhook } from 'business-api-kit/client'
+ *
+ * await verifyWebhook(rawBody, new Headers().get('X-SERVICE-Signature'), secret)
+ * ```
  */
 export async function verifyWebhook(
   body: string | Uint8Array,

@@ -10,7 +10,7 @@ export interface Budgets {
   readonly organization: number
   /** The budget that is left for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
-  /** The capacity of each slow queue: in the order of `slow`, until the budget of slow endpoints is used up. */
+  /** Each slow queue's capacity, in the order of `slow`, until the slow endpoints' budget is used up. */
   slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
 }
 
@@ -22,7 +22,7 @@ const SLOW_SHARE = 1 / 2
 /** Shares of all slots: for unproven endpoints, and for slow and unproven endpoints together. The rest is for proven endpoints. */
 const UNPROVEN_SHARE = 1 / 2
 const DOUBTFUL_SHARE = 3 / 4
-/** The share of an organization's budget for each endpoint, so that a dead endpoint does not silence the whole organization. */
+/** The share of an organization's budget for each endpoint, so a dead endpoint does not silence the whole organization. */
 const ENDPOINT_SHARE = 1 / 2
 
 /**

@@ -9,7 +9,7 @@ export interface ClaimPlan {
   readonly capacity: Capacity
   /** The capacity of each queue in this process. */
   readonly queueCapacities: ReadonlyMap<EndpointQueue, number>
-  /** The capacity of slow queues, in the order of the budget's division. */
+  /** The slow queues' capacities, in the order in which the budget is divided. */
   readonly slowCapacities: ReadonlyMap<EndpointQueue, number>
   /** Queues to be marked as slow, because every attempt hangs. */
   readonly hanging: readonly EndpointQueue[]

@@ -18,7 +18,7 @@ import type { DeliveryCounts } from './result-writer.ts'
 //
 //   waiting    in the endpoint's queue; released to the store when the lease has become too short for an attempt, when
 //              the secret cannot be opened, and when the loop stops
-//   in flight  signed and sent; ends with an answer, at the deadline, or when a stop waits no longer
+//   in flight  signed and sent; ends with a response, at the deadline, or when a stop waits no longer
 //   ended      the result waits for the next batch; once written, the delivery is the store's again
 //
 // The claims of a dead process end with the leases: each claim counts as an attempt, `interrupted`, and is due again.
@@ -41,15 +41,15 @@ export interface DeliveryLoop extends AsyncDisposable {
    *
    * @param options.timeoutMs how long attempts may take, in milliseconds; attempts left then are interrupted and made
    *   again later, by any process. Default 12,000: longer than any attempt. The stop ends a second after that time at the
-   *   latest, also when the store does not answer
+   *   latest, also when the store does not respond
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
   /**
    * Delivers due events, sends notices of expiries, purges old events, and ends: for a scheduler, and for tests. A purge
    * of many events is continued by the next call.
    *
-   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on the database of another installation; the errors
-   *   of the store
+   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on another installation's database; the
+   *   store's errors
    */
   runOnce(): Promise<DeliveryCounts>
   /** Counts the deliveries of all organizations that are not finished, and the attempts of this loop. */
@@ -59,11 +59,17 @@ export interface DeliveryLoop extends AsyncDisposable {
 }
 
 /**
- * Creates a loop that delivers the events of a store (specification, section 6). Opens nothing and sets no timer before
- * `start`, and never touches the process's signals.
+ * Creates a loop that delivers a store's events (specification, section 6). Opens nothing and sets no timer before `start`, and never touches the
+ * process's signals.
  *
- * @param sender makes the attempts: `createWebhookSender()`; stays open when the loop stops
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @param sender makes the attempts: `createWebhookSender()`. Stays open when the loop stops
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const loop = createDeliveryLoop(store, createWebhookSender(), { secretKeys })
+ * loop.start()
+ * process.once('SIGTERM', () => loop.stop())
+ * ```
  */
 export function createDeliveryLoop(
   store: LoopStore,
@@ -125,7 +131,7 @@ export function createDeliveryLoop(
       const ended = new Promise<void>((resolve) => {
         endPresentRun = resolve
       })
-      // A stop waits for the attempts in flight, and does not wait for a store that does not answer.
+      // A stop waits for the attempts in flight, and does not wait for a store that does not respond.
       await Promise.race([delivered, ended])
       if (present.isEnding) await ended
       return {

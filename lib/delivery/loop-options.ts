@@ -10,7 +10,7 @@ import { RETRY_DELAYS_MS } from './verdict.ts'
 
 /** Options of `createDeliveryLoop`. Each is read once. */
 export interface DeliveryLoopOptions {
-  /** Attempts in flight at once, of all endpoints: of this loop, or of all loops with the same `createDeliverySlots(…)`. Default 256. */
+  /** Maximum number of attempts in flight: of this loop, or of all loops with the same `createDeliverySlots(…)`. Default 256. */
   concurrency?: number | DeliverySlots | undefined
   /**
    * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the
@@ -114,7 +114,7 @@ const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions, service: Service): ResolvedLoopOptions {
   rejectUnknown(options, NAMES)

@@ -42,7 +42,7 @@ export interface LoopParts {
 /**
  * Builds the parts of a loop, each from the parts above, and connects the listeners at the end.
  *
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @throws `TypeError` or `RangeError` for an invalid option
  */
 export function createLoopParts(
   store: LoopStore,

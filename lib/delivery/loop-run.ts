@@ -83,7 +83,7 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
 /**
  * Delivers everything that is due, then runs the maintenance.
  *
- * @throws `invalid_state` on the database of another installation; the errors of the store, when the attempts in flight have ended
+ * @throws `invalid_state` on another installation's database; the store's errors, once the attempts in flight have ended
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   const { maintenance, resultWriter, wakeUp, notifier } = parts
@@ -125,7 +125,7 @@ function isIdle({ queues }: LoopParts): boolean {
   return queues.inFlight + queues.waiting === 0
 }
 
-/** Promises of a run that may settle late or never, when the store does not answer. */
+/** Promises of a run that may settle late or never, when the store does not respond. */
 export interface UnderWay {
   /** Settles when the run makes no further claim. */
   readonly claims: Promise<unknown>
@@ -168,7 +168,7 @@ function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Releases the deliveries of an unanswered claim. While the store does not answer, the lease alone ends the claim. */
+/** Releases the deliveries of an unanswered claim. While the store does not respond, the lease alone ends the claim. */
 async function releaseUnanswered({ poller, prefetcher, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
   await prefetcher.claim(run).catch(notifier.reportFailure)

@@ -14,7 +14,7 @@ export interface ClaimRecord {
   readonly failures: number
 }
 
-/** The verbs of a loop, and what became of its claims. */
+/** A loop's verbs, and the results of its claims. */
 export interface LoopSteps extends Steps {
   readonly claims: ClaimRecord
 }

@@ -7,7 +7,7 @@ import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Maximum number of rows of each kind that one part purges; fewer after a part that failed or took too long. */
+/** Maximum number of rows of each kind in one part of the purge; fewer after a part that failed or took too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
@@ -109,7 +109,7 @@ export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithin
 const EXPIRY_LIMIT = 500
 
 /**
- * Creates the task that claims the notices of secrets and API keys about to expire, and erases previous secrets that have expired. After a lost answer the task repeats the
+ * Creates the task that claims the notices of secrets and API keys about to expire, and erases previous secrets that have expired. After a lost result the task repeats the
  * claim under the same token.
  */
 export function createExpiryWatch(

@@ -21,7 +21,7 @@ export interface Maintenance {
 }
 
 const EVERY_MS = 60_000
-/** Pause between two parts of a long task, so that deliveries go first. A part can ask for a longer pause. */
+/** Pause between two parts of a long task, so deliveries go first. A part can ask for a longer pause. */
 const PAUSE_MS = 250
 /** Parts of a task in `runOnce` at most, because a scheduler waits for the end and runs the loop again. */
 const PARTS_MAX = 100

@@ -20,7 +20,7 @@ export interface Notifier {
 const FAILED_QUIET_MS = 5000
 const FAILED_MAX_MS = 60_000
 
-/** Failed deliveries of an endpoint, of which the notice is not sent. */
+/** An endpoint's failed deliveries whose notice hasn't been sent yet. */
 interface FailedGroup {
   readonly first: FailedDelivery
   readonly endsAt: number

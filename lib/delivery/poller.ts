@@ -11,7 +11,7 @@ import type { Claimed } from './queue.ts'
 
 /** Claims due deliveries for a loop: a claim at a time, by round robin over the endpoints. */
 export interface Poller {
-  /** True after a claim without an answer. The next claim brings the deliveries of the unanswered claim. */
+  /** True after a claim without a result. The next claim brings the deliveries of the unanswered claim. */
   readonly hasUnanswered: boolean
   /**
    * Claims up to `limit` deliveries with up to `maxBytes` of bodies. A failed claim is repeated under the same token:
@@ -24,7 +24,7 @@ export interface Poller {
   abandon(): void
 }
 
-/** The answer to a claim. */
+/** The result of a claim. */
 export interface ClaimAnswer {
   readonly deliveries: readonly Claimed[]
   readonly unread: readonly Unread[]
@@ -33,7 +33,7 @@ export interface ClaimAnswer {
   readonly storeOffset: number
   /** True if endpoints of the present round are left. */
   readonly hasMore: boolean
-  /** As in the store's answer. */
+  /** As in the store's result. */
   readonly nextInMs: number | null
 }
 
@@ -65,7 +65,7 @@ export function createPoller(
     async claim(limit, maxBytes, capacity) {
       const isRepeat = unanswered !== undefined
       unanswered ??= { token: `${name}-${++claimsMade}`, sentAt: performance.now() }
-      // A lease counts from the first sending, because that claim may have been carried out.
+      // A lease counts from the first sending, because that claim may have been run.
       const { token, sentAt } = unanswered
       const leaseEndsAt = sentAt + leaseMs
       const claims = await store.claim({

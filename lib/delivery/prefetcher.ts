@@ -54,11 +54,11 @@ const THROTTLE_FACTOR = 6
 const THROTTLE_MAX_MS = 200
 /** Maximum number of results that wait to be written, in multiples of the concurrency. */
 const PENDING_FACTOR = 4
-/** Bytes of bodies in a claim: 16 of the largest that are allowed by default. */
+/** Maximum total size of a claim's bodies, in bytes: 16 of the largest that are allowed by default. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
  * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than
- * this process. Other claims skip locked deliveries meanwhile, so that the prefetcher stays careful.
+ * this process. Other claims skip locked deliveries meanwhile, so the prefetcher stays careful.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
@@ -66,10 +66,9 @@ const CAREFUL_MS = 30_000
 const TURN_MAX_MS = 60_000
 
 /**
- * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: claims take deliveries without the content, and
- * the reader reads the deliveries one by one, so that an unreadable delivery is found and stops no other delivery. The
- * prefetcher is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
- * claim that hung, 30 seconds later at the earliest.
+ * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: it claims deliveries without content, and the
+ * reader reads each separately, so an unreadable delivery is found and stops no other. The prefetcher is no longer careful when all
+ * deliveries of a careful claim have been read and no delivery is suspected; after a claim that hung, 30 seconds later at the earliest.
  *
  * @param concurrency attempts in flight at once
  */

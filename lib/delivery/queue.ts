@@ -33,7 +33,7 @@ export interface EndpointQueue {
   inFlight: number
   /** Attempts that may be in flight at once: halved when the endpoint is slow, increased by 1 with each success. */
   concurrencyLimit: number
-  /** True if the last attempt succeeded quickly, so that deliveries claimed ahead do not wait long. */
+  /** True if the last attempt succeeded quickly, so deliveries claimed ahead do not wait long. */
   isQuick: boolean
   /** True if the endpoint takes less than an unproven endpoint. */
   isSlow: boolean
@@ -140,7 +140,7 @@ export function isSlow(queue: EndpointQueue): boolean {
   return queue.isSlow || queue.blockedUntil > performance.now()
 }
 
-/** True if every attempt in flight hangs, so that the endpoint counts as slow before any attempt has ended. */
+/** True if every attempt in flight hangs, so the endpoint counts as slow before any attempt has ended. */
 export function isHanging({ inFlight, progressAt }: EndpointQueue): boolean {
   return inFlight > 0 && progressAt <= performance.now() - SLOW_AFTER_MS
 }

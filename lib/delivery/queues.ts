@@ -13,10 +13,10 @@ import {
 import type { DeliverySlots } from './slots.ts'
 import type { Verdict } from './verdict.ts'
 
-// Longer than 250 lines: every change of the queues' state stands here, so that a reader can see that counts and order agree.
+// Longer than 250 lines: every change of the queues' state stands here, so a reader can see that counts and order agree.
 
 // Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The next claim asks for no more than
-// the capacity of the queues, so that a process never claims a delivery that must wait long for an attempt.
+// the capacity of the queues, so a process never claims a delivery that must wait long for an attempt.
 
 /** The queues of a process. */
 export interface EndpointQueues {
@@ -27,7 +27,7 @@ export interface EndpointQueues {
   join(): () => void
   /** Plans the next claim. Changes nothing: see `adoptPlan`. */
   planClaim(): ClaimPlan
-  /** Puts a plan in force: the next deliveries count against this plan. */
+  /** Puts a plan active: the next deliveries count against this plan. */
   adoptPlan(plan: ClaimPlan): void
   /**
    * Adds a delivery.

@@ -4,14 +4,14 @@ import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
 // Reads deliveries one by one: deliveries with a large body, and all deliveries after a failed claim, to find the delivery
-// at fault. Each read is a separate statement, so that an unreadable delivery holds up no other delivery.
+// at fault. Each read is a separate statement, so an unreadable delivery holds up no other delivery.
 //
 // An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
 // database must fail none: a failed read counts only when another delivery was read quickly since the read before, and
 // when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
 // failure that counts fails the delivery as `unreadable`, until an administrator recovers the delivery.
 
-/** Reads deliveries one by one. */
+/** Reads deliveries separately. */
 export interface Reader {
   /** Deliveries that wait to be read, or are being read. */
   readonly pending: number
@@ -22,7 +22,7 @@ export interface Reader {
   add(delivery: Unread): void
   /** Counts deliveries that a claim has brought with the content, as evidence that the database is well. */
   noteRead(tookMs: number): void
-  /** Removes every pending delivery. The answers of reads under way are dropped. */
+  /** Removes every pending delivery. The results of reads under way are dropped. */
   drain(): readonly Unread[]
 }
 
@@ -47,7 +47,7 @@ interface Suspect {
 }
 
 const READS_MAX = 4
-/** A slower read is no evidence that the database is well. */
+/** A slower read doesn't prove that the database is healthy. */
 const QUICK_READ_MS = 1000
 const FAILURES_MAX = 3
 /** Pause of the endpoint after a failed read, doubled with each further failure. */
@@ -62,7 +62,7 @@ const FORGET_AFTER_MS = 10 * 60_000
  * @param leaseMs duration of a claim: a delivery with less than half of the lease left is no longer read
  */
 export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
-  /** Each organization has one read at a time, so that no organization takes all reads. */
+  /** Each organization has one read at a time, so no organization takes all reads. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()

@@ -19,11 +19,16 @@ export interface DeliverySlots {
 const KEPT_SHARE = 1 / 2
 
 /**
- * Creates slots for the loops of a process, one for each shard of a store: `createDeliveryLoop(shard.store, sender, { concurrency: slots })`.
- * Half of the slots are divided equally, so that a shard with a flood or with slow subscribers does not take all.
+ * Creates slots that the loops of a process share, one loop for each shard. Half of the slots are divided equally, so a shard with a flood or slow
+ * subscribers can't take all.
  *
- * @param concurrency attempts in flight at once, of all loops. Default 256
- * @throws `RangeError` for a number that cannot be used
+ * @param concurrency maximum number of attempts in flight, of all loops together. Default 256
+ * @throws `RangeError` for an invalid number
+ * @example
+ * ```ts
+ * const concurrency = createDeliverySlots(256)
+ * for (const shard of sharded.shards) createDeliveryLoop(shard.store, sender, { concurrency }).start()
+ * ```
  */
 export function createDeliverySlots(concurrency?: number): DeliverySlots {
   const total = readWhole('concurrency', concurrency, 256)

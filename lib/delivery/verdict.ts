@@ -25,11 +25,11 @@ const DELIVERED: Verdict = {
 }
 
 const GONE = 410
-/** Statuses by which an endpoint rejects deliveries for now; any other failure is a rejection if it has a `Retry-After`. */
+/** Statuses with which an endpoint rejects deliveries for now; other failures are rejections if they have a `Retry-After`. */
 const REJECTIONS = [429, 503]
 
 /**
- * Judges an answer: any 2xx is a success, 410 fails the delivery at once, and every other answer, redirects included, is retried
+ * Judges a response: any 2xx is a success, 410 fails the delivery at once, and every other response, redirects included, is retried
  * until the delays are used up (specification, section 6, rules 1 to 4 of delivery).
  *
  * @param attempt number of the attempt in the round, from 1

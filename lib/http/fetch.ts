@@ -40,7 +40,7 @@ export function fromFetch(request: Request, given?: unknown): FetchRequest {
 
 /** A request with the state of its body. */
 export interface FetchRequest extends ApiRequest {
-  /** Returns whether the body was read to the end, by the host or by the API, or there is none. */
+  /** Returns whether the body was read to the end, by the host or the API, or is missing. */
   isRead(): boolean
 }
 
@@ -87,11 +87,11 @@ async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: numb
 
 /** Builds the `Response` of a reply. */
 export function toFetch(reply: ApiReply, request: FetchRequest): Response {
-  // Not an empty text, which would give the answer a content type of its own.
+  // Not an empty string, which would give the response a content type of its own.
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
-    // As in `toNode`: a server of node:http, such as that of Next.js, closes the connection then.
+    // As in `toNode`: a node:http server, for example Next.js's, then closes the connection.
     headers: request.isRead() ? reply.headers : { ...reply.headers, Connection: 'close' },
   })
 }

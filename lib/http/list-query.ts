@@ -9,7 +9,7 @@ export const LIMIT_DEFAULT = 50
 /** Specification, section 8. */
 export const LIMIT_MAX = 200
 
-/** The names that other APIs give to the parameters of a page. Ignored, they would make a client read the same page for ever. */
+/** The names that other APIs give to the parameters of a page. Ignored, they would make a client read the same page forever. */
 const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
   page_size: 'limit',
   per_page: 'limit',
@@ -23,18 +23,18 @@ const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
 
 const DEFAULT_PAGE: PageRequest = { limit: LIMIT_DEFAULT }
 
-/** Maximum length of an id of a host's own list, in characters. */
+/** Maximum length of an id in a host's own list, in characters. */
 const OWN_ID_MAX = 64
 
-/** Letters and digits beyond those of a ULID, because the ids of a host's own records may differ. */
+/** More letters and digits than a ULID has, because the host's own records may have other ids. */
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
 /**
  * Reads the query of a list (specification, section 4): `limit`, and beside it `before` or `updatedSince`. Parameters with names of other kinds are
  * ignored.
  *
- * @param query the text after the `?`; may be empty
- * @param ids the kind of the list's ids, or the pattern of those of a host's own list
+ * @param query the part after the `?`; may be empty
+ * @param ids the kind of the list's ids, or the pattern of the host's own ids
  * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
  *   not thrown, because the API key is judged before the query
  */
@@ -89,14 +89,14 @@ function readSince([value, ...more]: readonly string[]): Since | null {
   return { position: version === TOKEN_VERSION ? position : '' }
 }
 
-/** The last moment of a year of four digits. */
+/** The last moment of the year 9999. */
 const TIME_MAX = Date.UTC(10_000) - 1
 
 const TOKEN = /^[\w-]{1,1024}$/
 const VERSIONED = /^v(\d{1,4}) (.*)$/s
 const TOKEN_VERSION = '1'
 
-/** Makes the token for the position of a store: opaque, and of the characters that a URL takes unchanged. */
+/** Makes an opaque token for a store's position, from characters that need no escaping in a URL. */
 export function syncToken(position: string): string {
   return Buffer.from(`v${TOKEN_VERSION} ${position}`).toString('base64url')
 }
@@ -123,7 +123,7 @@ export function nextLink(
 }
 
 /**
- * Returns the URL of a list for a Link: of the requested form, absolute with `baseUrl`, else relative to the request and therefore right behind every mount and
+ * Returns a list's URL for a `Link`: absolute with `baseUrl`, else relative to the request, so it is right behind every mount and
  * proxy. Never a bare `?limit=…`: Java's resolvers follow RFC 2396, in which such a reference drops the last segment of the path.
  *
  * @param path of the list: `/api/v1/clients`

@@ -8,7 +8,7 @@ export interface ApiRequest {
   /** Path and query as sent, never resolved against a host: `/api/v1/clients?limit=10`. */
   readonly url: string
   /**
-   * Returns the value of a header, the values of a repeated header joined with `, `; `undefined` when absent.
+   * Returns a header's value, or a repeated header's values joined with `, `; `undefined` when absent.
    *
    * @param name in lower case
    */
@@ -26,7 +26,7 @@ export type RequestBody =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'parsed'; readonly value: unknown }
 
-/** A complete answer. */
+/** A complete response. */
 export interface ApiReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

@@ -4,7 +4,7 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes an answer. The
+ * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes a response. The
  * handler rejects only with an error that the host's own `next` throws.
  */
 export interface Mounted {
@@ -38,9 +38,9 @@ export interface Received {
 
 /** A handler behind every adapter. Never rejects. */
 export interface Handler {
-  /** Answers a request; null for an unknown path, so that a host with other routes can go on. */
+  /** Answers a request; null for an unknown path, so a host with other routes can go on. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
-  /** The answer to an unknown path where the host has no other handler. */
+  /** The response to an unknown path where the host has no other handler. */
   notFound(request: ApiRequest, received: Received): ApiReply
 }
 
@@ -76,7 +76,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // A fetch handler has a second argument too, so the type of the request decides the form of the call.
+    // A fetch handler has a second argument too, so the request's type decides.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)

@@ -8,9 +8,9 @@ export interface NodeRequest extends IncomingMessage {
   originalUrl?: string
   /** The mount path that Express has stripped from `url`. */
   baseUrl?: string
-  /** The result of a body parser: a value, bytes, or text with the length of `Content-Length`. */
+  /** The result of a body parser: a value, bytes, or a string with the length of `Content-Length`. */
   body?: unknown
-  /** The body as received, bytes or text, kept by a body parser. */
+  /** The body as received, bytes or a string, kept by a body parser. */
   rawBody?: unknown
 }
 
@@ -80,8 +80,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Distinguishes the text of a body from a JSON string that a parser has decoded already. A decoded string must not be decoded
- * again, and is shorter than the body, by the quotes at least. Without a declared length, text counts as decoded.
+ * Distinguishes a raw body from a JSON string that a parser has already decoded. A decoded string must not be decoded again, and is
+ * shorter than the body, by the quotes at least. Without a declared length, a string counts as decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -124,7 +124,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** Milliseconds for which a caller may go on sending after an early answer. The connection is cut afterwards. */
+/** Milliseconds for which a caller may go on sending after an early response. The connection is cut afterwards. */
 const LINGER_MS = 2000
 
 /** Writes a reply, unless the host has answered already or the caller is gone. */

@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /**
- * Ends a request with an error answer. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
+ * Ends a request with an error response. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
  * `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
@@ -9,19 +9,18 @@ export class Refusal extends Error {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
 
-  /** @param status 400 to 599. @param headers of the answer, such as `Retry-After`. Default none */
+  /** @param status 400 to 599. @param headers of the response, such as `Retry-After`. Default none */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
     if (!Number.isInteger(status) || status < 400 || status > 599)
-      throw new RangeError(`Cannot refuse a request because ${status} is no status from 400 to 599`)
+      throw new RangeError(`Cannot refuse a request because ${status} is not a status from 400 to 599`)
     this.status = status
     this.headers = headers
   }
 }
 
 /**
- * All refusals of the API, with every text that a caller reads: five refusals of the specification, and further refusals by
- * decision.
+ * All error responses of the API with their messages: five from the specification, the others by decision.
  */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),
@@ -39,9 +38,9 @@ export const refusals = {
     }),
   notFound: (what: string): Refusal => new Refusal(404, what),
   noBusiness: (): Refusal =>
-    new Refusal(404, 'Business not found: businessId names no business of the organization'),
+    new Refusal(404, 'Business not found: the organization has no business with this businessId'),
   wrongMethod: (allow: string): Refusal =>
-    new Refusal(405, `Method not allowed; allowed are ${allow}`, { Allow: allow }),
+    new Refusal(405, `Method not allowed: use ${allow}`, { Allow: allow }),
   inProgress: (): Refusal =>
     new Refusal(409, 'A request with this Idempotency-Key is still in progress', { 'Retry-After': '1' }),
   tooLarge: (maxBytes: number): Refusal => new Refusal(413, `Request body is larger than ${maxBytes} bytes`),
@@ -56,33 +55,33 @@ export const refusals = {
   invalidBefore: (ids: string | RegExp): Refusal =>
     new Refusal(
       422,
-      `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as the Link header of an answer has it'}`,
+      `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as in the Link header of a response'}`,
     ),
   invalidSince: (): Refusal =>
     new Refusal(
       422,
-      'Validation failed: updatedSince must be one Sync-Token of an earlier answer, or one time in ISO 8601 with a time zone, ' +
+      'Validation failed: updatedSince must be one Sync-Token of an earlier response, or one time in ISO 8601 with a time zone, ' +
         'as 2026-03-14T09:26:53.589Z',
     ),
   beforeAndSince: (): Refusal =>
     new Refusal(
       422,
-      'Validation failed: before and updatedSince cannot be used together; follow the Link header of each answer',
+      'Validation failed: before and updatedSince cannot be used together; follow the Link header of each response',
     ),
   notSynced: (): Refusal =>
     new Refusal(422, 'Validation failed: this list has no updatedSince; use limit and before'),
   foreignParameter: (name: string, ours: string): Refusal =>
     new Refusal(
       422,
-      `Validation failed: ${name} is no parameter of this list; ` +
+      `Validation failed: ${name} is not a parameter of this list; ` +
         (ours === 'limit'
           ? 'the size of a page is limit'
-          : 'follow the Link header of each answer, which goes on with before'),
+          : 'follow the Link header of each response, which continues with before'),
     ),
   unstorable: (): Refusal =>
     new Refusal(
       422,
-      'Validation failed: texts must not contain NUL or a lone surrogate, nor may values be nested without end',
+      'Validation failed: strings must not contain NUL or a lone surrogate, and values must not be nested too deeply',
     ),
   noIdempotency: (): Refusal =>
     new Refusal(
@@ -98,7 +97,8 @@ export const refusals = {
   slowBody: (): Refusal => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
   unknownCoding: (): Refusal =>
     new Refusal(501, 'Transfer-Encoding other than chunked is not supported: send the body as it is'),
-  brokenRule: (): Refusal => new Refusal(422, 'Validation failed: a value breaks a rule of the database'),
+  brokenRule: (): Refusal =>
+    new Refusal(422, 'Validation failed: a value violates a constraint of the database'),
   internal: (): Refusal => new Refusal(500, 'Internal error'),
   unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const

@@ -7,7 +7,7 @@ interface Answered {
 }
 
 /**
- * Makes a reply with a body of JSON text and the headers of every reply.
+ * Returns a reply with a JSON body and the headers that every reply has.
  *
  * @param body JSON text
  * @param ownHeaders further headers of this reply

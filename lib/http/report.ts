@@ -1,6 +1,6 @@
 import { describeError, type Logger } from '../base/log.ts'
 
-/** Returns whether a text can be a request id, which stands in a header. */
+/** Returns whether a string can be a request id, which stands in a header. */
 export function isRequestId(text: string): boolean {
   return /^[\w-]{1,64}$/.test(text)
 }
@@ -11,7 +11,7 @@ export interface ErrorContext {
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** The caller's answer: 500 for a bug, 503 when the store could not be used; any status for a failure of `onResponse`. */
+  /** The caller's response: 500 for a bug, 503 when the store could not be used; any status for a failure of `onResponse`. */
   readonly status: number
 }
 
@@ -24,7 +24,7 @@ export type Report = (error: unknown, context: ErrorContext, message?: string) =
 
 /**
  * Creates the report: a log line without secrets, and the whole error for `onError` alone. A failure of either never costs
- * the caller the answer, and never ends the process.
+ * the caller the response, and never ends the process.
  */
 export function createReport(
   logger: Logger,

@@ -2,7 +2,7 @@
 export interface Target {
   /** Empty, or with a slash at its beginning. */
   readonly path: string
-  /** The text after the `?`; may be empty. */
+  /** The part after the `?`; may be empty. */
   readonly query: string
 }
 

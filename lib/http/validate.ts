@@ -3,7 +3,7 @@ import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Validates an input and returns a copy with the known fields only, so that an unknown field of a caller travels no
+ * Validates an input and returns a copy with the known fields only, so an unknown field of a caller travels no
  * further.
  *
  * @throws `Refusal` 422 naming each wrong field and the field's rule
@@ -39,7 +39,7 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
 }
 
 /**
- * Validates a part of a request by a schema of the host's own.
+ * Validates a part of a request by the host's own schema.
  *
  * @param part before the names of fields: `query `
  * @throws `Refusal` 422 naming each wrong field and the field's rule

@@ -68,7 +68,7 @@ function newestIds(records: SyncedRecords<unknown>, limit: number, before: strin
   return { ids, next: newest.length > limit ? (ids.at(-1) ?? null) : null }
 }
 
-/** Every verb runs to the end before the next verb begins, so that no change comes late: a position is the number of a change. */
+/** Every verb runs to the end before the next verb begins, so no change comes late: a position is the number of a change. */
 function changedIds(
   { changes: { storeId, last } }: Memory,
   { changes }: SyncedRecords<unknown>,

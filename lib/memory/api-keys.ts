@@ -5,7 +5,7 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredApiKey } from './state.ts'
 
-/** Creates the slice of API keys and of the admission of requests, in memory. */
+/** Creates the slice for API keys and admission, in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
     async identify(digests) {
@@ -125,7 +125,7 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): StoredApiKey {
   // Two keys never share a digest: a second owner would take the key away from the first owner.
   if (memory.digests.has(record.digest))
-    throw new Error('Cannot insert an API key because its digest is taken')
+    throw new Error('Cannot insert an API key because its digest is already in use')
   const key: StoredApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
   memory.digests.set(record.digest, { organization, key })
@@ -138,7 +138,7 @@ function end(key: StoredApiKey, now: number, overlapMs: number): void {
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** Returns the earlier timestamp. All timestamps have the same form, so that the texts sort like the times. */
+/** Returns the earlier timestamp. All timestamps have the same format, so they sort as strings. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }

@@ -12,7 +12,7 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { countLastAttempt } from './activity.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
-// The three ends of a claim: the result of the attempt, the release, the end of the lease.
+// A claim ends with the attempt's result, its release, or the end of its lease.
 
 /** Writes the results of attempts: see `ClaimStore.writeResults`. */
 export function writeResults(
@@ -89,7 +89,7 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
   return { organizationId, deliveryId, token }
 }
 
-/** True if an earlier call whose answer was lost has written the result. */
+/** True if an earlier call whose result was lost has written the result. */
 function isLogged({ attemptLog }: StoredDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
@@ -176,7 +176,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
 
 // --- The health of endpoints ---
 
-// The health of endpoints, judged by the results of attempts.
+// Endpoint health, from the results of attempts.
 
 /** Judges an endpoint after some attempts; null if no attempt failed, or if the endpoint no longer exists. */
 function judge(

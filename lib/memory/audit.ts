@@ -36,7 +36,7 @@ function isSelected(entry: AuditEntry, { since, until, ...equal }: AuditFilter):
   )
 }
 
-/** True if an earlier call whose answer was lost has made the change of this entry. */
+/** True if an earlier call whose result was lost has made the change of this entry. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }

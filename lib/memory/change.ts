@@ -14,11 +14,11 @@ export type Decision<Representation, Reason extends string> =
       /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
-      /** Values for the placeholders of the events, beside the fields of the representation. */
+      /** Values for the events' placeholders, besides the representation's fields. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
-/** The records of a verb, and the judgement of a change. */
+/** A verb's records, and the decision about a change. */
 export interface Changing<Stored, Representation, Reason extends string> {
   find(organization: Organization): Stored | undefined
   stateOf(stored: Stored): string

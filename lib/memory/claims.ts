@@ -28,7 +28,7 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   }
 }
 
-/** Reads the content of deliveries whose claims are in force: see `ClaimStore.read`. */
+/** Reads the content of deliveries whose claims are active: see `ClaimStore.read`. */
 export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
   const now = memory.clock()
   return claims.flatMap(({ organizationId, deliveryId, token }) => {
@@ -131,7 +131,7 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** Finds the deliveries of an earlier claim with a lost answer. A removed endpoint has no signing secret. */
+/** Finds the deliveries of an earlier claim with a lost result. A removed endpoint has no signing secret. */
 function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
@@ -169,7 +169,7 @@ function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
 
 // --- A single endpoint ---
 
-/** Maximum number of deliveries of an endpoint that a claim skips. */
+/** Maximum number of an endpoint's deliveries that a claim skips. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: StoredEndpoint): boolean {
@@ -234,7 +234,7 @@ function listed(capacities: Readonly<Record<string, number>>, id: string, otherw
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }
 
-// --- The answer ---
+// --- The result ---
 
 function show(
   { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,

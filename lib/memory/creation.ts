@@ -9,7 +9,7 @@ import type { Memory, Organization } from './state.ts'
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
-  /** Identifies the entry of an earlier call, if the answer was lost. */
+  /** Identifies the entry of an earlier call, if the result was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
   /** The moment of the reservation by the store's clock. */
@@ -19,7 +19,7 @@ export interface KeyHolder {
 /** A creation as the store keeps the record, and the organization of the creation. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
-/** Copies a creation, so that later changes by the caller do not change the stored record. */
+/** Copies a creation, so later changes by the caller do not change the stored record. */
 export function draft<NewRecord extends { readonly id: string }>(
   memory: Memory,
   creation: Creation<NewRecord>,
@@ -34,15 +34,18 @@ export function draft<NewRecord extends { readonly id: string }>(
   }
 }
 
-/** Refuses NaN and the infinities, because JSON has no such numbers. */
+/** Rejects NaN and the infinities, because JSON has no such numbers. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
-    throw new BusinessApiError(INVALID_INPUT, `Cannot write the record because ${record} is no amount`)
+    throw new BusinessApiError(
+      INVALID_INPUT,
+      `Cannot write the record because ${record} is not a valid amount`,
+    )
   }
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
-/** Judges a creation by its API key, if it has one, and by the idempotency key: see {@link judgeKey}. */
+/** Checks a creation's API key, if given, and idempotency key: see {@link judgeKey}. */
 export function judgeCreation(
   creation: Draft<unknown>,
 ): KeyVerdict | { readonly outcome: 'unauthenticated' } | null {
@@ -54,7 +57,7 @@ export function judgeCreation(
 
 /**
  * Judges a creation or change by the entry of its idempotency key. Returns null if it may go on: without a key, with an expired
- * entry, or with an entry of the same record, written by an earlier call with an answer that was lost.
+ * entry, or with an entry of the same record, written by an earlier call whose result was lost.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
@@ -106,7 +109,7 @@ export function storeReply({ organization, idempotency, recordId, now }: KeyHold
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** Names an entry. In JSON no two pairs of operation and key have the same text. */
+/** Names an entry. As JSON, no two pairs of operation and key are equal. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

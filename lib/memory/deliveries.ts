@@ -127,7 +127,7 @@ function getDelivery(
   return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
 }
 
-/** The attempts of a delivery, of the latest ones without the signature. */
+/** A delivery's attempts, recent ones without the signature. */
 function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
   const isYoung = ({ startedAt }: DeliveryAttempt): boolean =>
     Date.parse(startedAt) > memory.clock() - SIGNATURE_HIDDEN_MS
@@ -149,7 +149,7 @@ function recoverDeliveries(
   { ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
   const now = memory.clock()
-  // The delivery that an earlier try of the same call recovered, with an answer that was lost.
+  // The delivery that an earlier try of the same call recovered, whose result was lost.
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && ids.includes(id))
@@ -167,7 +167,7 @@ function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Sends an event to one endpoint: a delivery is made if there is none, skipped at first. */
+/** Sends an event to one endpoint: without a delivery, a skipped one is created first. */
 function redeliverEvent(
   memory: Memory,
   organization: Organization,

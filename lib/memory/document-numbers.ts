@@ -21,7 +21,10 @@ export function numberOf(
   const taken = new Set([...records.values()].map((record) => record.number))
   if (typeof number === 'string') {
     if (!taken.has(number)) return number
-    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
+    throw new BusinessApiError(
+      ALREADY_EXISTS,
+      'Cannot create the record because its number is already in use',
+    )
   }
   let count = numbers.get(number.series) ?? 0
   do count++

@@ -182,7 +182,7 @@ export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget 
   return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
-/** The names of changes in the order of an entry, with the fields that show a change. */
+/** The names of changes in an entry's order, with the fields that each changes. */
 const CHANGEABLE = [
   ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],
@@ -212,7 +212,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
   return endpoint
 }
 
-/** Returns a text that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
+/** Returns a string that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
 function placeOf({
   organizationId,
   endpointId,

@@ -24,7 +24,7 @@ export function createEventStore(memory: Memory): EventStore {
 }
 
 /**
- * Refuses events with a body that is too large, before the first change.
+ * Rejects events with a body that is too large, before the first change.
  *
  * @throws `BusinessApiError` with code `invalid_event`
  */
@@ -34,8 +34,8 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
     if (bytes <= maxEventBytes) continue
     throw new BusinessApiError(
       INVALID_EVENT,
-      `Cannot publish ${type} because its body has ${bytes} bytes, and an event may have ${maxEventBytes}. ` +
-        'Publish an id with which subscribers can fetch the rest.',
+      `Cannot publish ${type} because its body has ${bytes} bytes, more than the maximum of ${maxEventBytes}. ` +
+        'Publish an id that subscribers can fetch the rest with.',
     )
   }
 }

@@ -49,7 +49,7 @@ function stateOf({ records }: Organization, imported: ImportedRecord): ImportSta
 
 type Records = Organization['records']
 
-/** The record as the organization keeps it: the amount of a payment has the decimals of its invoice. */
+/** The record as it is stored: a payment's amount has its invoice's decimals. */
 function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row

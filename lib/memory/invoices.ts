@@ -157,7 +157,7 @@ function moneyOf(invoice: InvoiceRecord): Money {
   if (!total || !amountPaid || !amountDue) {
     throw new BusinessApiError(
       INVALID_INPUT,
-      'Cannot create the record because its money breaks a rule of its currency',
+      'Cannot create the record because an amount violates a rule of its currency',
     )
   }
   return { total, amountPaid, amountDue, minorUnits: decimals }

@@ -92,7 +92,7 @@ function convert(
   }
 }
 
-/** The client of a lead's business; a new one if the business is none yet. */
+/** The client of a lead's business; a new client if the business isn't one yet. */
 function clientFor(
   { businessId }: LeadRow,
   organization: Organization,

@@ -59,7 +59,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Puts the records that were claimed under this token first, so that a repeat finds all of them within the limit. */
+/** Puts the records that were claimed under this token first, so a repeat finds all of them within the limit. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

@@ -96,7 +96,7 @@ function mentions(text: string, businessId: string): boolean {
   return text.includes(JSON.stringify(businessId))
 }
 
-/** Replaces a business in a JSON text. A text that shows no such business stays as it is. */
+/** Replaces a business in a JSON string. A string that shows no such business stays as it is. */
 function forgetIn(text: string, businessId: string): string {
   if (!mentions(text, businessId)) return text
   let isShown = false

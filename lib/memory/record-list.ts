@@ -5,7 +5,7 @@ import type { SyncedRecords } from './synced-records.ts'
 /** Selects the records to list. */
 export interface ListOf<Stored> {
   readonly limit: number
-  /** The id of the last record of the previous page; null: from the first. */
+  /** The previous page's last id; null: from the first. */
   readonly before: string | null
   isWanted(record: Stored): boolean
   /** Sorts records, the greatest key first. Default by id. */
@@ -32,7 +32,7 @@ export function getRecord<Stored>(record: Stored | undefined): Stored | null {
   return structuredClone(record) ?? null
 }
 
-/** Returns a function that adds the time of the latest change to a representation of a record of the collection. */
+/** Returns a function that adds the latest change's time to a record's representation. */
 export function withUpdatedAt({
   changes,
 }: Pick<SyncedRecords<unknown>, 'changes'>): <Shown extends { readonly id: string }>(

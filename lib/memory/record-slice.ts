@@ -64,7 +64,7 @@ export function createRecord<Row extends Identified>(
   return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
-/** Sets fields of a record of a collection, as given. @param shown gives the record as the API shows it. Default as stored */
+/** Sets fields of a record, as given. @param shown gives the record as the API shows it. Default as stored */
 export function changeRecord<
   Row extends Identified & { readonly status: string },
   Shown extends object = Row,

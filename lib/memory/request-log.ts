@@ -4,7 +4,7 @@ import type { Memory } from './state.ts'
 
 const KEPT_MS = 7 * 24 * 3_600_000
 
-/** Creates the slice of the log of API requests in memory. */
+/** Creates the slice for the request log, in memory. */
 export function createRequestLogStore(memory: Memory): RequestLogStore {
   /** Newest first. */
   function requestsOf(organizationId: string): readonly LoggedRequest[] {

@@ -14,7 +14,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Moments are in milliseconds of the store's clock; timestamps of records are strings.
+// Times are milliseconds of the store's clock; records have timestamps as strings.
 
 /** An API key with the state that changes. */
 export interface StoredApiKey {
@@ -27,10 +27,10 @@ export interface StoredApiKey {
   bucketFullAt: number
 }
 
-/** The answer under an idempotency key. */
+/** The stored reply of an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
-  /** Identifies the entry of an earlier call, if the answer was lost. */
+  /** Identifies the entry of an earlier call, if the result was lost. */
   readonly recordId: string
   readonly reply: string
   readonly expiresAt: number
@@ -53,7 +53,7 @@ export interface StoredEndpoint {
   isRemoved: boolean
   /** Null for an endpoint without a learned or chosen rate. */
   rate: EndpointRate | null
-  /** Pending deliveries, so that no claim searches all deliveries of the past. */
+  /** Pending deliveries, so no claim searches all deliveries of the past. */
   readonly pending: Set<StoredDelivery>
 }
 
@@ -61,10 +61,10 @@ export interface StoredEndpoint {
 export interface StoredEvent {
   readonly record: EventRecord
   readonly publishedAt: number
-  /** Sorts the events of all organizations in the order of recording. */
+  /** Sorts all organizations' events by the time of recording. */
   readonly place: string
   readonly deliveries: readonly StoredDelivery[]
-  /** The only endpoint of an event of a backfill; null for every other event. */
+  /** The endpoint of a backfilled event; null for every other event. */
   readonly onlyEndpointId: string | null
 }
 
@@ -112,7 +112,7 @@ export interface Organization {
   readonly records: Records
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
-  /** The ids of each record's changes, for calls that are repeated after a lost answer. */
+  /** The ids of each record's changes, for calls that are repeated after a lost result. */
   readonly changes: Map<string, Set<string>>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
@@ -135,7 +135,7 @@ export interface Memory {
   readonly changes: ChangeCount
   /** Makes the ids of records that the store itself adds. */
   readonly ids: Ids
-  /** The greatest size of an event's body. */
+  /** The maximum size of an event's body. */
   readonly maxEventBytes: number
   /** The organization with an id; empty before the first write. */
   organization(id: string): Organization
@@ -144,7 +144,7 @@ export interface Memory {
   remove(id: string): void
   /** The owner of each key's digest: the only lookup that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries that are being sent, of all organizations, in the order of claiming. */
+  /** Deliveries being sent, of all organizations, in the order in which they were claimed. */
   readonly sending: Set<StoredDelivery>
   /** Changes a delivery, and moves the delivery into the collection of its state: pending, sending, or neither. */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void

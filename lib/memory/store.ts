@@ -26,7 +26,7 @@ import { createMemory } from './state.ts'
 export interface MemoryStoreOptions<Own extends Service = Service> {
   /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
-  /** The greatest size of an event's body in bytes. Default 262,144. */
+  /** The maximum size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
   /** The service, the same in every process: `defineService(…)`. Default the default names. */
   service?: Own | undefined
@@ -42,9 +42,15 @@ export interface MemoryStore<Own extends Service = Service> extends BusinessApiS
 const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
 
 /**
- * Creates a store in this process: for a host's tests, and for reading, because no other code shows the contract of
- * {@link BusinessApiStore} in fewer lines. Every verb runs to the end before the next verb begins: every verb is atomic, and no
- * verb answers `in_progress`.
+ * Creates a store in this process, for tests, and for reading: no other code shows the contract of {@link BusinessApiStore} in fewer lines. Verbs
+ * run one after the other, so each is atomic and none returns `in_progress`.
+ *
+ * @example
+ * ```ts
+ * const clock = createFakeClock()
+ * const store = createMemoryStore({ clock })
+ * const platform = createPlatform(store, { clock })
+ * ```
  */
 export function createMemoryStore<Own extends Service = Service>(
   options: MemoryStoreOptions<Own> = {},

@@ -8,7 +8,7 @@ export interface SyncedRecords<T> extends Map<string, T> {
 
 /** The latest change of a record. */
 export interface RecordChange {
-  /** Greater than the number of every earlier change of the store. */
+  /** Greater than the number of every earlier change. */
   readonly number: number
   /** Milliseconds by the store's clock. */
   readonly at: number
@@ -16,7 +16,7 @@ export interface RecordChange {
 
 /** Counts the changes of a store. */
 export interface ChangeCount {
-  /** Names the store: the numbers of another store are of other changes. */
+  /** Identifies the store, because another store's numbers mean other changes. */
   readonly storeId: string
   last: number
 }

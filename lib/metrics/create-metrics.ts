@@ -18,7 +18,7 @@ export interface Metrics {
   /** The content type of {@link Metrics.text}. */
   readonly contentType: string
   /**
-   * Writes all metrics in the Prometheus exposition format, version 0.0.4. Without an answer of the store the text has the
+   * Writes all metrics in the Prometheus exposition format, version 0.0.4. If the store does not respond, the text has the
    * metrics of the process, and `business_api_queue_up` is 0.
    */
   text(): Promise<string>
@@ -37,11 +37,16 @@ export interface Metrics {
 const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
- * Creates the metrics of this process, which count from now on: the requests of every API and the deliveries of every loop in
- * the process. Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
+ * Creates the metrics of this process. From then on they count the requests of every API and the deliveries of every loop in the process.
+ * Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
  *
- * @param store the store that the API and the loop use
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @param store the store of the API and the loop
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const metrics = createMetrics(store)
+ * const text = await metrics.text()   // GET /metrics
+ * ```
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
   const resolved = resolveMetricsOptions(options)

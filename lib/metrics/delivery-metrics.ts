@@ -11,7 +11,7 @@ import {
 } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
-/** The metrics of the delivery loops of this process. */
+/** Metrics of this process's delivery loops. */
 export interface DeliveryMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
   /** Counts a step of a loop. */
@@ -31,13 +31,13 @@ const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
 export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
   const attempts = createNumbers('counter', {
     name: 'business_api.attempts',
-    help: 'Attempts of webhook deliveries by outcome and by class of the answer, as the database has taken them.',
+    help: 'Recorded webhook delivery attempts by outcome and response class.',
     unit: '{attempt}',
   })
   const attemptDurations = createHistogram(
     {
       name: 'business_api.attempt.duration',
-      help: 'Seconds from the name lookup to the last byte of an attempt.',
+      help: 'Duration of an attempt, from the name lookup to the last byte, in seconds.',
       unit: 's',
     },
     ATTEMPT_BOUNDS,
@@ -46,7 +46,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   const claimDurations = createHistogram(
     {
       name: 'business_api.claim.duration',
-      help: 'Seconds of a claim of due deliveries.',
+      help: 'Duration of a claim of due deliveries, in seconds.',
       unit: 's',
     },
     STATEMENT_BOUNDS,
@@ -55,7 +55,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   const writeDurations = createHistogram(
     {
       name: 'business_api.result_write.duration',
-      help: 'Seconds of writing the results of attempts, up to 200 together.',
+      help: 'Duration of writing up to 200 attempt results, in seconds.',
       unit: 's',
     },
     STATEMENT_BOUNDS,
@@ -64,17 +64,17 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   const count = (description: Description): Numbers => createNumbers('counter', description)
   const claimed = count({
     name: 'business_api.claimed_deliveries',
-    help: 'Deliveries that the claims of this process have brought.',
+    help: 'Deliveries claimed by this process.',
     unit: '{delivery}',
   })
   const lost = count({
     name: 'business_api.lost_results',
-    help: 'Results of attempts that were dropped, because the claim had passed to another process.',
+    help: 'Attempt results dropped because another process had taken over the claim.',
     unit: '{attempt}',
   })
   const failures = count({
     name: 'business_api.loop_failures',
-    help: 'Claims, writes of results and parts of the purge that the database did not carry out.',
+    help: 'Failed claims, result writes and parts of the purge.',
     unit: '{statement}',
   })
   const notices = count({
@@ -84,7 +84,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
   })
   const lag = createNumbers('gauge', {
     name: 'business_api.retention_lag',
-    help: 'Seconds by which the purge of old events is behind, at the last part that this process purged.',
+    help: "How late the purge of old events was at this process's last part, in seconds.",
     unit: 's',
   })
 
@@ -155,7 +155,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
 
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx']
 
-/** `2xx` to `5xx`, or `none` when no answer came. A status that HTTP does not know counts as 5xx. */
+/** `2xx` to `5xx`, or `none` without a response. A status that HTTP does not know counts as 5xx. */
 function answerClass(status: number | null): string {
   return status === null ? 'none' : (CLASSES[Math.min(5, Math.floor(status / 100)) - 1] ?? 'none')
 }

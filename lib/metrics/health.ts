@@ -11,7 +11,7 @@ export interface HealthCheck {
   readonly message: string
 }
 
-/** The state of a process, for a check of readiness. */
+/** A process's state, for a readiness check. */
 export interface Health {
   /** True if every check is healthy. */
   readonly isHealthy: boolean
@@ -50,7 +50,7 @@ function checkLoop(health: LoopHealth | null, maxClaimAgeMs: number): HealthChec
     isHealthy,
     message: `The delivery loop ${message}`,
   })
-  if (health === null) return judge(false, 'cannot be asked')
+  if (health === null) return judge(false, 'cannot report its health')
   const { state, lastClaimAgoMs, failedClaims, heldBecause = null } = health
   if (state === 'stopped' || state === 'stopping') return judge(false, `is ${state}`)
   if (heldBecause !== null) return judge(false, `waits, because ${heldBecause}`)

@@ -21,7 +21,7 @@ export interface Series {
   value: number
 }
 
-/** The counts of durations with one set of labels. */
+/** A histogram's counts for one set of labels. */
 export interface HistogramSeries {
   readonly labels: Labels
   /** By bucket, not cumulative; the last is for durations above every bound. */

@@ -1,5 +1,5 @@
-// The part of the OpenTelemetry metrics API that the library uses, by form: a meter of `@opentelemetry/api` fits, and nothing of
-// it is imported.
+// The part of the OpenTelemetry metrics API that the library uses, as a structural type: a meter of `@opentelemetry/api` fits, without
+// an import.
 
 /** Creates instruments: `metrics.getMeter('business-api-kit')` of `@opentelemetry/api`. */
 export interface Meter {

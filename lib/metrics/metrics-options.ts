@@ -32,7 +32,7 @@ export interface MetricsOptions {
    * database role may not read deliveries (the role of the API alone). Default true.
    */
   countQueue?: boolean | undefined
-  /** Milliseconds for which counts of the queue, and the store's answer to `health()`, are used again. Default 5000. */
+  /** How long counts of the queue and the store's health are reused, in ms. Default 5000. */
   maxAgeMs?: number | undefined
   /** Milliseconds that `text()` and `health()` wait for the store. Default 2000. */
   timeoutMs?: number | undefined
@@ -62,7 +62,7 @@ const NAMES: Names<MetricsOptions> = {
 /**
  * Fills in the defaults and checks the options.
  *
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
   rejectUnknown(options, NAMES)
@@ -70,7 +70,7 @@ export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsO
   const loops = [loop].flat()
   if (!loops.every((each) => typeof each.health === 'function')) {
     throw new TypeError(
-      "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
+      "Cannot use option 'loop' because it has no health(): pass the result of createDeliveryLoop",
     )
   }
   return {

@@ -3,17 +3,17 @@ import { withDeadline } from '../base/time.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { MetricsStore } from './metrics-options.ts'
 
-/** The answer of the store to the latest question: the counts, or why there are none. */
+/** The store's latest result: the counts, or why there are none. */
 export interface QueueReading {
-  /** Null without an answer, and with option `countQueue: false`. */
+  /** Null without a result, and with option `countQueue: false`. */
   readonly counts: QueueCounts | null
-  /** Null with an answer. For operators: names no host, user or database. */
+  /** Null with a result. For operators: names no host, user or database. */
   readonly failure: string | null
 }
 
 /**
- * Creates the reading of the queue. One question at a time is asked for all who want to know, and an answer is used again for
- * `maxAgeMs`: any number of scrapes and probes cost the store one statement.
+ * Creates the reading of the queue. A single query runs at a time, shared by all callers, and the result is reused for `maxAgeMs`: any
+ * number of scrapes and probes cost a single statement.
  */
 export function createQueueWatch(
   { deliveries, apiKeys }: MetricsStore,
@@ -43,7 +43,7 @@ export function createQueueWatch(
     })
     return await withDeadline(underWay, timeoutMs, () => ({
       counts: null,
-      failure: `has not answered within ${timeoutMs} ms`,
+      failure: `did not respond within ${timeoutMs} ms`,
     }))
   }
 }

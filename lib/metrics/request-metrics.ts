@@ -12,7 +12,7 @@ import type { Meter } from './meter.ts'
 /** The metrics of the API's answers. */
 export interface RequestMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
-  /** Counts an answer. */
+  /** Counts a response. */
   note(answer: AnswerTrace): void
   /** Sums the refusals by reason, before the metrics are read. */
   refresh(): void
@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'unavailable',
 }
 
-/** A caller can send any method, so that other methods share a series. */
+/** A caller can send any method, so other methods share a series. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const OTHER = 'other'
 
@@ -54,13 +54,13 @@ interface RouteSeries {
 export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   const requests = createNumbers('counter', {
     name: 'business_api.requests',
-    help: 'Answers of the API by route, method and status.',
+    help: 'API responses by route, method and status.',
     unit: '{request}',
   })
   const durations = createHistogram(
     {
       name: 'business_api.request.duration',
-      help: "Seconds from the arrival of a request's head to the answer.",
+      help: 'Time from the request head to the response, in seconds.',
       unit: 's',
     },
     REQUEST_BOUNDS,
@@ -68,18 +68,18 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   )
   const refusals = createNumbers('counter', {
     name: 'business_api.refusals',
-    help: 'Answers of 400 and above by reason.',
+    help: 'Responses with status 400 and above, by reason.',
     unit: '{request}',
   })
   const replays = createNumbers('counter', {
     name: 'business_api.replays',
-    help: 'Answers that repeated the stored reply of an idempotency key.',
+    help: 'Replayed responses of idempotency keys.',
     unit: '{request}',
   })
   const replayed = replays.series()
   const routes = new Map<string | null, Map<string, RouteSeries>>()
 
-  // Two maps instead of one key of text: no text is made for a request.
+  // Two maps instead of one with a composed key: no string is built for a request.
   function routeSeries(route: string | null, method: string): RouteSeries {
     const known = routes.get(route)?.get(method)
     if (known) return known

@@ -4,7 +4,7 @@ import type { LoopHealth } from '../webhooks/loop-health.ts'
 import { createNumbers, type Description, type Labels, type Numbers, type Series } from './instruments.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The state of a process at the time of a scrape, as far as a shard is concerned: of a store without shards, all of it. */
+/** A process's state at the time of a scrape, for one shard; without shards, the whole state. */
 export interface State {
   /** The labels of the shard; none without shards. */
   readonly labels: Labels
@@ -27,12 +27,12 @@ export interface StateMetric extends Description {
 
 const NO_LABELS: Labels = {}
 
-/** The metrics of the state: the queue of the database, and the connections and the loop of this process. */
+/** State metrics: the database's queue, and this process's connections and loop. */
 export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'up',
     '1',
-    'Whether the last count of the queue had an answer of the whole database.',
+    'Whether the last count of the queue succeeded on all servers.',
     ({ queue, isCounting }) =>
       isCounting ? Number(queue.counts !== null && !queue.counts.isPartial) : undefined,
   ),
@@ -42,7 +42,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'Pending deliveries that are due, of enabled endpoints, in the whole database; 10001 stands for more than 10000.',
     ({ queue }) => queue.counts?.due,
   ),
-  ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
+  ofQueue('oldest_due', 's', 'Age of the oldest due delivery, in seconds.', ({ queue }) =>
     toSeconds(queue.counts?.oldestDueMs),
   ),
   ofQueue(
@@ -66,17 +66,17 @@ export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'failed',
     '{delivery}',
-    'Failed deliveries that have not been recovered; 10001 stands for more than 10000.',
+    'Failed deliveries that have not been recovered; 10001 means more than 10000.',
     ({ queue }) => queue.counts?.failed,
   ),
   ofConnections(
     'connections_max',
     'gauge',
     '{connection}',
-    'The most connections that the store opens.',
+    'Maximum number of connections of the store.',
     'max',
   ),
-  ofConnections('connections_in_use', 'gauge', '{connection}', 'Connections with a statement.', 'inUse'),
+  ofConnections('connections_in_use', 'gauge', '{connection}', 'Connections running a statement.', 'inUse'),
   ofConnections(
     'statements_waiting',
     'gauge',
@@ -88,7 +88,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
     'statements_refused',
     'counter',
     '{statement}',
-    'Statements that were refused, because too many waited for a connection.',
+    'Statements rejected because too many waited for a connection.',
     'refused',
   ),
   ofConnections(
@@ -100,7 +100,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   ),
   {
     name: 'business_api.loop.running',
-    help: 'Whether the delivery loop of this process runs.',
+    help: "Whether this process's delivery loop is running.",
     unit: '1',
     kind: 'gauge',
     labels: NO_LABELS,
@@ -108,7 +108,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
   {
     name: 'business_api.loop.held',
-    help: 'Whether the delivery loop of this process waits, because the database belongs to another installation.',
+    help: "Whether this process's delivery loop waits because the database belongs to another installation.",
     unit: '1',
     kind: 'gauge',
     labels: NO_LABELS,
@@ -116,7 +116,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
   {
     name: 'business_api.last_claim.timestamp',
-    help: 'Time of the last successful claim of the delivery loop of this process, in seconds since 1970.',
+    help: "Time of the last successful claim of this process's delivery loop, in seconds since 1970.",
     unit: 's',
     kind: 'gauge',
     labels: NO_LABELS,
@@ -142,7 +142,7 @@ export function valuesOf(metric: StateMetric, states: readonly State[]): readonl
   })
 }
 
-/** The metrics of the states of all shards, for the Prometheus text. */
+/** All shards' state metrics, in Prometheus text. */
 export function numbersOf(states: readonly State[]): readonly Numbers[] {
   return STATE_METRICS.flatMap((metric) => {
     const values = valuesOf(metric, states)

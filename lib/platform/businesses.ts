@@ -27,7 +27,7 @@ export interface BusinessUpdate extends CallOptions, Optional<BusinessChanges> {
 
 /** The host's calls about businesses. */
 export interface BusinessCalls extends Reads<Business, PageQuery> {
-  /** Creates a business that is no client yet and can have leads. Publishes `business.created`. */
+  /** Creates a business that isn't a client yet and can have leads. Publishes `business.created`. */
   create(organizationId: string, business: NewBusiness): Promise<Business>
   /**
    * Changes fields of a business. The client that the business has become is shown with the new fields at once, and counts as

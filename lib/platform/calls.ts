@@ -111,7 +111,7 @@ export function numberedRepresentation<
   }
 }
 
-/** Writes a new record, and returns the record, of this call or of the first call with the same idempotency key. */
+/** Writes a new record and returns it; with a used idempotency key, returns the first call's record. */
 export async function created<NewRecord, Representation extends object>(
   { action, organizationId, reservation }: WriteCall<unknown>,
   { record, events, representation }: PreparedCreation<NewRecord, Representation>,
@@ -136,7 +136,7 @@ type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
   Partial<Pick<Change<Changes>, 'from' | 'events'>>
 
 /**
- * Changes a record, and returns the record after the change, of this call or of the first call with the same idempotency key.
+ * Changes a record and returns it as changed; with a used idempotency key, returns the first call's result.
  *
  * @param apply the verb of the store
  * @param refusals the meanings of the verb's own reasons
@@ -172,7 +172,7 @@ function replayed<Representation>(
   throw outcome.outcome === 'in_progress'
     ? new BusinessApiError(
         IDEMPOTENCY_KEY_IN_USE,
-        `${action} because another call with its idempotency key has not ended`,
+        `${action} because another call with its idempotency key is still running`,
       )
     : new BusinessApiError(
         IDEMPOTENCY_KEY_REUSED,

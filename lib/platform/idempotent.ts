@@ -4,7 +4,7 @@ import { REPLY, type RouteContext, type RouteReply, STATE } from '../resources/o
 import type { ReplyStore } from '../writes/idempotency.ts'
 
 /**
- * Does the work of a host's own route once for an `Idempotency-Key`, in the host's transaction, whose commit decides about all of it: the
+ * Does the work of the host's own route once for an `Idempotency-Key`, in the host's transaction, whose commit decides about all of it: the
  * host's writes, the events that the work publishes by the same `using(tx)`, the key and the reply. A request with the same key and body
  * gets the stored reply byte for byte, and its work does not run; beside the first one it waits for the commit. Without a key the work
  * runs each time.
@@ -25,7 +25,7 @@ export function createIdempotent(replies: ReplyStore, ids: Ids): Idempotent {
   return async ({ organizationId, apiKey, signal, [STATE]: state }, work) => {
     if (!state?.reserve)
       throw new TypeError(
-        'Cannot use idempotent() because the context is none that handle() was given, or its route takes no key',
+        'Cannot use idempotent() because the context is not one that handle() received, or its route takes no key',
       )
     signal.throwIfAborted()
     // A name for each call: a transaction that runs again, because its commit was in doubt, must find the reply and not its own reservation.

@@ -59,7 +59,7 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    // Names of a stranger's file: some of them, and the beginning of each.
+    // Names from a stranger's file: only some, and only the beginning of each.
     const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
     if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
@@ -69,7 +69,7 @@ export function readGivenRecord(
   return { name, kind, id: String(id), rows }
 }
 
-/** The beginning of a stranger's text. */
+/** The beginning of a stranger's string. */
 function shown(text: string, max: number): string {
   return visible([...text.slice(0, 2 * max)].slice(0, max).join(''))
 }
@@ -166,7 +166,7 @@ function readInvoice(given: object, { readFields, fault, minorUnits }: Reading):
     throw fault('its amountPaid must be the sum of its payments', ['amountPaid', 'payments'])
   }
   const amountDue = subtract(total, amountPaid, decimals)
-  if (amountDue === null) throw fault('its amountPaid must not be more than its total', ['amountPaid'])
+  if (amountDue === null) throw fault('its amountPaid exceeds its total', ['amountPaid'])
   const misfit = misfitOf(invoice.status, isZero(amountPaid), isZero(amountDue))
   if (misfit) throw fault(`its status is ${invoice.status}, and ${misfit}`, ['status', 'amountPaid'])
   if (invoice.dueDate < invoice.issueDate) {
@@ -201,7 +201,7 @@ function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string
   return isUnpaid ? null : 'something is paid'
 }
 
-/** Finds the place of a number in a series of the library; null for a number of another form. */
+/** Returns a number's place in the library's series; null for a number of another form. */
 function placeOf(kind: 'INV' | 'PROP', number: string): SeriesPlace | null {
   const [, series = '', digits = ''] = /^([A-Z]+-\d{4})-(\d{4,15})$/.exec(number) ?? []
   const count = Number(digits)

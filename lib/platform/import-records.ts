@@ -45,7 +45,7 @@ function orNull<Schema extends v.GenericSchema>(schema: Schema) {
 
 const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
 
-/** An object that is read by itself, so that messages name its own fields. */
+/** An object that is read by itself, so messages name its own fields. */
 function part<Schema extends v.GenericSchema>() {
   return v.custom<Given<Schema>>((given) => typeof given === 'object' && given !== null, 'must be an object')
 }
@@ -56,7 +56,7 @@ const BusinessFields = v.object({
   ...nullable(optionalFields),
 })
 
-/** The fields of the signature of an imported proposal. */
+/** The fields of an imported proposal's signature. */
 export const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
 
 /** The fields of a payment in an imported invoice. */
@@ -64,7 +64,7 @@ export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, rece
 
 const MinorUnitsSchema = v.exactOptional(whole(0, 4))
 
-/** The fields of an imported record of each kind. A business is as a new one, with a name of one letter or more. */
+/** Each kind's fields in an import. A business is as a new one, with a name of one letter or more. */
 export const IMPORT_FIELDS = {
   business: BusinessFields,
   client: v.object({
@@ -119,7 +119,7 @@ export const IMPORT_FIELDS = {
     invoiceId: ownId('inv'),
     reversedBy: v.exactOptional(ownId('pay')),
   }),
-  // Of plain records: the fields of the resource, with the id.
+  // Plain records: the resource's fields, with the id.
   ...(Object.fromEntries(
     Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
       kind,
@@ -152,8 +152,8 @@ type Given<Schema extends v.GenericSchema> = {
  * - Money of an `invoice` is in decimal strings, and fits the status: `paid` with nothing due, `partially_paid` and `overdue` with
  *   something due, the others with nothing paid. The sum of `payments` is `amountPaid`. Without them the payments are unknown, or
  *   are records of their own.
- * - A `payment` is of an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice. A reversed
- *   payment names its reversal, a payment of the amount with a minus.
+ * - A `payment` belongs to an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice. A
+ *   reversed payment names its reversal, a payment of the amount with a minus.
  */
 export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 
@@ -183,7 +183,7 @@ export interface ImportReport {
 /** Imports records that exist already: see `Platform.import`. */
 export type ImportCall = (organizationId: string, records: readonly ImportRecord[]) => Promise<ImportReport>
 
-/** Greatest number of records of a call, so that no statement takes long. */
+/** Maximum number of records in a call, so no statement takes long. */
 export const IMPORT_MAX = 500
-/** Greatest number of rows of a call: a client may bring its business, and an invoice its payments. */
+/** Maximum number of rows in a call: a client may include its business, and an invoice its payments. */
 export const IMPORTED_ROWS_MAX = 2000

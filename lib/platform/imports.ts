@@ -78,7 +78,7 @@ interface NamedRow {
   readonly row: ImportedRecord
 }
 
-/** Refuses two records of the batch with the same number or the same business. */
+/** Rejects two records of the batch with the same number or the same business. */
 function refuseContradictions(rows: readonly NamedRow[]): void {
   const owners = new Map<string, GivenRecord>()
   for (const { record, row } of rows) {
@@ -103,20 +103,20 @@ function claimsOf({ kind, record }: ImportedRecord): readonly (readonly [key: st
 const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
   no_business: [
     NOT_FOUND,
-    'the organization has no business of its businessId: import the business first',
+    'the organization has no business with its businessId: import the business first',
     ['businessId'],
   ],
   business_taken: [ALREADY_EXISTS, 'its business has become another client', ['businessId']],
-  number_taken: [ALREADY_EXISTS, 'its number is taken by another record', ['number']],
+  number_taken: [ALREADY_EXISTS, 'another record already has its number', ['number']],
   no_invoice: [
     NOT_FOUND,
-    'the organization has no invoice of its invoiceId: import the invoice first',
+    'the organization has no invoice with its invoiceId: import the invoice first',
     ['invoiceId'],
   ],
   too_fine: [INVALID_INPUT, "its amount has more decimals than the invoice's currency", ['amount']],
   overpaid: [
     INVALID_INPUT,
-    'the payments of its invoice must not be more than the amountPaid of the invoice',
+    'the payments of its invoice exceed the amountPaid of the invoice',
     ['payments', 'amountPaid'],
   ],
 }

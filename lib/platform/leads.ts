@@ -55,7 +55,7 @@ export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no business with this id
    */
   create(organizationId: string, lead: NewLead): Promise<Lead>
   /**
@@ -111,7 +111,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       created(call, newLead(call.input, call.context), async (creation) => {
         const outcome = await store.leads.create(creation)
         if (outcome.outcome !== 'no_business') return outcome
-        const text = `${call.action} because the organization has no business of that id`
+        const text = `${call.action} because the organization has no business with this id`
         throw new BusinessApiError(NOT_FOUND, text)
       }),
     ),

@@ -33,7 +33,7 @@ export interface NewReversal extends CallOptions {
   readonly actor?: string | null | undefined
 }
 
-/** The calls about the payments of invoices, part of {@link InvoiceCalls}. */
+/** The calls about payments, part of {@link InvoiceCalls}. */
 export interface PaymentCalls {
   /**
    * Adds a payment to an issued, partially paid or overdue invoice, and gives the payment with the invoice afterwards. The invoice becomes paid when nothing is left to pay, else
@@ -137,7 +137,7 @@ export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: 
 const REFUSALS: Readonly<Record<PaymentRefusal, Refusal>> = {
   too_fine: [INVALID_INPUT, "its amount has more decimals than the invoice's currency", ['amount']],
   overpaid: [OVERPAYMENT, 'its amount is more than is due', ['amount']],
-  no_payment: [NOT_FOUND, 'the invoice has no payment of that id', ['paymentId']],
+  no_payment: [NOT_FOUND, 'the invoice has no payment with this id', ['paymentId']],
   reversed: [INVALID_STATE, 'it was reversed before, or is a reversal', ['paymentId']],
   id_taken: [ALREADY_EXISTS, 'another payment has the id of the reversal', ['id']],
 }

@@ -32,8 +32,8 @@ export interface PlatformOptions {
   /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
   /**
-   * Returns the W3C `traceparent` of the current trace, for the events of a call: the attempts of webhooks show the trace as
-   * `AttemptTrace.traceparent`. A value in another form, and an error of the function, count as no trace. Default none.
+   * Returns the current trace's W3C `traceparent` for a call's events: webhook attempts show it as `AttemptTrace.traceparent`. A value
+   * in another form, and an error of the function, count as no trace. Default none.
    */
   traceparent?: CurrentTraceparent | undefined
 }
@@ -69,7 +69,7 @@ export type RecordCalls = {
 export interface Platform<Owner extends EventOwner = Service> extends RecordCalls {
   /**
    * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
-   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so that an
+   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so an
    * import can be run again; a record of the same id with other values is reported and not overwritten. A business comes in the
    * same call as its clients and leads, or in an earlier call. The series of document numbers go on after the imported numbers.
    *
@@ -80,8 +80,8 @@ export interface Platform<Owner extends EventOwner = Service> extends RecordCall
   readonly import: ImportCall
 
   /**
-   * Publishes an event of the host, of a type of its own (`defineEvent`) or of the catalogue, mostly about support tickets and marketing
-   * campaigns, to every endpoint of the organization that wants the type (specification, section 6).
+   * Publishes an event to every endpoint that wants its type: one of the host's own (`defineEvent`) or of the catalogue, mostly about
+   * support tickets and marketing campaigns (specification, section 6).
    *
    * @param data by the schema of the type; unknown fields are left out
    * @returns the event's id
@@ -105,10 +105,10 @@ export interface TransactionalPlatform<Transaction, Owner extends EventOwner = S
   extends Platform<Owner> {
   /**
    * Makes the same calls in the host's own transaction: the host's commit or rollback decides about the writes. A call that
-   * is refused with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
+   * is rejected with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
    * the host may try the whole transaction again.
    *
-   * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
+   * @param transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback
    */
   using(transaction: Transaction): PlatformInTransaction<Owner>
 }
@@ -129,9 +129,15 @@ interface Serving<Owner extends EventOwner> {
 }
 
 /**
- * Opens nothing and writes nothing until a call is made.
+ * Creates the calls for your own code. Opens nothing until the first call.
  *
- * @throws `RangeError` for decimals of a currency that cannot be used
+ * @throws `RangeError` for invalid decimals of a currency
+ * @example
+ * ```ts
+ * const calls = createPlatform(store)
+ * const invoice = await calls.invoices.create('org_42', { currency: 'TND', total: '1250.000', dueDate })
+ * await calls.invoices.issue('org_42', { invoiceId: invoice.id })
+ * ```
  */
 export function createPlatform<Transaction, Owner extends EventOwner = Service>(
   store: TransactionalStore<Transaction> & Serving<Owner>,

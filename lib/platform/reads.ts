@@ -13,7 +13,7 @@ export interface Reads<Stored, Query = object> {
   /**
    * Gives a record.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no record of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no record with this id
    */
   get(organizationId: string, id: string): Promise<Stored>
 }
@@ -22,9 +22,9 @@ export interface Reads<Stored, Query = object> {
  * Builds the reads of a resource.
  *
  * @param names for error messages: `['client', 'clients']`
- * @param entries of the schema of the filter, whose output is the filter of the store
- * @param slice gives the slice of the store
- * @param check refuses filters whose fields do not go together
+ * @param the filter's schema entries, whose output is the store's filter
+ * @param slice returns the store's slice
+ * @param check rejects filters whose fields do not go together
  */
 export function createReads<Stored extends { readonly id: string }, Filter extends object>(
   [one, many]: readonly [one: string, many: string],
@@ -52,10 +52,10 @@ export function createReads<Stored extends { readonly id: string }, Filter exten
 
 /** Values at most in a filter. */
 const VALUES_MAX = 20
-const statesRequirement = `must be an array of at most ${VALUES_MAX} texts, each of 1 to 64 characters`
+const statesRequirement = `must be an array of at most ${VALUES_MAX} strings, each of 1 to 64 characters`
 const StateSchema = field.text(1, 64)
 
-/** The statuses or stages of a filter. Every text is one, because a host may store values of its own. */
+/** The statuses or stages of a filter. Any string is valid, because the host may store its own values. */
 export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
   v.array(v.string(statesRequirement), statesRequirement),
   v.maxLength(VALUES_MAX, statesRequirement),

@@ -9,7 +9,7 @@ import { isoTimestamp, textArray } from './statements/fragments.ts'
 /** Connection share of API key lookups: the organization is not known yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
-/** Creates the slice of API keys and of the admission of requests, in PostgreSQL. */
+/** Creates the slice for API keys and admission, in PostgreSQL. */
 export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
   return {
     async identify(digests) {

@@ -80,7 +80,7 @@ export function recordEntry(
 }
 
 /**
- * Builds the condition that an earlier try, with an answer that was lost, has made the change of this entry. The condition
+ * Builds the condition that an earlier try, whose result was lost, has made the change of this entry. The condition
  * belongs in a step after the lock on the changed row, because the earlier try may end while the statement waits for the lock.
  */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {

@@ -15,7 +15,7 @@ const RECORD: RecordRows = {
 
 const CREATE = defineCreation('businesses', COLUMNS)
 
-// A business has no state; the answer needs a column that is never null.
+// A business has no state; the result needs a column that is never null.
 const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })
 
 /** Businesses in PostgreSQL. */

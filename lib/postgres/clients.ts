@@ -49,7 +49,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   }
 }
 
-/** Builds the representation of a client from a row of the client, and one of the business. */
+/** Builds a client's representation from its row and its business's row. */
 export function representClient(client: string, business: string): string {
   return represent(clientTable, client, { business: represent(businessTable, business) })
 }

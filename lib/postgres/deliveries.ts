@@ -25,7 +25,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
       const [claims] = await database.row((sql, answerTag) => {
-        // A statement that is sent again because the answer was lost may already have claimed deliveries.
+        // A statement that is sent again because the result was lost may already have claimed deliveries.
         const isAgain = isRepeat || sent++ > 0
         return sql`
           select

@@ -67,7 +67,7 @@ export async function countDeliveries(
   return Number(count)
 }
 
-/** Characters of an id of a delivery up to the milliseconds, `dlv_` and ten digits: the bounds of days are as long. */
+/** Length of a delivery id up to the milliseconds, `dlv_` and ten digits, in characters: the bounds of days are as long. */
 const DAY_CHARACTERS = 14
 
 /** Reads a delivery with the event's body and the attempts. */
@@ -129,7 +129,7 @@ export async function listAttempts(
   return new Map(Object.entries(JSON.parse(logs ?? '{}') as Record<string, DeliveryAttempt[]>))
 }
 
-/** Builds the JSON of the attempts of a delivery, from rows `attempt`. */
+/** Builds the JSON of a delivery's attempts, from rows `attempt`. */
 function attemptLog(sql: Sql): Fragment {
   return sql`pg_catalog.json_agg(pg_catalog.json_build_object(
     'number', attempt.number, 'startedAt', ${isoTimestamp(sql, 'attempt.started_at')}, 'durationMs', attempt.duration_ms,

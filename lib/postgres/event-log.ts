@@ -6,7 +6,7 @@ import { deliveriesOfOne, findEvents } from './statements/delivery-selection.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
-/** Events that a page with a type inspects at most: there is no index by type, which every event would pay for. */
+/** Maximum number of events that a page with a type inspects: an index by type would cost every event. */
 const INSPECTED_MAX = 5000
 
 /**
@@ -100,7 +100,7 @@ function listEvents(
   )
 }
 
-/** Returns a text that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
+/** Returns a string that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
 function firstPrefixAt(moment: string): string {
   return idPrefixAt('dlv', Date.parse(moment))
 }

@@ -14,8 +14,8 @@ import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
 import { callFor } from './statements/statement.ts'
 
-// The order of the steps of an import is a function of the schema: see sql/18-imports.sql. The steps follow from the columns of the
-// kinds. In them $1 is the organization, $2 the given records by kind, and $3 the known rows.
+// An import's steps are ordered by an SQL function: see sql/18-imports.sql. The steps follow from the columns of the kinds. In them $1
+// is the organization, $2 the given records by kind, and $3 the known rows.
 
 /** Creates the slice of imports in PostgreSQL. */
 export function createImportStore(database: RecordDatabase): ImportStore {
@@ -38,7 +38,7 @@ function givenRows(kind: RecordKind, name = 'g'): string {
   return `pg_catalog.jsonb_to_recordset($2 -> '${kind}') as ${name} ("row" integer, ${[...fields, ...owner].join(', ')})`
 }
 
-/** The stored record in which a column of a kind has the value of a field, if there is one. */
+/** The stored record whose column has a field's value, if there is one. */
 function storedRow(kind: RecordKind, columns: string, column: string, field: string): string {
   return `lateral (
     select ${columns} from business_api.${RECORD_TABLES[kind].table} record
@@ -70,12 +70,12 @@ const COMPARE_INVOICES = `
   from ${givenRows('payment')} join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
   where ${IS_NEW} and $3 ->> own."row"::text = 'false'`
 
-/** Gives rows with the reason for refusing them. */
+/** Gives rows with the reason for rejecting them. */
 function refuse(reason: string, from: string): string {
   return `select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('row', g."row", 'reason', ${reason})) from ${from}`
 }
 
-/** Refuses records that name a record which neither the organization nor the batch has. */
+/** Rejects records that name a record which neither the organization nor the batch has. */
 function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]): string {
   return refuse(
     `'${refusal}'`,
@@ -86,7 +86,7 @@ function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]
 }
 
 /**
- * Refuses records with a value that another record has. Another transaction may have written the same record since the comparison, so
+ * Rejects records with a value that another record has. Another transaction may have written the same record since the comparison, so
  * the record of the same id is left out.
  */
 function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): string {
@@ -98,7 +98,7 @@ function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): 
   )
 }
 
-/** Refuses payments that are finer than the currency of the invoice, and those of an invoice with payments of more than its `amountPaid`. */
+/** Rejects payments with more decimals than the invoice's currency, and payments whose sum exceeds the invoice's `amountPaid`. */
 const REFUSE_PAYMENTS = `
   with payment as (select * from ${givenRows('payment')}),
   invoice as (
@@ -144,7 +144,7 @@ function insert(kind: RecordKind): string {
     on conflict do nothing`
 }
 
-/** The amount of a payment with the decimals of the currency. */
+/** A payment's amount with the currency's decimals. */
 const EXACT_AMOUNT = `pg_catalog.round(g.amount, (
   select i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
 ))`
@@ -186,7 +186,7 @@ const STEPS = JSON.stringify({
   ],
 })
 
-/** The answer of the function, by rows. */
+/** The result of the function, by rows. */
 interface ImportResult {
   readonly refused?: readonly { readonly row: number; readonly reason: ImportRefusal }[]
   readonly known?: Readonly<Record<string, boolean>>

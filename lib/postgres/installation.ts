@@ -4,7 +4,7 @@ import type { Installation, InstallationStore } from '../webhooks/installation.t
 import type { Database } from './connection/database.ts'
 import { callFor } from './statements/statement.ts'
 
-/** A part of the cancellation of pending deliveries. */
+/** One part of cancelling pending deliveries. */
 export interface CancelledPart {
   readonly cancelled: number
   /** Deliveries that were left because they are being sent. */
@@ -16,7 +16,7 @@ export interface PostgresInstallation extends InstallationStore {
   /** Makes the database that of an installation. @param name null: without a name */
   adopt(name: string | null): Promise<Installation>
   /**
-   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so that
+   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so
    * others can work meanwhile.
    *
    * @param entry the same for every part. Each organization gets one entry, with `cancelled`, the number of its deliveries

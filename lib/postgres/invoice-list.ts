@@ -61,7 +61,7 @@ interface DueRange {
 }
 
 /**
- * Scans the due dates of a status. The due date of an invoice that is to be paid never changes, so that a page can begin after an
+ * Scans the due dates of a status. The due date of an invoice that is to be paid never changes, so a page can begin after an
  * id. The bounds are rows of the index's columns, because only such bounds end the scan.
  */
 function dueRange(sql: Sql, { organizationId, status, filter, limit, before }: DueRange): Fragment {

@@ -5,7 +5,7 @@ import { isoTimestamp } from './statements/fragments.ts'
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
 export function createNoticeStore(database: Database): NoticeStore {
   return {
-    // Rows claimed under the same token come first, so that a repeat finds all of them within the limit. Rows that another
+    // Rows claimed under the same token come first, so a repeat finds all of them within the limit. Rows that another
     // transaction has locked are left for the next call.
     async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
       const [notices] = await database.row(

@@ -134,7 +134,7 @@ const PAY = defineChange<PaymentValues>({
 })
 
 /**
- * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the answer to an earlier
+ * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the result of an earlier
  * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
  * sent once more.
  */
@@ -197,7 +197,7 @@ export async function listPayments(
   return JSON.parse(payments ?? 'null') as Payment[] | null
 }
 
-/** JSON text of a payment, of SQL expressions. */
+/** A payment's JSON, from SQL expressions. */
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text

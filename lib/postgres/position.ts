@@ -2,7 +2,7 @@ import type { Since } from '../access/admission.ts'
 import { isIsoMoment } from '../base/fields.ts'
 import type { ChangesValues, TimesValues } from './statements/changes.ts'
 
-/** The beginning of a page of changes, in one of two orders. */
+/** Where a page of changes begins, in one of two orders. */
 export type Beginning =
   | { readonly order: 'changes'; readonly values: ChangesValues }
   | { readonly order: 'times'; readonly values: TimesValues }

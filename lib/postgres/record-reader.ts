@@ -6,7 +6,7 @@ import type { Database } from './connection/database.ts'
 import { represent } from './statements/columns.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 
-/** A page of records of one kind, in the order of their ids. */
+/** A page of records of one kind, by id. */
 export interface RecordPage {
   /** A JSON object for each record: `{"kind":"client","record":{…}}`. */
   readonly lines: readonly string[]

@@ -8,8 +8,8 @@ import { askEach, type Reading, write } from './statements/write.ts'
 type Owned = Pick<ReplyRequest, 'organizationId' | 'writeId'>
 
 /**
- * Reserves the key. The entry has expired already, so it counts for nobody if the host commits although the work has failed. The wait for
- * the key has a limit of its own, which `limit` takes back: it would hold for all of the host's transaction.
+ * Reserves the key. The entry has already expired, so it has no effect if the host commits although the work has failed. Waiting for
+ * the key has a separate limit, reset by `limit`: otherwise that would apply to the host's whole transaction.
  */
 const RESERVE = defineWrite<Owned & Pick<ReplyRequest, 'apiKeyId'>, 'isInForce' | 'limit'>((reserve) => ({
   steps: [

@@ -7,7 +7,7 @@ import type {
 import type { Database } from './connection/database.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
-// The parts of a purge are functions of the schema: see sql/50-retention.sql and sql/51-dropped-days.sql.
+// The purge's parts are SQL functions: see sql/50-retention.sql and sql/51-dropped-days.sql.
 
 /** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export async function purge(
@@ -32,7 +32,7 @@ export function continuePurge(
 
 /** The progress of the delivery loops' purge. */
 export interface RetentionState {
-  /** Age at which events are purged, in milliseconds; null: events are kept for ever. */
+  /** Age at which events are purged, in milliseconds; null: events are kept forever. */
   readonly retentionMs: number | null
   /** Milliseconds since the latest part of a purge; null before the first. */
   readonly purgedAgoMs: number | null

@@ -12,7 +12,7 @@ export type ReadPage = (
 ) => Promise<RecordPage>
 
 /**
- * Gives work a reader of the records as they are at one moment, so that the pages fit together whatever is written meanwhile.
+ * Runs work with a reader on one snapshot, so the pages fit together despite concurrent writes.
  *
  * @param url a connection string
  */

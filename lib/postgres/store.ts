@@ -56,14 +56,14 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
    * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
    * transaction. A failed statement ends the transaction, so no statement is sent again.
    *
-   * @param transaction the argument of the callback of postgres.js' `sql.begin`, or the transaction of another driver by
-   *   `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
+   * @param transaction the argument of `sql.begin`'s callback in postgres.js, or the transaction of another driver by `pgTransaction`,
+   *   `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
    * @throws `TypeError` for a pool, which would commit each statement by itself
    */
   using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
    * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
-   * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own
+   * still sent, because a statement may belong to a request under way. Afterwards every statement is rejected. A host's own
    * pool stays open. Close the HTTP server, the delivery loop and the sender first.
    *
    * @param options.timeoutMs milliseconds to wait; the rest is cut off with `store_unavailable`. Default 4000. The close ends
@@ -88,12 +88,16 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
 }
 
 /**
- * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens
- * the first connection.
+ * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens the first
+ * connection. An idle connection doesn't keep the process alive.
  *
- * @param source a connection string, or the host's own postgres.js pool. In both cases the store opens connections of its own,
- *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
- * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
+ * @param source a connection string, or your postgres.js pool. In both cases the store opens its own connections, to the same server with the
+ *   same user, TLS and session parameters
+ * @throws `TypeError` or `RangeError` for an invalid argument; the message repeats no part of the connection string
+ * @example
+ * ```ts
+ * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { maxConnections: 20 })
+ * ```
  */
 export function createPostgresStore<Own extends Service = Service>(
   source: Sql | string,

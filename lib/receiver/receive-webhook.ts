@@ -14,15 +14,19 @@ import {
 import { verifyWebhook } from '../webhooks/signature.ts'
 
 /**
- * Receives a webhook on the subscriber's side (specification, section 6): reads the raw body, verifies the signature and
- * gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has the webhook sent again.
+ * Receives a webhook as a subscriber (specification, section 6): reads the raw body, verifies the signature and returns the event. Respond with
+ * 2xx within 10 seconds and do the work afterwards; after any other response the webhook is sent again.
  *
  * @typeParam Own the service's own types with their data: `EventsOf<typeof service>`, or `{ 'booking.created': Booking }`
- * @param request of node:http or Express, or a fetch `Request`. A body parser must not have read the body, unless it has
- *   kept the bytes (`express.raw({ type: '*\/*' })`, or `req.rawBody`): a body that was parsed and written again has
- *   another signature
- * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError`
- *   for options or a body that could not verify any webhook
+ * @param request of node:http or Express, or a fetch `Request`. If a body parser has read the body, it must have kept the bytes
+ *   (`express.raw({ type: '*\/*' })`, or `req.rawBody`): re-serialized JSON doesn't match the signature
+ * @throws `WebhookError` with the `status` to respond with; `TypeError` or `RangeError` for options or a body with which no webhook could be
+ *   verified
+ * @example
+ * ```ts
+ * const { event } = await receiveWebhook(request, { secret })
+ * if (event.type === 'invoice.paid') console.log(event.data.number)
+ * ```
  */
 export async function receiveWebhook<Own extends object = object>(
   request: IncomingMessage | Request,

@@ -25,8 +25,8 @@ export interface BackfillFacts {
 }
 
 /**
- * Builds the template of the events that a backfill makes of the present records: the envelope of a real event, rendered with a
- * record's representation and with {@link BackfillFacts}.
+ * Builds the template of a backfill's events: a real event's envelope, rendered with a record's current representation and {@link
+ * BackfillFacts}.
  */
 export function backfillTemplate(type: BackfillType): string {
   const [kind = ''] = type.split('.')

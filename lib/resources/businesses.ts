@@ -29,7 +29,7 @@ export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
   phone: v.exactOptional(field.text(0, 30)),
 })
 
-/** The schema of a change of a business: absent fields stay, null removes a value. */
+/** The schema for updating a business: absent fields stay, null removes a value. */
 export const UpdateBusinessInputSchema = v.object({
   name: v.exactOptional(field.text(2, 150)),
   category: v.exactOptional(v.nullable(field.text(0, 80))),
@@ -95,12 +95,12 @@ export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
 
   /**
    * Changes a business, and with the business the client that it has become: the client is shown with the new fields, also by
-   * lists of changes. The business has no state, so that `from` is null.
+   * lists of changes. The business has no state, so `from` is null.
    */
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
-/** In the order of the schema, which is that of the stored representation. */
+/** In the schema's order, as in the stored representation. */
 const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[]
 
 /** Builds a business from validated input, with the event `business.created`. */

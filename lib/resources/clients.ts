@@ -37,7 +37,7 @@ export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'mo
 
 // --- Columns ---
 
-/** The columns of clients, in the row of the business. */
+/** A client's columns, in its business's row. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
   idKind: 'cli',

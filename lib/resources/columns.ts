@@ -1,6 +1,6 @@
 import type { IdKind } from '../base/ids.ts'
 
-/** The columns of a kind of records, by field: from these lists follow the statements of a store, imports, exports, erasure and privileges. */
+/** The columns of a record kind, by field. Statements, imports, exports, erasure and privileges follow from these lists. */
 export interface RecordTable<Fields extends object = object> {
   /** Names the function of the representation: `client_representation`. */
   readonly kind: string
@@ -39,7 +39,7 @@ export type ColumnType =
   | 'numeric(15, 3)'
   | 'timestamptz'
 
-/** The name of a signatory and of a business whose personal values were removed. */
+/** The name given to an erased signatory or business. */
 export const FORGOTTEN_NAME = 'Deleted'
 
 /** A column with the name in SQL, and the field. */

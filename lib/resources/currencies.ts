@@ -1,6 +1,6 @@
 /**
- * The currencies of ISO 4217 with another number of decimals than two. The table is embedded, because `Intl` follows usage
- * rather than the standard, and differs from the standard for seventeen currencies, IQD, COP and HUF among them.
+ * ISO 4217 currencies that don't have two decimals. The table is embedded, because `Intl` follows usage rather than the standard, and
+ * differs from the standard for seventeen currencies, IQD, COP and HUF among them.
  */
 const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
   ...['BIF', 'CLP', 'DJF', 'GNF', 'ISK', 'JPY', 'KMF', 'KRW', 'PYG'].map((code) => [code, 0] as const),
@@ -9,7 +9,7 @@ const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
   ...['CLF', 'UYW'].map((code) => [code, 4] as const),
 ])
 
-/** Returns the number of decimals of a currency: 3 for TND, 0 for JPY, 2 for EUR. */
+/** Returns a currency's number of decimals: 3 for TND, 0 for JPY, 2 for EUR. */
 export function minorUnits(currency: string): number {
   return MINOR_UNITS.get(currency) ?? 2
 }

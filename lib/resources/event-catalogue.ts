@@ -23,7 +23,7 @@ export const eventSchemas = {
 
 /** The name of an event type. */
 export type EventType = keyof typeof eventSchemas
-/** The `data` of a type of event. */
+/** An event type's `data`. */
 export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
 
 /** Every event type, in the order of the catalogue. */
@@ -38,7 +38,7 @@ export type Event<Own extends object = object> =
   | { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
   | { [Type in keyof Own & string]: EventEnvelope<Type, Own[Type]> }[keyof Own & string]
 
-/** The types whose data name no business: erasure reads the events of all other types, also of a host's own. */
+/** Types whose data names no business: erasure reads the events of all other types, the host's own included. */
 export const TYPES_WITHOUT_BUSINESS: readonly string[] = EVENT_TYPES.filter(
   (type) => !('businessId' in eventSchemas[type].entries),
 )

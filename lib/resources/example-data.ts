@@ -7,12 +7,12 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the moment of all examples, so that ids and times agree between one example and another. */
+/** The ids and the moment of all examples, so ids and times agree between one example and another. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**
- * Builds the example `data` of an event type. The data of a creation by the API is what the creation itself builds from the
- * example of its input; all other data is made of the examples of the fields.
+ * Builds the example `data` of an event type. The data of an API create is what the create builds from its example input; all other
+ * data is made from the fields' examples.
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))

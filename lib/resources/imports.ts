@@ -6,9 +6,9 @@ export interface SeriesPlace {
   readonly count: number
 }
 
-/** What an imported invoice or proposal has beside its own fields. */
+/** Facts about an imported invoice or proposal besides its fields. */
 interface Numbered {
-  /** The place of the number in a series of the library; null for a number of another form. */
+  /** The number's place in the library's series; null for a number of another form. */
   readonly place: SeriesPlace | null
 }
 
@@ -25,12 +25,12 @@ export type ImportedRecord = {
  *
  * - `added`: the import has written the record.
  * - `known`: the organization had the same record before, with the same values.
- * - `different`: the organization had another record of that id, which stays as it was.
+ * - `different`: the organization had another record with this id, which stays as it was.
  */
 export type ImportState = 'added' | 'known' | 'different'
 
 /**
- * The reason for refusing a batch.
+ * The reason for rejecting a batch.
  *
  * - `no_business`: neither the organization nor the batch has the business of a client or a lead.
  * - `business_taken`: the business of a client has become another client.
@@ -66,7 +66,7 @@ export type ImportOutcome =
   | { readonly outcome: 'imported'; readonly states: readonly ImportState[] }
   | {
       readonly outcome: 'refused'
-      /** The refused records, by their place in the batch, from 0. */
+      /** The rejected records, by their place in the batch, from 0. */
       readonly refusals: readonly { readonly index: number; readonly reason: ImportRefusal }[]
     }
 
@@ -74,13 +74,13 @@ export type ImportOutcome =
 export interface ImportStore {
   /**
    * Writes the records that the organization does not have, without events, all of them or none. A record that the organization
-   * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so that a batch
+   * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so a batch
    * may have its records in any order.
    *
    * A payment is part of the invoice's `amountPaid`, unless it was reversed, and changes no invoice. A new payment of an invoice that the batch has too,
    * and that is different, is different.
    *
-   * The counter of each series moves on to the greatest number of the added records, so that later records of the series get
+   * The counter of each series moves on to the maximum number of the added records, so later records of the series get
    * later numbers.
    *
    * @param records with different ids, numbers and businesses of clients: the caller has compared them

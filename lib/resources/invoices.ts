@@ -51,11 +51,11 @@ export type InvoiceRecord = Omit<Invoice, 'number'> & {
 
 /** The fields of an invoice that a change can set. */
 export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueDate' | 'dueDate'>> {
-  /** Refuses the change with the reason `paid` once something has been paid. */
+  /** Rejects the change with the reason `paid` once something has been paid. */
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** The reasons for refusing a change of an invoice whose status allows the change. */
+/** The reasons for rejecting a change of an invoice whose status allows the change. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
 /** Received money for an invoice, or the reversal of a payment. */
@@ -93,7 +93,7 @@ export interface Settlement {
 }
 
 /**
- * The reasons for refusing a payment or a reversal.
+ * The reasons for rejecting a payment or a reversal.
  *
  * - `no_payment`: the invoice has no payment of the reversed id.
  * - `reversed`: another reversal has taken the payment back, or the payment is a reversal.
@@ -107,7 +107,7 @@ export interface PaidInvoice {
   readonly payment: Payment
 }
 
-/** Values that a store puts into the events of a payment, beside the fields of the invoice. */
+/** Values that a store puts into a payment's events, besides the invoice's fields. */
 export interface PaymentFacts {
   /** The amount of the payment, with exactly the currency's decimals. */
   readonly amount: string
@@ -124,9 +124,9 @@ export interface OverdueRequest {
   readonly organizationId: string | null
   /** The invoices due before this moment, ISO 8601; null for now by the store's clock. */
   readonly asOf: string | null
-  /** Greatest number of invoices; the earliest due date comes first. */
+  /** Maximum number of invoices; the earliest due date comes first. */
   readonly limit: number
-  /** The event of each invoice: a template of the invoice's fields and of {@link OverdueFacts}. The store makes the id. */
+  /** Each invoice's event: a template of the invoice's fields and {@link OverdueFacts}. The store makes the id. */
   readonly event: EventRecord
 }
 
@@ -234,8 +234,8 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 }
 
 /**
- * The slice of a store for invoices. Money is text with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
- * due date first, and the newest id first among invoices of the same due date.
+ * The slice of a store for invoices. Money is a string with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore`
+ * gives invoices of {@link DUE_STATUSES} only, the latest due date first, and the newest id first among invoices of the same due date.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
@@ -250,15 +250,15 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   create(creation: Creation<InvoiceRecord>): Promise<NumberedOutcome>
 
   /**
-   * Changes an invoice's status and dates. Refused with the reason `due_before_issue` if the change sets a date, and the due
+   * Changes an invoice's status and dates. Rejected with the reason `due_before_issue` if the change sets a date, and the due
    * date would be before the issue date.
    */
   change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
   /**
-   * Adds a payment to the amount paid. Refused with the reason `too_fine` if the payment is finer than the invoice's
+   * Adds a payment to the amount paid. Rejected with the reason `too_fine` if the payment is finer than the invoice's
    * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
-   * invoice and with {@link PaymentFacts}; a replay answers `{ invoice, payment }`.
+   * invoice and with {@link PaymentFacts}; a replay returns `{ invoice, payment }`.
    *
    * A reversal takes a whole payment back, once: adds a payment of the amount below zero, names it in `reversedBy` of the payment, and
    * writes the audit entry. A payment or a reversal that is there already changes nothing.
@@ -268,8 +268,8 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   /**
    * Lists the newest payments of an invoice, newest id first.
    *
-   * @param before the id of the last payment of the previous page; null: from the newest
-   * @returns null if the organization has no invoice of that id
+   * @param before the previous page's last id; null: from the newest
+   * @returns null if the organization has no invoice with this id
    */
   listPayments(
     organizationId: string,
@@ -282,8 +282,8 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
    * Gives the status `overdue` to due invoices with status `issued` or `partially_paid` and something to pay: at most `limit` in a
    * call, each invoice once. Invoices that another transaction is changing are skipped.
    *
-   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost answer and a retry of
-   *   the statement, only the invoices of the retry
+   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost result and a retry, only the
+   *   retry's invoices
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }

@@ -27,7 +27,7 @@ export const LeadSchema = v.object({
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
-    // In the document only, and not checked: a longer id is an unknown id, and the answer is 404, not 422.
+    // In the document only, and not checked: a longer id is an unknown id, and the response is 404, not 422.
     v.metadata({ maxLength: 64 }),
     v.description(
       'The id of a business of the organization: `business.id` of a client, listed or just created.',
@@ -132,7 +132,7 @@ export interface LeadFilter {
 export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
    * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
-   * business of that id, even if another organization has a business of that id; a live idempotency entry is judged first.
+   * business with this id, even if another organization has a business with this id; a live idempotency entry is judged first.
    * After `no_business` nothing is written, so the same key may succeed later.
    */
   create(creation: Creation<LeadRow>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
@@ -144,9 +144,9 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the
-   * change are the events of the lead, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay
-   * answers `{ lead, client }`.
+   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the change are
+   * the lead's events, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay returns `{ lead, client
+   * }`.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }

@@ -1,7 +1,7 @@
 /**
  * Formats a decimal string with a number of decimals: `('1250', 3)` gives `1250.000`.
  *
- * @returns null for a text that is not a decimal number, and for a number with more decimals
+ * @returns null for a string that is not a decimal number, and for a number with more decimals
  */
 export function withDecimals(decimal: string, decimals: number): string | null {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(decimal) ?? []

@@ -13,21 +13,21 @@ export interface EventDefinition<Type extends string = string, Output = object, 
   readonly type: Type
   /** The meaning of the event for a subscriber. The first sentence is the title in the document. */
   readonly description: string
-  /** The schema of `data`, an object: of valibot, or any Standard Schema that validates synchronously. */
+  /** The schema of `data`, an object: valibot, or any Standard Schema that validates synchronously. */
   readonly data: StandardSchema<Input, Output>
   /** A whole `data`, for the document, test events and `trigger`. */
   readonly example: unknown
-  /** The field of `data` with the id of the record that the event is about, by which the logs find the event. Default: none. */
+  /** The field of `data` with the id of the record that the event is about, to find the event in the logs. Default: none. */
   readonly subject?: string | undefined
 }
 
-/** What has event types of its own: a service. */
+/** A service that has its own event types. */
 export interface EventOwner {
   /** The host's own event types. */
   readonly events: readonly EventDefinition[]
 }
 
-/** What the schemas of the own types take or give, by type. A service whose type says nothing of its events has none. */
+/** Inputs or outputs of the own types' schemas, by type. A service without typed events has no own types. */
 type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
   readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never
@@ -37,17 +37,17 @@ type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
 /** The host's own event types with their `data`, as subscribers receive it: `EventsOf<typeof service>` is `{ 'booking.created': … }`. */
 export type EventsOf<Owner extends EventOwner> = OwnData<Owner, 'output'>
 
-/** The `data` that `publish` takes, by event type: of the catalogue and of the host's own types. */
+/** The `data` that `publish` takes, by event type: the catalogue's and the host's own. */
 export type PublishedData<Owner extends EventOwner> = OwnData<Owner, 'input'> & {
   readonly [Type in EventType]: EventData<Type>
 }
 
-/** The names of event types: of the catalogue and of the host's own types. */
+/** The names of event types: the catalogue's and the host's own. */
 export type EventTypeOf<Owner extends EventOwner> = keyof PublishedData<Owner> & string
 
 // --- Definition ---
 
-/** A noun and a verb of lower-case words, as in the catalogue. Safe in SQL, headers, ids of HTML and names of JSON Schema. */
+/** A noun and a verb of lower-case words, as in the catalogue. Safe in SQL, headers, HTML ids and JSON Schema names. */
 const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/
 
 /**
@@ -79,7 +79,7 @@ export function defineEvent<const Type extends string, Output extends object, In
   if (typeof type !== 'string' || !TYPE.test(type))
     refuse("its type must be a noun and a verb like 'booking.created'")
   if (Object.hasOwn(eventSchemas, type)) refuse('the catalogue has this type')
-  if (typeof description !== 'string' || description.trim() === '') refuse("'description' must be a text")
+  if (typeof description !== 'string' || description.trim() === '') refuse("'description' must be a string")
   if (!isStandardSchema(data)) refuse("'data' must be a schema: of valibot, or another Standard Schema")
   const checked = checkData(data, example)
   if ('faults' in checked) {
@@ -99,7 +99,7 @@ export function defineEvent<const Type extends string, Output extends object, In
 /** The name of a field with an id, which needs no quoting in SQL. */
 const FIELD = /^[A-Za-z_]\w{0,62}$/
 
-/** Maximum number of a host's own event types: lists of types stay readable. */
+/** Maximum number of the host's own event types: lists of types stay readable. */
 const EVENTS_MAX = 200
 
 /**
@@ -144,7 +144,7 @@ export function findEvent({ events }: EventOwner, type: string): EventDefinition
   return events.find((event) => event.type === type)
 }
 
-/** Checks the `data` of a host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
+/** Checks the `data` of the host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
 export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
   const checked = checkValue(schema, given)
   if ('faults' in checked) return checked

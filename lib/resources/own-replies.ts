@@ -1,10 +1,10 @@
 import type { KeyReservation } from '../writes/creation.ts'
 
-// What `handle` of a host's own route receives, and what it may return beside plain data.
+// The argument of an own route's `handle`, and the results that are not plain data.
 
-/** The key of the parts of a context that only the library's functions use. */
+/** The key under which a context has what only the library's functions use. */
 export const STATE = Symbol('state')
-/** The key of the parts of a reply. */
+/** The key under which a reply has its parts. */
 export const REPLY = Symbol('reply')
 
 /** An admitted and checked request, as `handle` of a route receives it. */
@@ -12,9 +12,9 @@ export interface RouteContext<Params = unknown, Query = unknown, Body = unknown>
   /** The organization of the API key. Every query of the host must be about it. */
   readonly organizationId: string
   readonly apiKey: { readonly id: string }
-  /** The checked input: the parameters of the path as texts, and what the schemas give. */
+  /** The checked input: path parameters as strings, and the schemas' output. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
-  /** The id in the answer and in `X-Request-Id`. */
+  /** The id in the response and in `X-Request-Id`. */
   readonly requestId: string
   /** Aborted when the deadline has passed, and the caller has had 503. */
   readonly signal: AbortSignal
@@ -30,7 +30,7 @@ export interface RouteState {
   readonly reserve: (() => Omit<KeyReservation, 'reply'> | null) | undefined
   /** Returns what ends the work at the deadline. */
   ending(): AbortController
-  /** Checks a result by the route's `response`, and gives the body of the answer. @throws `TypeError` naming the fields that do not fit */
+  /** Checks a result by the route's `response`, and gives the body of the response. @throws `TypeError` naming the fields that do not fit */
   render(result: unknown): string
 }
 
@@ -49,7 +49,7 @@ export interface ReplyParts<Result = unknown> {
 
 /** The page that a request asks for. */
 export interface RoutePage {
-  /** The greatest number of records: 1 to 200. */
+  /** The maximum number of records: 1 to 200. */
   readonly limit: number
   /** Null: from the newest; else the records after the one with this id, which need not exist, in the order of the list. */
   readonly before: string | null
@@ -61,10 +61,10 @@ export interface RoutePage {
  * @throws `TypeError` in a route without `paged`
  * @example
  * ```ts
- * const { limit, before } = readPage(context)
- * const rows = await sql`select … where organization_id = ${organizationId} and (${before}::text is null or id < ${before})
- *   order by id desc limit ${limit + 1}`
- * return page(rows, context)
+ * const handle = async (context: RouteContext) => {
+ *   const { limit, before } = readPage(context)
+ *   return page(await sql`select id from bookings where id < ${before ?? '~'} order by id desc limit ${limit + 1}`, context)
+ * }
  * ```
  */
 export function readPage(context: RouteContext): RoutePage {
@@ -73,10 +73,17 @@ export function readPage(context: RouteContext): RoutePage {
 }
 
 /**
- * Makes the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
+ * Returns the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
  *
- * @param records in the order of the list, one more than `limit` if there are more
- * @param idOf the `before` of the page that follows a record. Default the record's `id`
+ * @param records in the list's order, one more than `limit` if there are more
+ * @param idOf returns the `before` for the page after a record. Default the record's `id`
+ * @example
+ * ```ts
+ * const handle = async (context: RouteContext) => {
+ *   const { limit } = readPage(context)
+ *   return page(await sql`select id from bookings order by id desc limit ${limit + 1}`, context)
+ * }
+ * ```
  */
 export function page<Item>(
   records: readonly Item[],
@@ -93,6 +100,6 @@ function pagingOf(context: RouteContext): NonNullable<RouteState['paging']> {
   const paging = context[STATE]?.paging
   if (paging) return paging
   throw new TypeError(
-    "Cannot page because the context is none that handle() was given, or its route has no 'paged'",
+    "Cannot page because the context is not one that handle() received, or its route has no 'paged'",
   )
 }

@@ -10,12 +10,12 @@ import type { RouteContext, RouteReply } from './own-replies.ts'
 // --- Types ---
 
 /**
- * A route of the host's own, as {@link defineRoute} returns it.
+ * A route of the host, as returned by {@link defineRoute}.
  *
- * @typeParam Path the parameters in braces are those of the input
- * @typeParam Query what the schema `query` gives
- * @typeParam Body what the schema `body` gives
- * @typeParam Result what the schema `response` takes
+ * @typeParam Path its parameters in braces become the input's `params`
+ * @typeParam Query the output of the schema `query`
+ * @typeParam Body the output of the schema `body`
+ * @typeParam Result the input of the schema `response`
  */
 export interface Route<Path extends string = string, Query = unknown, Body = unknown, Result = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -25,17 +25,17 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   readonly operationId: string
   /** A line for lists of operations: `Create a booking`. */
   readonly summary: string
-  /** What the operation does beyond the summary. Default: nothing more. */
+  /** Details beyond the summary. Default: nothing more. */
   readonly description?: string | undefined
   /** The group of the operation in the document: `Bookings`. */
   readonly tag: string
-  /** The scope that a key needs: one of the library's, or of the service's `scopes`. */
+  /** The scope that a key needs: the library's, or one of the service's `scopes`. */
   readonly scope: KeyScope
-  /** The schema of the query, whose values are texts, or lists of texts for a repeated name. Default: the query is ignored. */
+  /** The schema of the query, whose values are strings, or arrays of strings for a repeated name. Default: the query is ignored. */
   readonly query?: StandardSchema<unknown, Query> | undefined
   /** The schema of the JSON body. Default: no body is read. Not with GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
-  /** The schema of the answer, a value of JSON. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
+  /** The response's schema, a JSON value. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
   readonly response: StandardSchema<Result, unknown>
   /** For a GET that lists records by `readPage` and `page`: the pattern of the records' ids, `/^bkg_\d+$/`. Default: no list. */
   readonly paged?: RegExp | undefined
@@ -50,7 +50,7 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
    * Does the work of an admitted and checked request.
    *
    * @returns a value by `response`, or the reply of `page` or `idempotent`
-   * @throws `Refusal` for an answer of another status; anything else is a 500 without detail
+   * @throws `Refusal` for a response of another status; anything else is a 500 without detail
    */
   handle(
     context: RouteContext<ParamsOf<Path>, Query, Body>,
@@ -64,7 +64,7 @@ type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${inf
 
 type Answer<Result> = Result | RouteReply<Result>
 
-/** What has routes of its own: a service. */
+/** A service that has its own routes. */
 export interface RouteOwner extends ScopeOwner {
   /** The host's own routes. */
   readonly routes: readonly Route[]
@@ -79,7 +79,7 @@ function must<Value>(is: (value: never) => boolean, requirement: string) {
   return v.custom<Value>((value) => is(value as never), requirement)
 }
 
-const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a text of 1 to 100 characters')
+const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a string of 1 to 100 characters')
 const SCHEMA = must<StandardSchema>(
   isStandardSchema,
   'must be a schema: of valibot, or another Standard Schema',
@@ -104,7 +104,7 @@ const RouteDefinition = v.object({
   response: SCHEMA,
   paged: v.optional(v.instance(RegExp)),
   idempotent: v.optional(v.boolean()),
-  errors: v.optional(must<object>(isErrors, 'must be texts by a status from 400 to 599')),
+  errors: v.optional(must<object>(isErrors, 'must be descriptions by status, from 400 to 599')),
   handle: v.function(),
 })
 
@@ -119,9 +119,10 @@ const RouteDefinition = v.object({
  * const getBooking: Route = defineRoute({
  *   method: 'GET', path: '/bookings/{bookingId}', operationId: 'getBooking', summary: 'Get a booking', tag: 'Bookings',
  *   scope: 'bookings:read',
- *   response: v.object({ data: BookingSchema }),
- *   async handle({ organizationId, input }) {
- *     const booking = await findBooking(organizationId, input.params.bookingId)
+ *   response: v.object({ data: v.object({ id: v.string() }) }),
+ *   async handle({ organizationId, input: { params } }) {
+ *     const [booking] = await sql<{ id: string }[]>`
+ *       select id from bookings where organization_id = ${organizationId} and id = ${params.bookingId}`
  *     if (!booking) throw new Refusal(404, 'No such booking')
  *     return { data: booking }
  *   },

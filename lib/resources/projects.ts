@@ -19,7 +19,7 @@ export const ProjectSchema = v.object({
   value: field.amount('The value of the project.', 12000),
 })
 
-/** What the host gives: an import gives all fields, `create` all but the status. */
+/** The host's input: all fields in an import, all but the status in `create`. */
 const projectFields = {
   name: field.text(1, 200),
   status: oneOf(STATUSES),

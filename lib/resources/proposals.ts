@@ -45,7 +45,7 @@ export interface ProposalChanges
   readonly signature?: ProposalSignature
 }
 
-/** The signatory of a proposal and the time of the signature, ISO 8601 in UTC with milliseconds. */
+/** A proposal's signatory and the time of signing, ISO 8601 in UTC with milliseconds. */
 export interface ProposalSignature {
   readonly signedBy: string
   readonly signedAt: string
@@ -141,7 +141,7 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
    */
   create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
 
-  /** Changes a proposal. Refused with the reason `too_fine` if a price would have more decimals than the currency. */
+  /** Changes a proposal. Rejected with the reason `too_fine` if a price would have more decimals than the currency. */
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 

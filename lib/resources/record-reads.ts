@@ -6,8 +6,8 @@ import type { RecordTable } from './columns.ts'
 /** The time that the host's reads show beside the API's fields. */
 export interface Updated {
   /**
-   * The latest change of the record, ISO 8601 in UTC with milliseconds: the beginning of the transaction that wrote the record. The
-   * change of a business is a change of its client too.
+   * The latest change of the record, ISO 8601 in UTC with milliseconds: the beginning of the transaction that wrote the record.
+   * Changing a business changes its client too.
    */
   readonly updatedAt: string
 }
@@ -18,8 +18,8 @@ export interface RecordReads<Stored, Filter> {
    * Lists the newest records that the filter selects, newest id first. Every field of a filter narrows the list.
    *
    * @param filter an absent field selects all; an empty array selects none
-   * @param limit records at most
-   * @param before the id of the last record of the previous page; null: from the newest
+   * @param limit maximum number of records
+   * @param before the previous page's last id; null: from the newest
    */
   list(
     organizationId: string,
@@ -28,15 +28,15 @@ export interface RecordReads<Stored, Filter> {
     before: string | null,
   ): Promise<readonly Stored[]>
 
-  /** Reads a record; null if the organization has none of that id. */
+  /** Reads a record; null if the id does not exist in the organization. */
   get(organizationId: string, id: string): Promise<Stored | null>
 }
 
 /** The verbs of a slice for reading the records of a resource that the API lists. */
 export interface ListedReads<Shown, Stored, Filter> extends RecordReads<Stored, Filter> {
   /**
-   * Judges the request and, if admitted, reads a page of the records of the key's organization, newest id first. The page is
-   * empty, not null, where there are no records.
+   * Admits or rejects the request and, if admitted, reads a page of the organization's records, newest id first. The page is empty, not
+   * null, where there are no records.
    */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
 }

@@ -10,8 +10,8 @@ import { type ProposalStore, proposalOperations, proposalTable } from './proposa
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
-// The resources joined. From these lists follow imports, exports, privileges, deletions, the types of a client and the collections of
-// the store in memory.
+// The resources joined. Imports, exports, privileges, deletions, the client's types and the memory store's collections follow from
+// these lists.
 
 /** The resources of plain records: both stores make their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
@@ -30,8 +30,7 @@ export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
 type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
 /**
- * The columns of each kind of an organization's records, each kind after the kinds that it refers to: the order of imports and
- * exports.
+ * Each record kind's columns. A kind stands after the kinds that it refers to: the order of imports and exports.
  */
 export const RECORD_TABLES = {
   business: businessTable,
@@ -53,7 +52,7 @@ export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 
-/** What a record has beside the fields with a column of their own. */
+/** A record's parts besides the fields with a column. */
 interface Beside {
   readonly client: { readonly businessId: string }
   readonly invoice: { readonly amountDue: string }

@@ -17,7 +17,7 @@ interface Declaration {
   readonly scope: Scope
   readonly summary: string
   readonly description: string
-  /** The schema of a record in the answer. */
+  /** The schema of a record in the response. */
   readonly representation: v.GenericSchema
   /** The name of that schema in the document. */
   readonly representationName: string
@@ -26,7 +26,7 @@ interface Declaration {
 /** `GET`: a page of the records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
-  /** What the records are: the description of the tag. */
+  /** Describes the records: the tag's description. */
   readonly about: string
   /** The kind of the records' ids, for `before`. */
   readonly idKind: IdKind
@@ -40,7 +40,7 @@ export interface CreateRoute extends Declaration {
   readonly input: v.GenericSchema
   /** The name of the input's schema in the document. */
   readonly inputName: string
-  /** Prepares the record, the events and the answer for validated input. Writes nothing. */
+  /** Prepares the record, the events and the response for validated input. Writes nothing. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
 }
@@ -53,7 +53,7 @@ export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'
 
 /** The operations on a resource, as its file declares them; all names follow from the names of the resource. */
 export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
-  /** What the records are: the description of the tag. */
+  /** Describes the records: the tag's description. */
   readonly about: string
   /** A further sentence of the list's description. */
   readonly note?: string

@@ -30,7 +30,7 @@ export interface TimedPost {
   readonly timings: Timings
 }
 
-/** An answer, with the part of the body that was read. */
+/** A response, with the part of the body that was read. */
 export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>

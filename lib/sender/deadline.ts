@@ -25,7 +25,7 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
     stop?.(error)
   }
 
-  const timer = setTimeout(() => end(new SendError(TIMEOUT, `no answer within ${timeoutMs} ms`)), timeoutMs)
+  const timer = setTimeout(() => end(new SendError(TIMEOUT, `no response within ${timeoutMs} ms`)), timeoutMs)
   const interrupt = () => end(new SendError(INTERRUPTED, 'the attempt was interrupted'))
   if (signal?.aborted) interrupt()
   else if (signal) listenersOf(signal).add(interrupt)

@@ -59,7 +59,7 @@ const SOCKET_OPTIONS = {
  * earlier lookup: a name that is resolved a second time may have other addresses by then. The remote address is judged once
  * more, before a byte is written.
  *
- * @returns the connection, so that dialling can be stopped; `undefined` if the address was refused before dialling
+ * @returns the connection, so dialling can be stopped; `undefined` if the address was rejected before dialling
  */
 export function dial(
   target: DialTarget,
@@ -139,7 +139,7 @@ function encrypt(
   })
 }
 
-/** @returns the reason why an address of the host is refused; `null` if all are allowed */
+/** @returns the reason why an address of the host is rejected; `null` if all are allowed */
 function judgeAll(
   host: string,
   addresses: readonly Pick<LookupAddress, 'address'>[],

@@ -4,7 +4,7 @@ import type { ReadingTurns } from './reading-turns.ts'
 import { createHeadReader } from './response-head.ts'
 import { INVALID_RESPONSE, SendError, toSendError } from './send-error.ts'
 
-/** A TCP connection with a limit on the amount and the speed of reading: as much as an answer to a webhook needs. */
+/** A TCP connection with a limit on the amount and the speed of reading: as much as a response to a webhook needs. */
 export interface MeteredSocket {
   /** The connection itself, for events and for closing, never for data. */
   readonly socket: Socket
@@ -13,7 +13,7 @@ export interface MeteredSocket {
   /** The first error while responses are read. undici tells only that the other side closed, and not the alert of TLS before. */
   readonly fault: Error | undefined
   /**
-   * Bounds the reading of answers from `stream`, or from the TLS stream above it. Called once, before the first
+   * Bounds the reading of responses from `stream`, or from the TLS stream above it. Called once, before the first
    * reading.
    */
   meterAnswers(stream: Duplex): void
@@ -23,26 +23,25 @@ export interface MeteredSocket {
    * @param onFirstByte called when bytes of the response have arrived
    */
   begin(onFirstByte: () => void): void
-  /** A part of the answer was understood. */
+  /** A part of the response was understood. */
   advance(): void
-  /** The answer is complete: anything that arrives before the next exchange closes the connection. */
+  /** The response is complete: anything that arrives before the next exchange closes the connection. */
   end(): void
 }
 
 /**
- * The most bytes received from the end of one answer to the end of the next, counted at the socket: the handshake and
- * the other messages of TLS included.
+ * Maximum number of bytes received from one response to the next, counted at the socket: TLS messages included.
  */
 export const EXCHANGE_MAX_BYTES = 1024 * 1024
 
 /**
- * The most bytes that HTTP may read without completing a part of an answer: headers, headers of an interim answer,
- * trailers, a reason phrase, the extension of a chunk, blank lines.
+ * Maximum number of bytes that HTTP may read without completing a part of a response: headers, interim headers, trailers, a reason
+ * phrase, a chunk extension, blank lines.
  */
 export const STEP_MAX_BYTES = 16 * 1024
 
 /**
- * The bytes read at a time: a whole answer of the usual size. Parsing stops between two pieces only, so an answer with
+ * The bytes read at a time: a whole response of the usual size. Parsing stops between two pieces only, so a response with
  * an error in every header costs more with a larger piece.
  */
 const PIECE_BYTES = 2048
@@ -53,8 +52,8 @@ const NO_BYTES = Buffer.alloc(0)
  * Opens a connection that bounds its reading below TLS and HTTP: both read without end and without a callback in loops
  * of their own, such as session ticket after session ticket, or blank line after blank line.
  *
- * The first piece of an answer is handed on at once. All later pieces, of all connections, take turns; a connection
- * reads nothing from the system before its turn, so that the other side has to wait.
+ * The first piece of a response is handed on at once. All later pieces, of all connections, take turns; a connection
+ * reads nothing from the system before its turn, so the other side has to wait.
  *
  * @param turns the queue of all connections' pieces
  */
@@ -95,7 +94,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
     const isTooMuch = withoutAdvance >= STEP_MAX_BYTES
     withoutAdvance += piece.length
     if (isIdle || isTooMuch) {
-      fail(new SendError(INVALID_RESPONSE, `more than ${STEP_MAX_BYTES} bytes without a part of an answer`))
+      fail(new SendError(INVALID_RESPONSE, `more than ${STEP_MAX_BYTES} bytes without a part of a response`))
       return null
     }
     reportFirstByte()

@@ -4,12 +4,12 @@ export interface ReadingTurns {
   wait(read: () => void): void
 }
 
-/** The milliseconds of all turns of one pass of the event loop together; at least one turn is taken. */
+/** Maximum duration of all turns in one pass of the event loop, in ms; at least one turn is taken. */
 const PASS_MS = 1
 
 /**
- * Makes a queue of reading that takes at most a millisecond of each pass of the event loop: also when many connections
- * are flooded, the rest of the process goes on between two turns.
+ * Creates a reading queue that takes up to 1 ms of each pass of the event loop: even if many connections are flooded, the rest of the
+ * process goes on between two turns.
  */
 export function createReadingTurns(): ReadingTurns {
   const queue: (() => void)[] = []

@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream'
 const WRITTEN_BY_UNDICI = ['host', 'connection', 'content-length']
 
 /**
- * Lets only known headers through. Tracing agents (OpenTelemetry, Sentry, Datadog) add `traceparent`, `baggage` and headers of their own
- * to each request of undici, and would tell subscribers names of the host's environments. No agent has a switch for one client, so the
- * head is filtered where it is written: undici writes it as one string.
+ * Lets only known headers through. Tracing agents (OpenTelemetry, Sentry, Datadog) add `traceparent`, `baggage` and other headers to
+ * undici's requests, and would show subscribers the names of the host's environments. No agent has a switch for one client, so the head
+ * is filtered where it is written: undici writes it as one string.
  *
  * @param stream the stream that undici writes requests to
  * @param readHeaders returns the names and values of the present request, in turn

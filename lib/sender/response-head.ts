@@ -30,7 +30,7 @@ const PLAIN_HEAD = new RegExp(
   'i',
 )
 const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*([^\r\0]*?)[ \t]*$/
-/** What a response may begin with: blank lines, or HTTP. */
+/** A response may begin with blank lines or HTTP. */
 const BEGINNINGS = Buffer.from('\r\nH')
 const NO_BYTES = Buffer.alloc(0)
 const LINE_FEED = 10
@@ -119,7 +119,7 @@ function rewriteHead(head: string): string {
 
 type Header = readonly [name: string, value: string]
 
-/** Returns the headers, with folded lines joined (RFC 9112, section 5.2); `null` for a line that is no header. */
+/** Returns the headers, with folded lines joined (RFC 9112, section 5.2); `null` for a line that isn't a header. */
 function readHeaders(head: string): readonly Header[] | null {
   const lines = head
     .replace(/\r?\n[ \t]+/g, ' ')

@@ -1,12 +1,12 @@
-/** The only form of an HTTP date in use; `Date.parse` alone takes nearly any text for a date. */
+/** The only form of an HTTP date in use; `Date.parse` alone accepts nearly any string. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 
 /**
  * Reads the time to wait from a `Retry-After` header.
  *
- * @param date the answer's `Date` header: a moment by the other side's clock is measured against that clock
- * @param now milliseconds since 1970, for an answer without a date
+ * @param date the response's `Date` header: a moment by the other side's clock is measured against that clock
+ * @param now milliseconds since 1970, for a response without a date
  * @returns milliseconds, 0 for a moment that has passed; `null` without a header, or for a header that cannot be read
  */
 export function readRetryAfter(

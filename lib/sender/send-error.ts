@@ -31,7 +31,7 @@ export const TLS_CLIENT_CERTIFICATE_REQUIRED = 'tls_client_certificate_required'
 export const TLS_FAILED = 'tls_failed'
 
 /**
- * The URL or an address is refused, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
+ * The URL or an address is rejected, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
  * not learn the difference.
  */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
@@ -54,7 +54,7 @@ export const INTERRUPTED = 'interrupted'
  */
 export const SENDER_FAILED = 'sender_failed'
 
-/** Every `error` in an answer from `createWebhookSender`. */
+/** Every `error` in a response from `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED
@@ -72,7 +72,7 @@ export type SendErrorCode =
   | typeof INTERRUPTED
   | typeof SENDER_FAILED
 
-/** The reason why an attempt had no answer. The message is for the operator. The error never leaves the sender. */
+/** Why an attempt had no response. The message is for the operator. The error never leaves the sender. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly code: SendErrorCode
@@ -110,7 +110,7 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: TLS_UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: TLS_UNTRUSTED,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: TLS_CLIENT_CERTIFICATE_REQUIRED,
-  // Alerts about the certificate of this side, which has none: Java and Go send them.
+  // Alerts about this side's certificate, which doesn't exist: Java and Go send them.
   ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_NO_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
@@ -146,7 +146,7 @@ export function toHandshakeError(error: Error, socket: TLSSocket | undefined): E
   return new SendError(TLS_CLIENT_CERTIFICATE_REQUIRED, error.message, { cause: error })
 }
 
-/** Several addresses were tried. A refused connection is an answer; from the other addresses nothing was received. */
+/** Several addresses were tried. A refused connection is a sign of life; from the other addresses nothing was received. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
   const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
@@ -156,7 +156,7 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici has the same code for a closed connection and for an answer that undici refuses.
+  // undici has the same code for a closed connection and for a response that undici rejects.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED

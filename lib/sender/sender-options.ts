@@ -16,7 +16,7 @@ export interface WebhookSenderOptions extends DestinationOptions {
   timeoutMs?: number | undefined
   /**
    * Connections to one origin at once: further attempts wait for a free connection, and the wait counts as part of the
-   * attempt. Default 256: as many as a delivery loop makes attempts, so that no endpoint waits for another endpoint of
+   * attempt. Default 256: as many as a delivery loop makes attempts, so no endpoint waits for another endpoint of
    * the same provider.
    */
   maxConnectionsPerOrigin?: number | undefined
@@ -55,7 +55,7 @@ const NAMES: Names<WebhookSenderOptions> = {
   ca: true,
 }
 
-/** @throws `TypeError` or `RangeError` naming the option that cannot be used */
+/** @throws `TypeError` or `RangeError` naming the invalid option */
 export function readSenderOptions(options: WebhookSenderOptions): ResolvedSenderOptions {
   rejectUnknown(options, NAMES)
   const destinations = readDestinationOptions(options)

@@ -18,15 +18,18 @@ import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './se
 import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
 
 /**
- * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no
- * redirect is followed, no proxy of the environment used, nothing decompressed. Opens nothing before the first attempt;
- * the first attempt or `prepare` loads undici. Closing waits for the attempts in flight, by default as long as an attempt may
- * take, and ends a second after that time at the latest, also when the network is silent.
+ * Creates the sender of webhooks: HTTP/1.1 on kept connections, only to the public internet (see `judgeUrl`). It follows no redirect, uses no proxy
+ * from the environment and decompresses nothing. The first attempt or `prepare` loads undici; nothing is opened before. Closing waits for
+ * attempts in flight, by default as long as an attempt can take, and ends at most a second later, even on a silent network.
  *
- * The `error` of a result is a {@link SendErrorCode}. The head of a response decides: once it has arrived, the result has its status,
- * also when the body is longer than the part that is kept, breaks off or does not end in time.
+ * The `error` of a result is a {@link SendErrorCode}. Once the head of a response has arrived, the result has its status, even if the body is too
+ * long, breaks off or never ends.
  *
- * @throws `TypeError` or `RangeError` for an option that cannot be used
+ * @throws `TypeError` or `RangeError` for an invalid option
+ * @example
+ * ```ts
+ * const sender = createWebhookSender({ timeoutMs: 5_000, userAgent: 'Acme-Webhooks/1.0' })
+ * ```
  */
 export function createWebhookSender(options: WebhookSenderOptions = {}): WebhookSender & AsyncDisposable {
   const { destinations, timeoutMs, maxConnectionsPerOrigin, userAgent, lookup, ca } =
@@ -130,7 +133,7 @@ const TARGETS_MAX = 1000
 
 /**
  * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a lookup never
- * changes. The function throws `SendError` for a URL that is refused without a lookup.
+ * changes. The function throws `SendError` for a URL that is rejected without a lookup.
  */
 function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
   const targets = new Map<string, UrlParts>()
@@ -202,7 +205,7 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  // The timings of a refused destination are withheld: an existing name takes longer or shorter to resolve than a
+  // The timings of a rejected destination are withheld: an existing name takes longer or shorter to resolve than a
   // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
   const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {

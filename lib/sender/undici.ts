@@ -10,8 +10,8 @@ export async function loadUndici(): Promise<typeof import('undici')> {
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
     throw new Error(
-      `undici cannot be loaded: ${reason}: install the dependencies of business-api-kit where this process runs; ` +
-        'a bundle or a traced deployment must hold undici or leave business-api-kit out as a whole',
+      `undici cannot be loaded: ${reason}: install the dependencies of business-api-kit; ` +
+        'a bundle must include undici, or exclude business-api-kit as a whole',
       { cause },
     )
   }

@@ -33,11 +33,18 @@ import { createTexts } from './texts.ts'
 export interface SettingsPage extends Mounted {}
 
 /**
- * Serves the developer settings of an organization as HTML: API keys, webhook endpoints, the delivery log, the audit log and
- * the reference of the API. Works without JavaScript. Opens nothing and sets no timer.
+ * Serves an organization's developer settings as HTML: API keys, webhook endpoints, the delivery, request and audit logs, and the API reference.
+ * Works without JavaScript. Opens nothing and sets no timer.
  *
  * @param settings the calls behind the page: `createDeveloperSettings`
- * @throws `TypeError` naming the option that cannot be used
+ * @throws `TypeError` naming the invalid option
+ * @example
+ * ```ts
+ * const page = createSettingsPage(settings, {
+ *   authorize: () => ({ organizationId: 'org_42', actor: user.id, can: 'everything' }),   // from your session
+ * })
+ * app.use('/settings/developer', page)
+ * ```
  */
 export function createSettingsPage(
   settings: DeveloperSettings<string, string>,

@@ -1,3 +1,4 @@
+import { isStorable } from '../base/fields.ts'
 import type { FormFields } from '../http/body.ts'
 
 /** Returns the first value of a field without surrounding white space; empty when absent. */
@@ -10,9 +11,9 @@ export function readId(text: string): string {
   return /^\w{1,64}$/.test(text) ? text : ''
 }
 
-/** Returns a text that can be the id of a record, also one of a host's own; else an empty text. */
-export function readRecordId(text: string): string {
-  return /^[\w-]{1,64}$/.test(text) ? text : ''
+/** Returns a text that can be an id of a host's own, as of an event or a request, else null. */
+export function readForeignId(text: string | null): string | null {
+  return text !== null && text !== '' && text.length <= 64 && isStorable(text) ? text : null
 }
 
 /** Returns whether a filter has any value. */

@@ -116,7 +116,9 @@ function sectionsFor({ access, t, reference }: Frame): readonly Section[] {
     { path: '/', text: t`Overview`, ability: null },
     { path: '/keys', text: t`API keys`, ability: 'keys:read' },
     { path: '/endpoints', text: t`Webhook endpoints`, ability: 'endpoints:read' },
+    { path: '/events', text: t`Events`, ability: 'deliveries:read' },
     { path: '/deliveries', text: t`Deliveries`, ability: 'deliveries:read' },
+    { path: '/requests', text: t`API requests`, ability: 'requests:read' },
     { path: '/audit', text: t`Audit log`, ability: 'audit:read' },
     { path: '/reference', text: t`Reference`, ability: null },
   ]

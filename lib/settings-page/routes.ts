@@ -2,17 +2,20 @@ import type { Ability } from './access.ts'
 import type { Act, Show } from './context.ts'
 import { unlessStale } from './form-stamp.ts'
 import * as audit from './screens/audit.ts'
+import { backfill } from './screens/backfill.ts'
 import * as deliveries from './screens/deliveries.ts'
 import * as delivery from './screens/delivery.ts'
 import * as endpoint from './screens/endpoint.ts'
 import { change, registration } from './screens/endpoint-form.ts'
 import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
 import * as endpoints from './screens/endpoints.ts'
+import * as events from './screens/events.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
 import { recovery, selection } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
+import * as requests from './screens/requests.ts'
 
 /** One kind of request that the page answers. */
 export interface PageRoute {
@@ -53,6 +56,7 @@ export const ROUTES: readonly PageRoute[] = [
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
   ...both('/endpoints/:id/remove', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
+  ...both('/endpoints/:id/backfill', 'endpoints', backfill),
   act('/endpoints/:id/test', 'endpoints', endpoint.testing),
   act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
   act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
@@ -64,6 +68,12 @@ export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },
   ...both('/deliveries/:id/cancel', 'deliveries', delivery.cancellation),
   act('/deliveries/:id/redeliver', 'deliveries', delivery.redelivery),
+
+  { method: 'GET', path: '/events', reads: 'deliveries:read', show: events.list },
+  { method: 'GET', path: '/events/:id', reads: 'deliveries:read', show: events.show },
+  act('/events/:id/redeliver', 'deliveries', events.redelivery),
+
+  { method: 'GET', path: '/requests', reads: 'requests:read', show: requests.show },
 
   { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
 

@@ -32,7 +32,7 @@ export interface ActivityQuery {
   readonly interval?: ActivityInterval | undefined
 }
 
-/** What happened in a period. */
+/** Activity in a period. */
 export interface ActivityNumbers {
   /** Deliveries that were delivered for the first time. */
   readonly delivered: number
@@ -44,20 +44,20 @@ export interface ActivityNumbers {
   /** Attempts by class of result. */
   readonly results: Readonly<Record<AttemptClass, number>>
   /**
-   * Median and 95th percentile of the duration of attempts with a response, in ms, estimated from 12 buckets whose bounds double: from
-   * 8 ms on, the true value is more than half of the number and less than double. Null without a response.
+   * Median and 95th percentile of attempt durations with a response, in ms, estimated from 12 buckets whose bounds double: from 8 ms
+   * on, the true value is more than half of the number and less than double. Null without a response.
    */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
 }
 
-/** What happened in an interval of a series. */
+/** Activity in an interval of a series. */
 export interface IntervalActivity extends ActivityNumbers {
   /** Beginning of the interval, ISO 8601. */
   readonly at: string
 }
 
-/** What happened at an endpoint, with its state now. */
+/** An endpoint's activity, with the current state. */
 export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
   /** Only intervals in which a delivery ended, oldest first. */
   readonly series: readonly EndedDeliveries[]
@@ -77,7 +77,7 @@ export interface Activity {
   /** Deliveries that are pending or sending now, and failed deliveries that were not recovered; 10,001 stands for more. */
   readonly pendingNow: number
   readonly failedNow: number
-  /** API keys in force that were used since `from`. */
+  /** API keys active that were used since `from`. */
   readonly apiKeysInUse: number
 }
 
@@ -158,7 +158,7 @@ function unusable(reason: string): BusinessApiError {
   return new BusinessApiError(INVALID_INPUT, `${ACTION} because ${reason}`)
 }
 
-/** Returns the beginning of every interval of a period; of the first day, midnight. */
+/** Returns the beginning of every interval of a period; for the first day, midnight. */
 function intervalsOf({ from, to, interval }: Period): readonly string[] {
   const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
   const first = Math.floor(Date.parse(from) / lengthMs)
@@ -189,7 +189,7 @@ function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): num
 /** Classes that say something bad about the endpoint. */
 const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
-/** The place of each state in the order of trouble. A removed endpoint needs nobody. */
+/** Each state's rank in the order of trouble. A removed endpoint needs no attention. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
 function byTrouble(one: EndpointCounts, other: EndpointCounts): number {

@@ -63,7 +63,7 @@ export interface RotateApiKeyOptions extends Acting {
   /** The id of the successor, as for a new key. */
   readonly id?: string
   /**
-   * Milliseconds for which the previous key stays in force too; 0: the previous key is revoked. Default 24 hours, at
+   * Milliseconds for which the previous key stays active too; 0: the previous key is revoked. Default 24 hours, at
    * most 30 days.
    */
   readonly overlapMs?: number
@@ -73,7 +73,7 @@ export interface RotateApiKeyOptions extends Acting {
 
 /** A key that replaces another key, shown only now like every new key. */
 export interface RotatedApiKey extends CreatedApiKey {
-  /** The present state of the previous key: revoked, or in force until the overlap ends. */
+  /** The present state of the previous key: revoked, or active until the overlap ends. */
   readonly previous: ApiKey
 }
 
@@ -84,7 +84,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    *
    * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the
    *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
-   *   as many keys in force as `maxApiKeys` allows
+   *   as many keys active as `maxApiKeys` allows
    */
   create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
@@ -99,7 +99,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Gives a key, also a revoked or expired one.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   get(organizationId: string, keyId: string): Promise<ApiKey>
 
@@ -109,14 +109,14 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Gives a key another name, also a revoked or expired one.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   update(organizationId: string, keyId: string, update: ApiKeyUpdate): Promise<ApiKey>
 
   /**
    * Revokes a key for the very next request, on any process. A key that was revoked before keeps that time.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
    */
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
@@ -125,10 +125,9 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    * by the store's clock, or at its own expiry, if that is earlier. A key is rotated once, also by two calls at the
    * same time; afterwards rotate the successor.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id, `invalid_state` when
    *   the key is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as
-   *   for `create`; `limit_reached` when overlaps of rotations have doubled the number of keys in force that
-   *   `maxApiKeys` allows
+   *   for `create`; `limit_reached` when rotation overlaps have doubled the number of active keys that `maxApiKeys` allows
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -230,7 +229,7 @@ export function createApiKeySettings(
   const refusals = {
     taken: `its ${TAKEN}`,
     full:
-      `the organization has ${maxApiKeys} ${maxApiKeys === 1 ? 'key' : 'keys'} in force, its limit: ` +
+      `the organization has reached its limit of ${maxApiKeys} active ${maxApiKeys === 1 ? 'key' : 'keys'}: ` +
       "revoke one, or raise option 'maxApiKeys'",
   }
 
@@ -258,7 +257,10 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.imported', id, chosen)
       const insertion = await apiKeys.insert({ ...request, key, limit: maxApiKeys, isImported: true })
       if (insertion.outcome !== 'already_exists') return insertedItem(call, insertion, refusals)
-      throw new BusinessApiError(ALREADY_EXISTS, `${IMPORT} because a key with its id or its digest exists`)
+      throw new BusinessApiError(
+        ALREADY_EXISTS,
+        `${IMPORT} because a key with its id or digest already exists`,
+      )
     },
 
     async get(organizationId, keyId) {
@@ -276,7 +278,7 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.updated', id, { name })
       const key = found(await apiKeys.update({ ...request, keyId: id, name, replaces }), call.action)
       if (replaces === undefined || key.name === name) return key
-      throw new BusinessApiError(INVALID_STATE, `${call.action} because it was given another name meanwhile`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} because its name was changed in the meantime`)
     },
 
     async revoke(organizationId, keyId, options) {
@@ -320,7 +322,7 @@ function rotatedKeys(
     case 'limit_reached':
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${action} because the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
+        `${action} because the organization has ${limit} active keys, twice its limit, with the overlaps of rotations: ` +
           'rotate without overlap, or revoke a key',
       )
     case 'refused':

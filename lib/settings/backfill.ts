@@ -20,7 +20,7 @@ export interface BackfillSelection {
 
 /** Options of `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 100,000,000, for callers that must answer soon. Default: all. */
+  /** Records to read at most, 1 to 100,000,000, for callers that must respond soon. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
   readonly after?: string | null
@@ -30,7 +30,7 @@ export interface BackfillOptions extends BackfillSelection, Acting {
   readonly signal?: AbortSignal | undefined
 }
 
-/** A part of a backfill, or the sum of several parts. */
+/** One part of a backfill, or the sum of several. */
 export interface BackfillPart {
   /** Records that were read. */
   readonly examined: number
@@ -43,9 +43,8 @@ export interface BackfillPart {
 /** The calls that send what existed before an endpoint did. */
 export interface BackfillCalls {
   /**
-   * Sends one event for each existing record to one endpoint: the event of the record's creation, with the present record as its
-   * data, and with the time of the call as `createdAt`, because the data is as of now. No other endpoint gets the events, and
-   * their deliveries stand behind all others of the organization.
+   * Sends an event for each existing record to a single endpoint: the creation event, with the current record as data and the time of
+   * the call as `createdAt`. Only this endpoint gets the events, after all other deliveries of the organization.
    *
    * The id of an event, `evt_backfill_…`, follows from the endpoint, the type and the record: a second backfill of the same
    * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was
@@ -74,7 +73,7 @@ export interface BackfillCalls {
   ): Promise<BackfillPreview>
 }
 
-/** The number of records of each type that a backfill would read. */
+/** The number of records that a backfill would read, by type. */
 export interface BackfillPreview {
   readonly endpoint: WebhookEndpoint
   /** 10,000 for 10,000 or more; types that the endpoint does not want are absent. */
@@ -88,7 +87,7 @@ const PART_SIZE = 250
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
 
-const afterRequirement = 'must be null, or the next of a part before'
+const afterRequirement = 'must be null, or the next of an earlier part'
 
 const AfterSchema = v.pipe(
   v.string(afterRequirement),
@@ -197,7 +196,7 @@ export function createBackfillCalls(
 function notEnabled(action: string, state: string): BusinessApiError {
   return new BusinessApiError(
     INVALID_STATE,
-    `${action} because the endpoint is ${state}: enable the endpoint, and make the same call again`,
+    `${action} because the endpoint is ${state}: enable the endpoint, then repeat the call`,
   )
 }
 

@@ -50,7 +50,7 @@ export function audited(
   return { organizationId, entry: makeEntry(action, subjectId, actor, details) }
 }
 
-/** The ends of the messages of refusals, after "because". */
+/** The ends of error messages, after "because". */
 interface InsertionRefusals {
   /** The reason if another record has or had the id. */
   readonly taken: string
@@ -61,7 +61,7 @@ interface InsertionRefusals {
 /**
  * Gives the record that an insertion has made.
  *
- * @throws `BusinessApiError` with code `already_exists`, and the record of that id, or `limit_reached`
+ * @throws `BusinessApiError` with code `already_exists`, and the record with this id, or `limit_reached`
  */
 export function insertedItem<Item extends object>(
   { action }: Call<unknown>,
@@ -82,7 +82,7 @@ export function insertedItem<Item extends object>(
 export interface Acting {
   /**
    * The host's name for the person or program that makes the change, for the audit: 1 to 200 characters, a user's id
-   * for instance. The actor allows or refuses nothing. Default null.
+   * for instance. The actor allows or rejects nothing. Default null.
    */
   readonly actor?: string | null | undefined
 }
@@ -99,7 +99,7 @@ export type MakeEntry = (
   details?: AuditRecord['details'],
 ) => AuditRecord
 
-/** Makes the schema of a function of the host's own. */
+/** Returns a schema for one of the host's functions. */
 export function callback<Callback>(): v.OptionalSchema<v.GenericSchema<Callback>, undefined> {
   return v.optional(v.custom<Callback>((given) => typeof given === 'function', 'must be a function'))
 }

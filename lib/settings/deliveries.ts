@@ -6,7 +6,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
-import { shownHeaders } from '../webhooks/attempt-headers.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import {
   type Delivery,
   type DeliveryDetails,
@@ -47,7 +47,7 @@ export interface RecoverableCounts {
 
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
-  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must answer soon: 5000 take some seconds. Default: all. */
+  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must respond soon: 5000 take some seconds. Default: all. */
   readonly limit?: number
   /** The `next` of an earlier call. Default null: from the newest. */
   readonly before?: string | null
@@ -73,14 +73,14 @@ export interface DeliverySettings<Type extends string = EventType> {
   /**
    * Gives a delivery with the posted body and all attempts.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
    * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
    *   while the delivery is pending or sending, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
@@ -112,7 +112,7 @@ export interface DeliverySettings<Type extends string = EventType> {
   /**
    * Cancels a pending delivery, also during a backoff and of a paused endpoint.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
    *   when the delivery is sending, because an attempt under way cannot be taken back, and when the delivery is in a
    *   final state
    */
@@ -186,7 +186,7 @@ export function createDeliverySettings(
 
   async function show(organizationId: string, deliveryId: string, action: string): Promise<DeliveryDetails> {
     const delivery = found(await store.deliveries.get(organizationId, deliveryId), action)
-    return showDelivery(delivery, service.headerPrefix)
+    return showHeaders(delivery, service.headerPrefix)
   }
 
   return {
@@ -252,15 +252,6 @@ export function createDeliverySettings(
       )
     },
   }
-}
-
-/** Shows a delivery with the headers of each attempt as they were sent. */
-export function showDelivery(delivery: DeliveryDetails, headerPrefix: string): DeliveryDetails {
-  const attemptLog = delivery.attemptLog.map((attempt) => ({
-    ...attempt,
-    headers: shownHeaders(attempt, delivery, headerPrefix),
-  }))
-  return { ...delivery, attemptLog }
 }
 
 /** Deliveries that a page with a response inspects, in all and in a statement. */

@@ -30,7 +30,7 @@ import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
+  /** API keys active of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
   /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined
@@ -108,9 +108,14 @@ const NAMES: Names<DeveloperSettingsOptions> = {
 const LIMIT_MAX = 1_000_000
 
 /**
- * Opens nothing and writes nothing until a call is made.
+ * Creates the calls for administrators of an organization. Opens nothing until the first call.
  *
- * @throws `TypeError` naming the option that cannot be used
+ * @throws `TypeError` naming the invalid option
+ * @example
+ * ```ts
+ * const settings = createDeveloperSettings(store, { secretKeys, sender: createWebhookSender() })
+ * const { key } = await settings.apiKeys.create('org_42', { name: 'Website', scopes: ['leads:write'] })
+ * ```
  */
 export function createDeveloperSettings<Own extends Service = Service>(
   store: Pick<

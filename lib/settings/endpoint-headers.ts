@@ -13,7 +13,7 @@ const HEADER_BYTES_MAX = 8192
 const VALUE_MAX = 4096
 
 /**
- * Headers that the service sets itself, and headers of the connection: undici refuses a request with `Expect`, `Keep-Alive`
+ * Headers that the service sets itself, and headers of the connection: undici rejects a request with `Expect`, `Keep-Alive`
  * or `Upgrade`, so every attempt would fail.
  */
 const RESERVED = [
@@ -130,7 +130,7 @@ export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderV
 }
 
 /**
- * Checks the bounds of all headers of an endpoint together.
+ * Checks the total size of an endpoint's headers.
  *
  * @param action the beginning of the message: `Cannot update a webhook endpoint`
  * @throws `BusinessApiError` with code `limit_reached`

@@ -7,7 +7,7 @@ import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
-/** The words of a refusal. @param types that the service has */
+/** The text of an error. @param types that the service has */
 export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
 }
@@ -30,7 +30,7 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   const verdict = await judge(url)
   // The verdict's detail is for operators and would show a customer the inside of the host's network.
   if (verdict.allowed) return
-  throw new BusinessApiError(INVALID_INPUT, `${action} because url was refused: ${verdict.reason}`, {
+  throw new BusinessApiError(INVALID_INPUT, `${action} because url was rejected: ${verdict.reason}`, {
     fields: ['url'],
   })
 }

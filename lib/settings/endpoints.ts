@@ -40,7 +40,7 @@ export interface NewEndpoint<Type extends string = EventType> extends Acting, Pa
 
 /**
  * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
- * when the organization has no endpoint of that id.
+ * when the organization has no endpoint with this id.
  *
  * @typeParam Type the service's event types
  */
@@ -101,7 +101,7 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
-   * Makes a new secret the current secret. The previous secret signs too for the overlap, so that the subscriber can
+   * Makes a new secret the current secret. The previous secret signs too for the overlap, so the subscriber can
    * change over within that time; a secret from an earlier rotation no longer signs.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with,
@@ -171,7 +171,7 @@ export function createEndpointSettings(
   const refusals = {
     taken: TAKEN,
     full:
-      `the organization has ${maxEndpoints} ${maxEndpoints === 1 ? 'endpoint' : 'endpoints'}, its limit: ` +
+      `the organization has reached its limit of ${maxEndpoints} ${maxEndpoints === 1 ? 'endpoint' : 'endpoints'}: ` +
       "remove one, or raise option 'maxEndpoints'",
   }
 

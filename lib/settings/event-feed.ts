@@ -9,7 +9,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 // store says that every write that had begun by then has ended. A transaction that stays open therefore makes the window longer,
 // and no event is lost. The minute is for a publishing statement that waits between reading the store's clock and its first write.
 
-/** How much earlier than its first write the moment of an event's publishing may be. */
+/** Maximum time between an event's publishing and the transaction's first write, in ms. */
 const MARGIN_MS = 60_000
 /** Events that are noted in a statement. */
 const PAGE_SIZE = 1000

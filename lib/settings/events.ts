@@ -6,11 +6,11 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
 import type { Service } from '../service.ts'
+import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery, DeliveryDetails } from '../webhooks/deliveries.ts'
 import type { EventFilter, EventLogStore, LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, SignalSchema } from './calls.ts'
-import { showDelivery } from './deliveries.ts'
 import { followEvents } from './event-feed.ts'
 
 // --- Types ---
@@ -70,7 +70,7 @@ export interface EventSettings<Type extends string = EventType> {
   /**
    * Gives an event with the body and the deliveries.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event with this id
    */
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
@@ -79,7 +79,7 @@ export interface EventSettings<Type extends string = EventType> {
    * round of attempts.
    *
    * @returns the delivery
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint of that id, `invalid_state` while
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint with this id, `invalid_state` while
    *   the event's delivery to that endpoint is pending or sending
    */
   redeliver(
@@ -161,12 +161,12 @@ export function createEventSettings(
       const { outcome, deliveryId } = await deliveries.redeliverEvent({ ...request, ...details })
       if (outcome === 'sent' && deliveryId !== null) {
         const delivery = found(await deliveries.get(call.organizationId, deliveryId), call.action)
-        return showDelivery(delivery, service.headerPrefix)
+        return showHeaders(delivery, service.headerPrefix)
       }
       const reason =
         outcome === 'open'
           ? 'its delivery to the endpoint is pending or sending: wait until it has completed'
-          : `the organization has ${outcome} of that id`
+          : `the organization has ${outcome} with this id`
       throw new BusinessApiError(
         outcome === 'open' ? INVALID_STATE : NOT_FOUND,
         `${call.action} because ${reason}`,

@@ -21,7 +21,7 @@ export interface BusinessForgetting {
 
 /** The result of `organizations.forgetBusiness`. */
 export interface ForgottenBusiness {
-  /** The number of changed rows, by the name of the store's collection. */
+  /** Number of changed rows by table. */
   readonly changed: Readonly<Record<string, number>>
   /** Sentences about what the call cannot reach. */
   readonly left: readonly string[]
@@ -37,21 +37,20 @@ export interface OrganizationSettings {
    *
    * What subscribers have received, backups and the write-ahead log of the database are beyond the call.
    *
-   * @returns the number of deleted rows, by the name of the store's collection
+   * @returns the number of deleted rows by table
    */
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
 
   /**
    * Removes the personal values of one business for good. The name becomes `Deleted`, and the other fields become
-   * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
-   * replays then answer; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
-   * empty. The signatory of the named proposals becomes `Deleted`. The client of the business counts as changed for clients that
-   * sync. Publishes nothing.
+   * null. The same happens to the business in stored events (pending deliveries send the new body) and stored replies; response
+   * excerpts for these events, and for events of the business's leads, become empty. The signatory of the named proposals becomes
+   * `Deleted`. The client of the business counts as changed for clients that sync. Publishes nothing.
    *
    * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
    * nothing more.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business of that id
+   * @throws `BusinessApiError` with code `not_found` when the organization has no business with this id
    */
   forgetBusiness(
     organizationId: string,
@@ -121,7 +120,7 @@ export function createOrganizationSettings({
         if (part === null) {
           throw new BusinessApiError(
             NOT_FOUND,
-            `${action} because the organization has no business of that id`,
+            `${action} because the organization has no business with this id`,
           )
         }
         addTo(sums, part.counts)

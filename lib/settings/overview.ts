@@ -7,7 +7,7 @@ import { toTimestamp } from '../writes/write-context.ts'
 
 /** The state of an organization's settings at a glance, above all the records that need an administrator. */
 export interface Overview {
-  /** True if the organization has an API key in force. */
+  /** True if the organization has an API key active. */
   readonly hasApiKey: boolean
   /** True if a key of the organization was ever used. */
   readonly hasUsedApiKey: boolean
@@ -15,7 +15,7 @@ export interface Overview {
   readonly hasEndpoint: boolean
   /** Disabled endpoints and endpoints whose last attempt failed, newest first, at most 20. */
   readonly troubledEndpoints: readonly WebhookEndpoint[]
-  /** Keys in force that expire within 7 days and have no successor, by expiry, at most 20. */
+  /** Keys active that expire within 7 days and have no successor, by expiry, at most 20. */
   readonly expiringApiKeys: readonly ApiKey[]
   /** Failed deliveries of present endpoints, created in the last 24 hours; 1000 stands for more. */
   readonly failedDeliveries: number

@@ -8,8 +8,8 @@ import type { BusinessApiStore } from '../business-store.ts'
 export interface RequestQuery extends RequestFilter<Date | string>, PageQuery {}
 
 /**
- * The log of an organization's API requests, which `createBusinessApi` keeps with option `requestLog`. On PostgreSQL the log is empty after
- * a crash, and a standby has none: there, both calls throw `store_unavailable`.
+ * The log of an organization's API requests, which `createBusinessApi` keeps with option `requestLog`. On PostgreSQL the log is empty
+ * after a crash and missing on a standby, where both calls throw `store_unavailable`.
  */
 export interface RequestSettings {
   /**
@@ -19,9 +19,9 @@ export interface RequestSettings {
   list(organizationId: string, query?: RequestQuery): Promise<Page<LoggedRequest>>
 
   /**
-   * Gives a request by the id in the answer.
+   * Gives a request by the id in the response.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no request of that id in the log
+   * @throws `BusinessApiError` with code `not_found` when the organization has no request with this id in the log
    */
   get(organizationId: string, requestId: string): Promise<LoggedRequest>
 }

@@ -17,7 +17,7 @@ export interface ResealOptions {
   readonly after?: EndpointRef | null
 }
 
-/** The counts of a part of the work. */
+/** The counts of one part. */
 export interface ResealReport {
   /** Endpoints examined. */
   readonly examined: number
@@ -34,11 +34,10 @@ export interface ResealReport {
 /** The sealed credentials of endpoints, for operators. */
 export interface SecretSettings {
   /**
-   * Seals signing secrets and headers under the first of the `secretKeys`, of all organizations that the store's
-   * connection can see, one part after another: call `reseal` with the `next` of the previous part until `next` is
-   * null, and repeat the round while a report counts endpoints as changed. A round can be stopped at any time,
-   * repeated, and run beside deliveries, rotations and other rounds. Previous secrets are dropped after their overlap.
-   * No secret and no header changes, so no audit entry is left.
+   * Seals all organizations' signing secrets and headers with the first of the `secretKeys`, one part after another: call `reseal` with
+   * the `next` of the previous part until `next` is null, and repeat the round while a report counts endpoints as changed. A round can
+   * be stopped at any time, repeated, and run beside deliveries, rotations and other rounds. Previous secrets are dropped after their
+   * overlap. No secret and no header changes, so no audit entry is left.
    *
    * Before the first call every process needs the new key in its ring: old processes cannot open a form sealed under
    * the new key. Secrets that are stored open are sealed where `allowPlaintextSecrets` is set, else counted as
@@ -81,7 +80,7 @@ export function createSecretSettings(
       if (!sealer.hasKeys) {
         throw new BusinessApiError(
           SECRET_UNAVAILABLE,
-          `${ACTION} because option 'secretKeys' is empty: give a key, made by openssl rand -base64 32`,
+          `${ACTION} because option 'secretKeys' is empty: pass a key, for example from openssl rand -base64 32`,
         )
       }
       const part = await endpoints.listSealed(limit, after)

@@ -28,7 +28,7 @@ export interface SendTestOptions<Type extends string = EventType> extends Acting
 
 /** The result of a test, as the delivery log shows an attempt. */
 export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'> {
-  /** True if the answer was a 2xx. */
+  /** True if the response was a 2xx. */
   readonly delivered: boolean
   /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */
   readonly eventId: string
@@ -82,7 +82,7 @@ export function createTestDelivery(
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${ACTION} because the organization has sent ${TESTS.max} within a minute: wait a little`,
+        `${ACTION} because the organization has sent ${TESTS.max} test webhooks within a minute: try again later`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
@@ -96,7 +96,7 @@ function rethrow(error: unknown): never {
   throw error
 }
 
-/** Without the answer's `detail`, which may name an address. */
+/** Without the response's `detail`, which may name an address. */
 function toResult({
   status,
   error,

@@ -20,7 +20,7 @@ export interface CaptureWebhooksOptions<Own extends object = object> {
   readonly organizationId?: string | undefined
   /** The event types; with `settings`. Default every type. */
   readonly types?: readonly TypeIn<Own>[] | undefined
-  /** The status to answer an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
+  /** The status to respond to an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
   readonly answer?: ((event: Event<Own>) => number | Promise<number>) | undefined
   /** The service whose headers come. Default: the service of `settings`, else the default names. */
   readonly service?: Service | undefined
@@ -41,7 +41,7 @@ export interface CapturingSettings {
 
 type TypeIn<Own extends object> = EventType | (keyof Own & string)
 
-/** An event of one type, or of any of several types. */
+/** An event of one or several types. */
 export type EventOf<Type extends string, Own extends object = object> = Extract<
   Event<Own>,
   { readonly type: Type }
@@ -51,7 +51,7 @@ export type EventOf<Type extends string, Own extends object = object> = Extract<
 export interface FailedWebhook<Own extends object = object> {
   readonly event: Event<Own>
   readonly status: number
-  /** What option `answer` has thrown; undefined for a status that it returned. */
+  /** The error thrown by option `answer`; undefined if it returned a status. */
   readonly error?: unknown
 }
 
@@ -65,7 +65,7 @@ export interface CapturedWebhooks<Own extends object = object> extends AsyncDisp
   readonly events: readonly Event<Own>[]
   /** The verified webhooks that came and were answered with an error, each time, by option `answer`. */
   readonly failures: readonly FailedWebhook<Own>[]
-  /** The requests that were refused, because of the signature for example: what was wrong with each. */
+  /** The requests that were rejected, because of the signature for example: what was wrong with each. */
   readonly refusals: readonly string[]
   /** Sets the secret, or the secrets of a rotation, to verify with. */
   verifyWith(secret: string | readonly string[]): void
@@ -90,11 +90,17 @@ const NAMES: Names<CaptureWebhooksOptions> = {
 }
 
 /**
- * Receives webhooks on a port of 127.0.0.1, for tests of code that publishes events. Every webhook takes the way of production:
- * signed, sent over a socket, verified. A delivery loop must run.
+ * Receives webhooks on a port of 127.0.0.1, to test code that publishes events. Each webhook is signed, sent over a socket and verified, as in
+ * production. A delivery loop must run.
  *
- * @typeParam Own the host's own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
- * @throws the error of the settings for an endpoint that cannot be registered
+ * @typeParam Own your own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
+ * @throws the error of the settings if the endpoint can't be registered
+ * @example
+ * ```ts
+ * const captured = await captureWebhooks({ settings, organizationId: 'org_42' })
+ * const { data } = await captured.next('invoice.paid')
+ * await captured.close()
+ * ```
  */
 export async function captureWebhooks<Own extends object = object>(
   options: CaptureWebhooksOptions<Own> = {},
@@ -191,7 +197,7 @@ async function end(server: Server): Promise<void> {
 
 // --- Events ---
 
-/** The events that have come, and those who wait for one. */
+/** The events that have arrived, and the waiting calls. */
 interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
   fail(failure: FailedWebhook<Own>): void
   /** Keeps an event, if it is new. */
@@ -230,7 +236,7 @@ function createInbox<Own extends object>(): Inbox<Own> {
         }
       }
       const timer = setTimeout(() => {
-        const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
+        const reason = `No ${type} has arrived within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
         settle(() => reject(new Error(reason)))
       }, timeoutMs)
       waiting.add(check)
@@ -266,7 +272,7 @@ function describe<Own extends object>(
   refusals: readonly string[],
 ): string {
   if (events.length + failures.length + refusals.length === 0)
-    return 'nothing has come at all. Does a delivery loop run?'
+    return 'nothing has arrived. Is a delivery loop running?'
   const come = events.map(({ type }) => type).join(', ')
   const failed = failures
     .map(

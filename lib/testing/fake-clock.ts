@@ -14,11 +14,16 @@ export interface FakeClock extends Clock {
 }
 
 /**
- * Creates a clock for `createMemoryStore`, `createPlatform`, `createDeveloperSettings` and `verifyWebhook`: expiry, retries and
- * idempotency windows pass without waiting. PostgreSQL's store goes by the clock of the database, which no test can move.
+ * Creates a clock for `createMemoryStore`, `createPlatform`, `createDeveloperSettings` and `verifyWebhook`: expiry, retries and idempotency
+ * windows pass without waiting. The PostgreSQL store uses the database's clock, which no test can move.
  *
- * @param start a `Date`, ISO 8601, or milliseconds since 1970 in UTC. Default the time of the call
- * @throws `RangeError` for a time that is none
+ * @param start a `Date`, ISO 8601, or milliseconds since 1970, UTC. Default now
+ * @throws `RangeError` for an invalid time
+ * @example
+ * ```ts
+ * const clock = createFakeClock('2026-03-14T09:00:00Z')
+ * clock.advance(30_000)
+ * ```
  */
 export function createFakeClock(start: Date | string | number = Date.now()): FakeClock {
   let now = readTime(start)
@@ -40,5 +45,5 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
 function readTime(time: Date | string | number): number {
   const ms = new Date(time).getTime()
   if (Number.isFinite(ms)) return ms
-  throw new RangeError(`Cannot set the clock because the time must be a moment: current value is ${time}`)
+  throw new RangeError(`Cannot set the clock because the time is invalid: current value is ${time}`)
 }

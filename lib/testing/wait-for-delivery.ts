@@ -25,13 +25,16 @@ const POLL_MS = 10
 const DELIVERIES_MAX = 1000
 
 /**
- * Waits until an event is delivered: to one endpoint, or to all endpoints that have its type. A delivery loop must run, in this
- * process or in another.
+ * Waits until an event is delivered to one endpoint, or to all endpoints with its type. A delivery loop must run, in this process or another.
  *
  * @param store any store, or an object with the slice `deliveries`
  * @returns the deliveries, newest first
- * @throws Error that says the state of each delivery: as soon as one can no longer be delivered (failed, skipped, cancelled),
- *   and at the deadline
+ * @throws Error with the state of each delivery, as soon as one can no longer be delivered (failed, skipped, cancelled), and on timeout
+ * @example
+ * ```ts
+ * await platform.publish('org_42', 'support.ticket_created', { ticketId: 't_1', subject: 'Help', status: 'open' }, { id: 'evt_t_1' })
+ * await waitForDelivery(store, { organizationId: 'org_42', eventId: 'evt_t_1' })
+ * ```
  */
 export async function waitForDelivery(
   store: { readonly deliveries: Pick<DeliveryStore, 'list'> },
@@ -58,7 +61,7 @@ const MAY_BE_DELIVERED: ReadonlySet<string> = new Set(['pending', 'sending', 'de
 
 function describe(deliveries: readonly Delivery[]): string {
   if (deliveries.length === 0) {
-    return 'there is no delivery of it. Was the event committed, and has an endpoint of the organization its type?'
+    return 'it has no deliveries. Was the event committed, and does an endpoint want its type?'
   }
   const waits = deliveries.every(({ state, attempts }) => state === 'pending' && attempts === 0)
   return `${deliveries.map(describeOne).join('; ')}${waits ? '. Does a delivery loop run?' : ''}`

@@ -2,8 +2,8 @@ import type { DeliveryAttempt } from './claims.ts'
 import type { EndpointState } from './endpoints.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
-// The activity of endpoints: counts of deliveries and attempts by hour, which the write of each result adds to. The page of delivery/
-// says what counts.
+// Endpoint activity: hourly counts of deliveries and attempts, to which each result's write adds. The page of delivery/ says what
+// counts.
 
 /** The classes of an attempt's result: the first digit of the status, or why no response came. */
 export const ATTEMPT_CLASSES = [
@@ -33,7 +33,7 @@ export function classOfAttempt({ status, error }: Pick<DeliveryAttempt, 'status'
   return error === 'destination_not_allowed' ? 'not_allowed' : 'other'
 }
 
-/** Bounds of the twelve buckets of the histogram of durations, in ms; what lasts longer is in the last. */
+/** Upper bounds of the duration histogram's twelve buckets, in ms; the last bucket also has everything longer. */
 const DURATION_BOUNDS_MS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] as const
 
 /** A counter: deliveries that ended, attempts by class, attempts with a response by bucket of their duration. */
@@ -83,7 +83,7 @@ export function percentileOf(counts: ActivityCounts, share: number): number | nu
 /** How long activity is kept by the hour, in days. */
 export const ACTIVITY_DAYS = 35
 
-/** The length of an interval of a series, in UTC. */
+/** The length of a series' intervals, in UTC. */
 export type ActivityInterval = 'hour' | 'day'
 
 /** The counters of a period: see {@link COUNTERS}. Empty: all are zero. */
@@ -140,7 +140,7 @@ export interface StoredActivity {
   readonly series: readonly IntervalCounts[]
   /** The present endpoints, also without an attempt, and removed endpoints with an attempt in the period; newest first. */
   readonly endpoints: readonly EndpointCounts[]
-  /** API keys in force that were used since `from`. */
+  /** API keys active that were used since `from`. */
   readonly apiKeysInUse: number
   /** The queue of the organization, or of the endpoint, now. */
   readonly queue: QueueCounts

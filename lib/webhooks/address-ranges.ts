@@ -4,14 +4,14 @@ import { isIPv4, isIPv6 } from 'node:net'
 export interface AddressRange {
   /** `10.0.0.0/8`, `fc00::/7`. */
   readonly cidr: string
-  /** The purpose of the range, in the words of the registry. */
+  /** The range's purpose, in the registry's words. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint
   readonly last: bigint
 }
 
-/** An IP address as a number, so that every spelling is the same value. */
+/** An IP address as a number, so every spelling is the same value. */
 export interface ParsedAddress {
   readonly family: 4 | 6
   readonly bits: bigint
@@ -42,7 +42,7 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   // A public number, but Azure answers virtual machines there with their configuration and certificates.
   range('168.63.129.16/32', 'Azure host'),
   range('64:ff9b:1::/48', 'NAT64 of a local network'),
-  // The whole range, so that no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
+  // The whole range, so no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
   // ::ffff:a.b.c.d, ::a.b.c.d … …
   range('::/8', 'unspecified, loopback and embedded IPv4'),
   range('100::/64', 'discard-only'),
@@ -64,7 +64,7 @@ const IPV4_BITS = 0xffff_ffffn
 /** An IPv4 address as a socket for IPv6 sees it. */
 const MAPPED = range('::ffff:0:0/96', 'IPv4-mapped')
 
-/** Finds the refused range of an address; `undefined` for a public address. */
+/** Finds the rejected range of an address; `undefined` for a public address. */
 export function findRefusedRange(address: ParsedAddress): AddressRange | undefined {
   const judged = lies(address, NAT64) ? readEmbedded(address) : address
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))
@@ -92,8 +92,7 @@ function lies({ family, bits }: ParsedAddress, { family: rangeFamily, first, las
 /**
  * Reads an address as the system writes it.
  *
- * @returns `undefined` for any other text: other spellings of IPv4, and IPv6 with a zone, which is never a public
- *   address
+ * @returns `undefined` for any other string: other spellings of IPv4, and IPv6 with a zone, which is never a public address
  */
 export function parseAddress(text: string): ParsedAddress | undefined {
   if (isIPv4(text)) return { family: 4, bits: joinGroups(text.split('.'), 10, 8n) }
@@ -129,7 +128,7 @@ function range(cidr: string, purpose: string): AddressRange {
 /**
  * Reads a range in CIDR notation, or an address as a range of a single address.
  *
- * @returns `undefined` for any other text, and for an address with bits outside the prefix, such as `10.1.2.3/8`
+ * @returns `undefined` for any other string, and for an address with bits outside the prefix, such as `10.1.2.3/8`
  */
 export function parseRange(cidr: string, purpose: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = cidr.split('/')

@@ -48,15 +48,18 @@ export function loggedHeaders(
   return { request: hidden, signed: within(500, Object.fromEntries(signed)), response }
 }
 
-/** Returns the headers of a logged attempt as the settings show them; null if no request was made, or its process died. */
-export function shownHeaders(
-  { headers, status }: Pick<DeliveryAttempt, 'headers' | 'status'>,
-  delivery: Sent,
+/** Returns a delivery with the headers of each attempt as the settings show them: null if its process died, or no request was made. */
+export function showHeaders<Logged extends Sent & { readonly attemptLog: readonly DeliveryAttempt[] }>(
+  delivery: Logged,
   headerPrefix: string,
-): AttemptHeaders | null {
-  if (headers === null && status === null) return null
-  const { request, signed, response } = headers ?? { request: {}, response: {} }
-  return { request: { ...commonHeaders(delivery, headerPrefix), ...request, ...signed }, response }
+): Logged {
+  const common = commonHeaders(delivery, headerPrefix)
+  const attemptLog = delivery.attemptLog.map((attempt) => {
+    if (attempt.headers === null && attempt.status === null) return attempt
+    const { request, signed, response } = attempt.headers ?? { request: {}, response: {} }
+    return { ...attempt, headers: { request: { ...common, ...request, ...signed }, response } }
+  })
+  return { ...delivery, attemptLog }
 }
 
 /** Leaves out the headers beyond a number of characters. */

@@ -87,8 +87,8 @@ export function createInterruption(): Interruption {
 }
 
 /**
- * Makes one attempt. The attempt also fails if the sender throws, never answers or returns a value that is not an
- * answer.
+ * Makes one attempt. The attempt also fails if the sender throws, never responds or returns a value that is not an
+ * response.
  *
  * @param onError receives the errors of a faulty sender
  * @throws the error that `onError` throws
@@ -111,7 +111,7 @@ export function attempt(
       timer = setTimeout(end, INTERRUPT_MAX_MS, 'interrupted')
     }
 
-    /** @param given the answer of the sender, or the error of an attempt that the sender does not end */
+    /** @param given the sender's result, or the error of an attempt that the sender doesn't end */
     function end(given: WebhookAnswer | string): void {
       if (isEnded) return
       const durationMs = performance.now() - begunAt
@@ -126,7 +126,7 @@ export function attempt(
     /** A sender of the host's own may resolve with anything. */
     function endAnswered(answer: WebhookAnswer): void {
       if (typeof answer !== 'object' || answer === null)
-        throw new TypeError('Cannot read the answer of the sender')
+        throw new TypeError('Cannot read the result of the sender')
       end(answer)
     }
 

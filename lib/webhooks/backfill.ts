@@ -1,7 +1,7 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { BackfillType } from '../resources/backfill.ts'
 
-/** Asks for a part of a backfill: one type of event to one endpoint. */
+/** A request for one part of a backfill: one event type to one endpoint. */
 export interface BackfillRequest extends AuditedRequest {
   readonly endpointId: string
   readonly type: BackfillType
@@ -9,7 +9,7 @@ export interface BackfillRequest extends AuditedRequest {
   readonly template: string
   /** The `next` of the previous part, for the same type; null: from the oldest record. */
   readonly after: string | null
-  /** Records to read at most, so that no part takes long. */
+  /** Records to read at most, so no part takes long. */
   readonly limit: number
 }
 
@@ -35,13 +35,13 @@ export type BackfillOutcome =
 export interface BackfillStore {
   /**
    * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
-   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so that the same
+   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so the same
    * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
    * the endpoint that is delivered, pending or sending.
    *
    * The deliveries are due at once and stand behind all other deliveries of the organization: see `ClaimStore.claim`.
    *
-   * The entry gets `details.events`, the number of events of all calls with this entry; a call that makes no event leaves no entry.
+   * The entry gets `details.events`, the number of events from all calls with this entry; a call without events writes no entry.
    *
    * @returns `null` if there is no such endpoint
    */
@@ -50,7 +50,7 @@ export interface BackfillStore {
   /**
    * Counts the records with an event of a type.
    *
-   * @param max the greatest answer: counting ends there
+   * @param max maximum count: counting ends there
    */
   count(organizationId: string, type: BackfillType, max: number): Promise<number>
 }

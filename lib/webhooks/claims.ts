@@ -26,7 +26,7 @@ export interface Capacity {
 export interface ClaimRequest {
   /** A name that no other claim has. The token fences every later write. */
   readonly token: string
-  /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
+  /** True if this claim was sent before and the result was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
   /** Maximum number of deliveries. */
   readonly limit: number
@@ -72,7 +72,7 @@ export interface FailedDelivery extends EndpointRef {
   readonly reason: string
 }
 
-/** The answer to a claim. */
+/** The result of a claim. */
 export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
   /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
@@ -82,13 +82,13 @@ export interface Claims {
    * list these deliveries again.
    */
   readonly failed: readonly FailedDelivery[]
-  /** The store's clock at the time of the answer, in milliseconds since 1970. */
+  /** The store's clock at the time of the result, in milliseconds since 1970. */
   readonly storeTime: number
   /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
   readonly next: EndpointRef | null
   /**
-   * Milliseconds until a delivery that this claim had to leave has its turn by the rate of its endpoint, or may be the next probe; null
-   * if there is none, or a probe is being sent.
+   * Milliseconds until a delivery that this claim left behind is due by the endpoint's rate, or can be the next probe; null without
+   * such a delivery, or while a probe is being sent.
    */
   readonly nextInMs: number | null
 }
@@ -114,18 +114,18 @@ export interface DeliveryAttempt {
   readonly connectMs: number | null
   readonly tlsMs: number | null
   readonly firstByteMs: number | null
-  /** The HTTP status; null when no answer came. */
+  /** The HTTP status; null without a response. */
   readonly status: number | null
   /**
-   * The reason for a missing answer; null with a status. `interrupted`: the attempt ended with its process.
+   * The reason for a missing response; null with a status. `interrupted`: the attempt ended with its process.
    * `unreadable`: the delivery could not be read, and nothing was sent.
    */
   readonly error: string | null
-  /** The beginning of the answer's body. */
+  /** The beginning of the response body. */
   readonly bodyExcerpt: string
   /**
    * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
-   * for every other answer.
+   * for every other response.
    */
   readonly location: string | null
   /** The headers; null for an attempt without a request, or whose process died. A store also has null for a 2xx with nothing to keep. */
@@ -140,8 +140,8 @@ export interface AttemptHeaders {
    */
   readonly request: Readonly<Record<string, string>>
   /**
-   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store leaves them out for ten
-   * minutes: with the body, whoever may read the log could send a webhook that a subscriber accepts.
+   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store hides them for ten minutes:
+   * together with the body, a reader of the log could send a webhook that a subscriber accepts.
    */
   readonly signed?: Readonly<Record<string, string>>
   /** The response's, by a list of names without credentials, shorter for a 2xx; values are cut after 100 characters. */
@@ -159,13 +159,13 @@ export interface AttemptResult extends ClaimRef, EndedAttempt {
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** Why the delivery failed; null for any other outcome. */
   readonly reason: string | null
-  /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
+  /** True if the endpoint responded with 410, which disables the endpoint with the reason `gone`. */
   readonly isGone: boolean
   /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
   readonly delayMs: number
   /**
-   * Milliseconds for which the endpoint asked to be left alone when it rejected the delivery (429, 503, or any failure with
-   * `Retry-After`), 0 if it named no time; null if the attempt was not rejected.
+   * How long the endpoint asked to back off when rejecting the delivery (429, 503, or any failure with `Retry-After`), in ms; 0 without
+   * a given time; null if the attempt was not rejected.
    */
   readonly backOffMs: number | null
   /** Milliseconds since the attempt began, and since the attempt ended. */
@@ -197,9 +197,9 @@ export interface EndpointHealth extends EndpointRef {
   readonly isNewlyDisabled: boolean
 }
 
-/** What the results of attempts led to. */
+/** The effects of attempt results. */
 export interface ResultReport {
-  /** Results that were dropped, because the claim was no longer in force. */
+  /** Results that were dropped, because the claim was no longer active. */
   readonly lost: readonly ClaimRef[]
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
@@ -223,8 +223,8 @@ export interface ClaimStore {
    * An endpoint that has rejected deliveries, or has a `maxPerSecond`, gets no more than its rate allows, of all processes together:
    * see endpoint-rate.ts.
    *
-   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
-   * store knows the sizes without reading the bodies, so that the cost of a claim does not depend on the size of bodies.
+   * The bodies of the result have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
+   * store knows the sizes without reading the bodies, so the cost of a claim does not depend on the size of bodies.
    *
    * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
    * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
@@ -236,24 +236,23 @@ export interface ClaimStore {
   claim(request: ClaimRequest): Promise<Claims>
 
   /**
-   * Reads the content of claimed deliveries. Deliveries without a claim in force, or with a removed endpoint, are left
+   * Reads the content of claimed deliveries. Deliveries without a claim active, or with a removed endpoint, are left
    * out.
    */
   read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
 
   /**
-   * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
-   * order in which the attempts ended; and the rate of each endpoint, by endpoint-rate.ts. Attempts with the error
-   * `interrupted` or `unreadable` count, but not against the endpoint. A result without a claim in force is dropped as a whole, and is
-   * `lost` in the report.
+   * Writes attempt results: the log, each delivery's next state and each endpoint's health, in the order in which the attempts ended;
+   * and each endpoint's rate, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
+   * endpoint. A result without a claim active is dropped as a whole, and is `lost` in the report.
    *
-   * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
-   * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
+   * The same results again change nothing and are not lost, and the report lists again, as of now, the resulting dead
+   * letters and the endpoints that became failing or disabled, because the previous report may be lost.
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
   /**
-   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not active are
    * ignored.
    */
   release(claims: readonly ClaimRef[]): Promise<void>

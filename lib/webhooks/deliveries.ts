@@ -3,7 +3,7 @@ import type { ActivityRequest, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
-// Longer than 250 lines: half are the documentation of the verbs, which whoever writes a store reads as a whole.
+// Longer than 250 lines: half of the file documents the verbs, and authors of a store read it as a whole.
 
 // --- Types ---
 
@@ -39,13 +39,13 @@ export interface Delivery {
   readonly createdAt: string
   /** The time of the final state; null before. */
   readonly finishedAt: string | null
-  /** The HTTP status of the last attempt; null when no answer came, and before the first attempt. */
+  /** The HTTP status of the last attempt; null without a response, and before the first attempt. */
   readonly lastStatus: number | null
-  /** Why no answer came to the last attempt; null with a status, and before the first attempt. */
+  /** Why there was no response to the last attempt; null with a status, and before the first attempt. */
   readonly lastError: string | null
 }
 
-/** Every class of responses: the first digit of the status, or no response. */
+/** Every response class: the status's first digit, or no response. */
 export const RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
 /** The class of a response. */
 export type ResponseClass = (typeof RESPONSES)[number]
@@ -87,8 +87,8 @@ export interface PurgeRequest {
    */
   readonly eventsAfterMs: number
   /**
-   * Maximum number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
-   * deliveries of a single event.
+   * Maximum number of rows of each kind, so no part takes long. Of deliveries ten times as many are allowed, or all deliveries of a
+   * single event.
    */
   readonly limit: number
   /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
@@ -122,7 +122,7 @@ export interface RetainedDelivery extends EndpointRef {
   readonly since: string
 }
 
-/** The answer to a {@link SharedPurgeRequest}. */
+/** The result of a {@link SharedPurgeRequest}. */
 export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
   /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
   readonly days: number
@@ -145,9 +145,9 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
 /**
  * Asks for deliveries in a final state to be sent again. Deliveries of removed endpoints are left out.
  *
- * `recover` answers the ids of the deliveries that are pending now, and adds the number of these deliveries to
- * `details.recovered` of the entry, which calls with the same entry share. An entry with a delivery as its subject
- * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
+ * `recover` returns the ids of the deliveries that are pending now, and adds their number to the entry's `details.recovered`, which
+ * calls with the same entry share. An entry with a delivery as its subject recovers that delivery once, even if the call is sent
+ * several times, and each result has the id of the delivery.
  */
 export interface RecoveryRequest extends AuditedRequest {
   /** The filter selects among these deliveries. */
@@ -163,11 +163,11 @@ export interface EventRedelivery extends AuditedRequest {
   readonly endpointId: string
 }
 
-/** The answer to an {@link EventRedelivery}. */
+/** The result of an {@link EventRedelivery}. */
 export interface EventRedelivered {
   /**
-   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the organization has none of that
-   * id.
+   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the id does not exist in the
+   * organization.
    */
   readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'
   /** Null without an event or an endpoint. */
@@ -198,7 +198,7 @@ export interface DeliveryStore extends ClaimStore {
   /**
    * Counts the deliveries that the filter selects.
    *
-   * @param max the greatest answer: counting ends there
+   * @param max maximum count: counting ends there
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
   /** Counts the deliveries that {@link DeliveryStore.recover} takes: finished, and of endpoints that are not removed. As `count`. */

@@ -4,18 +4,18 @@ import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
 
-// The verdict on the destination of a webhook. A destination is judged when an endpoint is registered, so that the
+// The verdict on the destination of a webhook. A destination is judged when an endpoint is registered, so the
 // customer learns of a mistake at once, and again at every attempt, because a name can mean another address by then.
 
 /** The allowed destinations of webhooks. Give the developer settings and the sender the same options. */
 export interface DestinationOptions {
   /**
    * Ranges of addresses that no webhook is sent to, beside the ranges outside the public internet: `198.51.100.0/24`,
-   * `fd12::/16`, `203.0.113.7`. Refused with `allowPrivateNetworks` too. Default none.
+   * `fd12::/16`, `203.0.113.7`. Rejected with `allowPrivateNetworks` too. Default none.
    */
   refuseAddresses?: readonly string[] | undefined
   /**
-   * Allows addresses of private networks, so that endpoints on this machine and in this network get webhooks: for
+   * Allows addresses of private networks, so endpoints on this machine and in this network get webhooks: for
    * development. A name that does not resolve then has an error of its own. Default `false`.
    */
   allowPrivateNetworks?: boolean | undefined
@@ -56,7 +56,7 @@ export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * The only reason that a customer reads for a refused address and for a name that does not exist. A longer answer would reveal
+ * The only reason that a customer reads for a rejected address and for a name that does not exist. A more precise message would reveal
  * the service's own network, which may have private names.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
@@ -66,7 +66,7 @@ export const URL_MAX_LENGTH = 2048
 
 const ALLOWED: DestinationVerdict = { allowed: true }
 
-/** @throws `TypeError` naming the option that cannot be used */
+/** @throws `TypeError` naming the invalid option */
 export function readDestinationOptions(options: DestinationOptions): Required<DestinationRules> {
   const isLocal = readFlag('localDevelopment', options.localDevelopment)
   return {
@@ -90,7 +90,7 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
   })
 }
 
-/** Judges a URL without a lookup: an allowed name may still resolve to an address that is refused. */
+/** Judges a URL without a lookup: an allowed name may still resolve to an address that is rejected. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
   const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
   // Measured again, because text in another script grows when encoded.
@@ -148,7 +148,7 @@ function judgeHost(host: string, options: DestinationRules): DestinationVerdict 
   return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
 }
 
-/** Judges an address in the system's spelling. Any other text is refused. */
+/** Judges an address in the system's spelling. Any other string is rejected. */
 export function judgeAddress(
   address: string,
   { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
@@ -162,7 +162,7 @@ export function judgeAddress(
 }
 
 /**
- * Judges all addresses of a name: a single refused address refuses the name. A name with a public and a private address
+ * Judges all addresses of a name: a single rejected address rejects the name. A name with a public and a private address
  * is a mistake at best, and at worst an attack that lets the connection to the public address fail so that the private
  * address is tried next.
  */
@@ -178,7 +178,7 @@ export function judgeAddresses(
 }
 
 /**
- * Judges a name that failed to resolve. A name that does not exist is refused like a name with a refused address: a
+ * Judges a name that failed to resolve. A name that does not exist is rejected like a name with a rejected address: a
  * difference would show strangers the names in the network of the service. A failing name server shows nothing, so the
  * name is allowed.
  */
@@ -220,7 +220,7 @@ export async function judgeDestination(
   return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
-/** Greatest number of a name's addresses that are tried: an answer of the DNS can hold thousands, and each address is judged. */
+/** Maximum number of a name's addresses that are tried: a DNS response can have thousands, and each address is judged. */
 const ADDRESSES_MAX = 64
 
 /** Resolves a name to its first 64 addresses. Rejects with the error of the lookup, also when nothing is found. */
@@ -228,7 +228,7 @@ export function resolveAddresses(hostname: string, lookup: Lookup): Promise<Look
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A lookup that knows only the short form of the call gives a single address, as text.
+      // A lookup that only knows the short form returns a single address, as a string.
       else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))

@@ -38,13 +38,16 @@ export function isNotThere(error: unknown): boolean {
 const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, system: true }
 
 /**
- * Makes a lookup for names from strangers. The lookup asks the name servers from this process. `dns.lookup` would ask the
- * system on a thread of Node's pool of four, which file access and other work share: a few endpoints with silent name servers
- * would hold up every other endpoint, and the host.
+ * Creates a lookup for host names from strangers. It queries the name servers from this process. `dns.lookup` would use Node's pool of four
+ * threads, shared with file access: a few endpoints with silent name servers would delay every other endpoint and your application.
  *
- * A name that no server knows may still be in the hosts file: the lookup asks the system for such names, one at a time.
+ * A name that no server knows may still be in the hosts file, so such names are looked up by the system, one at a time.
  *
- * @param options the name servers and the time for each server; `system` resolves the names that no server knows
+ * @param options the name servers and the timeout for each; `system` resolves names that no server knows
+ * @example
+ * ```ts
+ * const sender = createWebhookSender({ lookup: createPublicLookup({ servers: ['9.9.9.9'] }) })
+ * ```
  */
 export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
   rejectUnknown(options, NAMES)
@@ -101,7 +104,7 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
 }
 
 /**
- * Milliseconds for which the addresses of one family wait for the other family: certain name servers never answer for
+ * Milliseconds for which the addresses of one family wait for the other family: certain name servers never respond for
  * IPv6.
  */
 const OTHER_FAMILY_MS = 200

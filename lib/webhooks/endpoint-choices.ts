@@ -4,14 +4,13 @@ import { type Column, columnsOf, type NamedColumn } from '../resources/columns.t
 import { URL_MAX_LENGTH } from './destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
-// What an organization decides about an endpoint: a single list, from which follow types, inputs, columns, privileges, and what is compared
-// and shown.
+// An organization's choices about an endpoint: types, inputs, columns, privileges, comparisons and displays follow from this list.
 
 // --- Inputs ---
 
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
-  // A URL parser removes such characters silently: the log would show another URL than the given text.
+  // A URL parser removes such characters silently: the log would show another URL than the given one.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
   // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
   v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
@@ -43,7 +42,7 @@ export const CHOICES = {
   /** At most 200 characters, for people; may be empty. */
   description: { input: field.text(0, 200), initial: '' },
   /**
-   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
+   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Rejected for a signing secret
    * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
    */
   standardWebhooks: {
@@ -61,7 +60,10 @@ export const CHOICES = {
 
 type Choices = typeof CHOICES
 
-/** What an organization decides about an endpoint. @typeParam Type by default any text, as another version of the host may have more types */
+/**
+ * An organization's choices about an endpoint. @typeParam Type by default any string, because another version of the host may have more
+ * types
+ */
 export type EndpointChoices<Type extends string = string> = {
   readonly [Field in keyof Choices]: Field extends 'types'
     ? readonly Type[] | null

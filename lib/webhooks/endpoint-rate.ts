@@ -50,7 +50,7 @@ const BURST_S = 0.1
 /** Failures in a row, other than rejections, after which an endpoint is not paced. */
 const FAILURES_MAX = 10
 
-/** What is known about the rate of an endpoint. Moments are in milliseconds of the store's clock. */
+/** The known facts about an endpoint's rate. Moments are in milliseconds of the store's clock. */
 export interface EndpointRate {
   /** The organization's own limit; null: none. */
   readonly maxPerSecond: number | null
@@ -75,7 +75,7 @@ export interface RateResults {
   readonly successes: number
   /** The claims of the attempts. */
   readonly tokens: readonly string[]
-  /** The latest begin of an attempt that succeeded, and of a rejected one. */
+  /** When the latest successful attempt began, and the latest rejected one. */
   readonly successAt: number | null
   readonly rejectionAt: number | null
   /** True if an attempt failed, a rejected one included. */
@@ -104,7 +104,7 @@ export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   }
 }
 
-/** Computes how many deliveries a claim may take. @param isProbing whether the claim of the last probe is in force */
+/** Computes how many deliveries a claim may take. @param isProbing whether the claim of the last probe is active */
 export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number): number {
   if (known.nextAt > now) return 0
   if (isBackingOff(known)) return isProbing ? 0 : 1
@@ -124,7 +124,7 @@ export function spend(known: EndpointRate, taken: number, token: string, now: nu
 }
 
 /**
- * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so that a
+ * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so a
  * burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
  *
  * @returns false if the endpoint is unlimited again

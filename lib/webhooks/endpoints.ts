@@ -17,12 +17,12 @@ export type EndpointState = 'enabled' | 'paused' | 'disabled'
 export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>`. */
   readonly id: string
-  /** The number of changes by `update`, those of a header's value too. */
+  /** Number of changes by `update`, including header values. */
   readonly version: number
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
-  /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
+  /** The reason for state `disabled`: `administrator`, `gone` (responded with 410), `failing`; else null. */
   readonly disabledReason: string | null
   /** The time of the first failure since the last success; null: no failure. */
   readonly failingSince: string | null
@@ -33,7 +33,7 @@ export interface WebhookEndpoint extends EndpointChoices {
   readonly createdAt: string
 }
 
-/** What is kept of an endpoint that was removed, for the log of its deliveries. */
+/** What remains of a removed endpoint, for its delivery log. */
 export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'createdAt'>
 
 /** A new endpoint in the form that a store keeps. */
@@ -56,7 +56,7 @@ export const SENT_FIELDS: readonly SentField[] = [
   ...ENDPOINT_CHOICES.flatMap((choice) => ('isSent' in choice ? [choice.field as SentChoice] : [])),
 ]
 
-/** What an attempt needs of an endpoint. */
+/** An endpoint's data for an attempt. */
 export interface EndpointTarget extends Pick<EndpointRecord, SentField> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
@@ -131,7 +131,7 @@ export interface SecretReplacement extends AuditedRequest {
 /**
  * The outcome of a rotation, with the endpoint after the rotation:
  *
- * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose answer was lost, counts too.
+ * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose result was lost, counts too.
  * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
  */
 export interface SecretRotation {
@@ -233,8 +233,7 @@ export interface EndpointStore {
   rotateSecret(request: SecretReplacement): Promise<SecretRotation | null>
 
   /**
-   * Lists the sealed credentials of endpoints that have not been removed, of all organizations, in the order of
-   * (organization id, endpoint id).
+   * Lists the sealed credentials of all organizations' endpoints that haven't been removed, by (organization id, endpoint id).
    *
    * @param after the last endpoint of the previous part; null: from the first
    */

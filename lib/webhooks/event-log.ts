@@ -68,7 +68,7 @@ export interface WriteMark {
 /** The slice of a store for reading the events of an organization. */
 export interface EventLogStore {
   /**
-   * Lists the newest events that the filter selects, by the moment of publishing; those of one write in reverse order.
+   * Lists the newest events that the filter selects, by publishing time; events of one write in reverse order.
    *
    * @param before the id of the previous page's last event; null: from the newest. After an unknown id the page is empty
    */

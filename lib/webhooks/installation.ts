@@ -33,11 +33,11 @@ export interface Hold {
   readonly advice: string
 }
 
-/** Compares the installation of a database with that of a loop. @returns null if the loop works there */
+/** Compares a database's installation with a loop's. @returns null if the loop works there */
 export function holdOf(found: Installation, own: string | null): Hold | null {
   const { name, isMoved } = found
   if (name === own || (name === null && !isMoved)) return null
-  const its = own === null ? 'the loop has no name' : `the loop is of '${own}'`
+  const its = own === null ? 'the loop has no name' : `the loop belongs to '${own}'`
   const set = `set BUSINESS_API_INSTALLATION or option 'installation' to ${name}; `
   return {
     reason: `the database ${describeInstallation(found)}; ${its}`,
@@ -45,8 +45,11 @@ export function holdOf(found: Installation, own: string | null): Hold | null {
   }
 }
 
-/** The slice of a store for the installation. A store whose data cannot be copied has none. */
+/** The slice of a store for the installation. Missing in a store whose data cannot be copied. */
 export interface InstallationStore {
-  /** Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null: it has none */
+  /**
+   * Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null if
+   * unnamed
+   */
   check(name: string | null): Promise<Installation>
 }

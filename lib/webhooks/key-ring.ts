@@ -7,11 +7,11 @@ import {
   randomBytes,
 } from 'node:crypto'
 
-/** Seals texts with AES-256-GCM: the first key seals, all keys open. */
+/** Encrypts strings with AES-256-GCM: the first key seals, all keys open. */
 export interface KeyRing {
   readonly isEmpty: boolean
   /**
-   * Seals a text under the first key.
+   * Seals a string under the first key.
    *
    * @param binding authenticated and not stored: the sealed form opens with the same binding only
    * @throws `Error` for an empty ring
@@ -23,7 +23,7 @@ export interface KeyRing {
   isCurrent(sealed: string): boolean
 }
 
-/** An opened text, or the reason why the form does not open: the end of a message after "because". */
+/** The decrypted string, or why it can't be decrypted: the end of a message after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
@@ -42,14 +42,14 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
     isEmpty: first === undefined,
 
     seal(text, binding) {
-      if (first === undefined) throw new Error('Cannot seal a text because the key ring is empty')
+      if (first === undefined) throw new Error('Cannot seal a secret because the key ring is empty')
       const [keyId, key] = first
       return ['v1', keyId, ...encrypt(text, binding, key).map(encode)].join('.')
     },
 
     open(sealed, binding) {
       const [, keyId = '', nonce = '', ciphertext = '', tag = ''] = SEALED.exec(sealed) ?? []
-      if (!keyId) return { obstacle: 'its sealed form is not one that this version knows' }
+      if (!keyId) return { obstacle: 'its sealed form is unknown to this version' }
       const key = ring.get(keyId)
       if (!key) return { obstacle: `key ${keyId} is not among the 'secretKeys'` }
       const text = decrypt({ nonce, ciphertext, tag }, binding, key)
@@ -73,12 +73,12 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
       const bytes = typeof given === 'string' ? decodeKey(given) : given
       if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or text of 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
+          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or a string with 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
         )
       }
       if (bytes.every((byte) => byte === bytes[0])) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' because its 32 bytes are all the same: make a random key, by ` +
+          `Cannot use option 'secretKeys[${index}]' because its 32 bytes are all the same: make a random key: ` +
             'openssl rand -base64 32',
         )
       }
@@ -132,7 +132,7 @@ function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject)
   }
 }
 
-/** As JSON, so that no two bindings have the same bytes. */
+/** As JSON, so no two bindings have the same bytes. */
 function toBytes(binding: readonly string[]): Buffer {
   return Buffer.from(JSON.stringify(binding))
 }

@@ -20,7 +20,7 @@ export interface EndpointFailingNotice extends EndpointRef {
 /** An endpoint was disabled by failures. Not sent when an administrator disables the endpoint. */
 export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
-  /** `failing`: too many failures for too long. `gone`: the endpoint answered 410. */
+  /** `failing`: too many failures for too long. `gone`: the endpoint responded with 410. */
   readonly reason: 'failing' | 'gone'
   /** As in {@link EndpointFailingNotice}. */
   readonly failures: number
@@ -28,8 +28,8 @@ export interface EndpointDisabledNotice extends EndpointRef {
 }
 
 /**
- * Deliveries of an endpoint failed for good: this first one, and those that followed it with pauses of less than five seconds.
- * With `deliveryNotices: 'each'`, a notice for each delivery.
+ * Deliveries of an endpoint failed for good: the first, and all that followed within five seconds of the previous. With
+ * `deliveryNotices: 'each'`, a notice for each delivery.
  *
  * Every delivery is counted at least once for each round of attempts, and twice when a late result equals the result that counted.
  * A delivery can be missing only when a process dies before the notice is sent.
@@ -81,7 +81,7 @@ export interface RetentionBehindNotice {
 /**
  * Events older than the retention are retained with their whole day, because a delivery of that day is still open: an endpoint was
  * paused for longer than the retention. Sent once by each process for each endpoint, while a day is retained for the endpoint. A day
- * with open deliveries of several endpoints is retained for one of them after the other.
+ * with open deliveries of several endpoints is retained for each endpoint in turn.
  */
 export interface EventsKeptNotice extends EndpointRef {
   readonly kind: 'events_kept'

@@ -2,7 +2,7 @@ import type { DeliveryState } from './deliveries.ts'
 
 // The numbers behind a question before an act that ends something, the same on the command line and on the settings page.
 
-/** Counts of deliveries end here: no answer to a question depends on a larger number. */
+/** Counts of deliveries end here: no question depends on a larger number. */
 export const DELIVERY_COUNT_MAX = 10_000
 
 /** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */

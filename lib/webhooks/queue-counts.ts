@@ -1,4 +1,4 @@
-/** Selects the deliveries of an organization, or of one endpoint of the organization. */
+/** Selects an organization's deliveries, or one endpoint's. */
 export interface QueueTarget {
   readonly organizationId: string
   /** Absent: all endpoints of the organization. */
@@ -7,10 +7,10 @@ export interface QueueTarget {
 
 /**
  * The deliveries that are not finished, and the failed ones. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
- * 10,001, stands for every greater count. Counting ends there, so that the counts cost the same with a thousand due deliveries
+ * 10,001, stands for every greater count. Counting ends there, so the counts cost the same with a thousand due deliveries
  * and with a million. A store may count too few, and miss the oldest, in a queue of more than 30,000 deliveries
  * and 1,000 endpoints. Of the deliveries that wait for a retry or are being sent, a store may read 10,000 only, those that are due
- * soonest. Deliveries of disabled endpoints and of other organizations among these do not count, so the count may be too low.
+ * soonest. Among these, deliveries of disabled endpoints and other organizations don't count, so the count may be too low.
  */
 export interface QueueCounts {
   /** Deliveries of enabled endpoints that are due. */
@@ -20,7 +20,7 @@ export interface QueueCounts {
    * for all others of the organization, do not count here.
    */
   readonly oldestDueMs: number
-  /** Deliveries that wait for the delay of a retry to pass, of enabled and paused endpoints. */
+  /** Deliveries that wait for a retry, to enabled and paused endpoints. */
   readonly backingOff: number
   /** Deliveries of paused endpoints that would be due. */
   readonly paused: number
@@ -32,5 +32,5 @@ export interface QueueCounts {
   readonly isPartial?: boolean | undefined
 }
 
-/** The greatest exact count of {@link QueueCounts}. */
+/** The maximum exact count of {@link QueueCounts}. */
 export const QUEUE_COUNT_MAX = 10_000

@@ -11,7 +11,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   secret: string | readonly string[]
   /**
    * Looks up an event id in a table of the subscriber: true if the event was received before. Every attempt of a delivery
-   * carries the same event id, and an attempt with a lost answer is repeated. Default: every event is new.
+   * carries the same event id, and an attempt with a lost response is repeated. Default: every event is new.
    */
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
   /** Bytes of a body at most. Default 1,048,576: four times the largest event. */
@@ -24,7 +24,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
 export interface ReceivedWebhook<Own extends object = object> {
   /** `switch (event.type)` knows the data of each type. */
   readonly event: Event<Own>
-  /** True if `isSeen` knew the event: answer 2xx and do nothing. */
+  /** True if `isSeen` knew the event: respond with 2xx and do nothing. */
   readonly isRepeat: boolean
   /** The time of the attempt, in Unix seconds. */
   readonly timestamp: number
@@ -81,13 +81,13 @@ export async function toReceived<Own extends object>(
   return { event, timestamp, isRepeat: (await isSeen?.(event.id)) ?? false }
 }
 
-/** A signed text that is no event comes from another service with the same secret. */
+/** A signed body that is not an event comes from another service with the same secret. */
 function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
   try {
     const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Refused below, like any text that is not an event.
+    // Rejected below, like any body that is not an event.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

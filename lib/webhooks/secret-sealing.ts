@@ -5,8 +5,8 @@ import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
 /**
- * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The signature of the service takes the text
- * literally, Standard Webhooks decodes the text after `whsec_`.
+ * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The service's signature uses the whole string as the key;
+ * Standard Webhooks decodes what follows `whsec_`.
  */
 export function generateSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`
@@ -16,13 +16,12 @@ export function generateSigningSecret(): string {
 export interface SecretSealingOptions {
   /**
    * Keys of 32 random bytes. The first key seals and all keys open, so put a new key in front and keep the old key
-   * until `secrets.reseal` has sealed every credential anew. Bytes, or text in base64, base64url or hex. Default: no
-   * keys.
+   * until `secrets.reseal` has sealed every credential anew. Bytes, or a string in base64, base64url or hex. Default: no keys.
    */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
    * Allows secrets to be stored open without keys, and open secrets to be used beside keys until they are sealed.
-   * Default `false`: without keys no secret can be stored, and beside keys an open secret is refused, because any
+   * Default `false`: without keys no secret can be stored, and beside keys an open secret is rejected, because any
    * program that can write the row could have written the secret.
    */
   allowPlaintextSecrets?: boolean | undefined
@@ -33,7 +32,7 @@ export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, al
 
 /** An endpoint's own headers in the form that a store keeps. */
 export interface SealedHeaders {
-  /** The names of the headers, in the order of sealing. */
+  /** The header names, in the order in which they are sealed. */
   readonly headerNames: readonly string[]
   /** Null: no headers. */
   readonly sealedHeaders: string | null
@@ -110,7 +109,7 @@ export function createSecretSealer(
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,
       `Cannot store the ${name} because option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set: ` +
-        'give a key, made by openssl rand -base64 32',
+        'pass a key, for example from openssl rand -base64 32',
     )
   }
 

@@ -59,7 +59,7 @@ export function readSignature(
   const { timestamp, signatures } = parseHeader(header)
   return {
     timestamp,
-    // A decoder of hex stops silently at the first character that is not a digit, so the text is judged, not the bytes.
+    // A hex decoder stops silently at the first invalid character, so the string is checked, not the bytes.
     signatures: signatures.filter((signature) => SIGNATURE.test(signature)),
     secrets: keys,
     conclude(isMatch) {
@@ -80,7 +80,7 @@ function hintOf(secrets: readonly string[]): string {
   const hints = secrets.flatMap((secret, index) => {
     const bare = secret.trim().replace(/^["'`\u2018\u201c]+|["'`\u2019\u201d]+$/g, '')
     const faults = [
-      /[\s\p{Cc}\p{Cf}]/u.test(secret) && 'contains white space or unseen characters',
+      /[\s\p{Cc}\p{Cf}]/u.test(secret) && 'contains white space or invisible characters',
       bare !== secret.trim() && 'is in quotes',
       !bare.trimStart().startsWith('whsec_') && 'does not begin with whsec_',
     ].filter((fault) => fault !== false)
@@ -95,7 +95,7 @@ const SIGNATURE = /^[0-9a-f]{64}$/i
 
 /** Number of `v1` that are compared: the sender gives one, two in an overlap. A stranger could send any number. */
 const SIGNATURES_MAX = 16
-/** Number of values of the header that are read, other schemes included. */
+/** Maximum number of header values that are read, other schemes included. */
 const PARTS_MAX = 64
 
 interface SignatureHeader {
@@ -113,7 +113,7 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
   if (others.length > 0 || otherTimes.length > 0 || !/^\d+$/.test(timestamp) || !signatures.length) {
     throw new WebhookError(
       SIGNATURE_MALFORMED,
-      'the signature header is not a single t of digits with at least one v1',
+      'the signature header must have a single t with digits and at least one v1',
     )
   }
   return { timestamp, signatures }
@@ -134,7 +134,7 @@ function valuesOf(header: string, scheme: string): string[] {
  */
 function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
   const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)
-  // Negated, so that a clock that gives NaN lets nothing through.
+  // Negated, so a clock that gives NaN lets nothing through.
   if (!(difference <= toleranceSeconds)) {
     throw new WebhookError(
       SIGNATURE_EXPIRED,
@@ -148,18 +148,16 @@ export function readSecrets(secrets: string | readonly string[]): readonly strin
   const list = typeof secrets === 'string' ? [secrets] : secrets
   const isUsable = Array.isArray(list) && list.every((secret) => typeof secret === 'string' && secret !== '')
   if (!isUsable || list.length === 0) {
-    throw new TypeError(
-      'Cannot use the signing secrets because they must be one or more texts, none of them empty',
-    )
+    throw new TypeError('Cannot use the signing secrets because they must be one or more non-empty strings')
   }
   return list
 }
 
-/** @throws `TypeError` for a body that is neither text nor bytes */
+/** @throws `TypeError` for a body that is neither a string nor bytes */
 export function checkBody(body: unknown): void {
   if (typeof body === 'string' || body instanceof Uint8Array) return
   throw new TypeError(
-    'Cannot sign or verify a body that is neither text nor bytes: give the raw body, before any parser',
+    'Cannot sign or verify a body that is neither a string nor bytes: pass the raw body, before any parser',
   )
 }
 

@@ -2,13 +2,16 @@ import { createHmac, type Hmac, timingSafeEqual } from 'node:crypto'
 import { checkBody, readSecrets, readSignature, type VerifyWebhookOptions } from './signature-header.ts'
 
 /**
- * Makes the value of the signature header (specification, section 6): `t=<unix seconds>,v1=<hex>[,v1=<hex>]`.
+ * Signs a webhook: returns the value of the signature header (specification, section 6), `t=<unix seconds>,v1=<hex>[,v1=<hex>]`.
  *
- * @param body the request's body, byte for byte
- * @param secrets the current secret, and during a rotation's overlap the previous secret after it. Taken literally,
- *   `whsec_` included
+ * @param body the request body, byte for byte
+ * @param secrets the current secret, followed by the previous one during the overlap of a rotation. The whole string is the key, `whsec_` included
  * @param timestamp Unix seconds. Default now
- * @throws `TypeError` without a secret or a raw body, `RangeError` for a timestamp that is not in whole seconds
+ * @throws `TypeError` without a secret or a raw body, `RangeError` for a timestamp that isn't in whole seconds
+ * @example
+ * ```ts
+ * const headers = { 'X-SERVICE-Signature': signWebhook(rawBody, secret) }   // in a test of your subscriber
+ * ```
  */
 export function signWebhook(
   body: string | Uint8Array,
@@ -28,15 +31,18 @@ export function signWebhook(
 }
 
 /**
- * Checks that a request was signed with a secret, and recently (specification, section 6). The signature is judged
- * before the time, so a sender without the secret learns nothing about the clock.
+ * Verifies that a request was signed with a secret, and recently (specification, section 6). The signature is checked before the time, so a
+ * sender without the secret learns nothing about the clock.
  *
- * @param body exactly as received: no parsed body can be checked
+ * @param body exactly as received: a parsed body can't be verified
  * @param header the value of the signature header, as `request.headers` has it
  * @param secrets the endpoint's signing secret, or all secrets that may sign now
  * @returns the time of the signature, in Unix seconds
- * @throws `WebhookError` for a request that is not to be trusted; `TypeError` or `RangeError` for arguments that could
- *   not verify any request
+ * @throws `WebhookError` for a request that can't be trusted; `TypeError` or `RangeError` for arguments with which no request could be verified
+ * @example
+ * ```ts
+ * verifyWebhook(rawBody, request.headers['x-service-signature'], secret)
+ * ```
  */
 export function verifyWebhook(
   body: string | Uint8Array,

@@ -1,8 +1,8 @@
 import type { WebhookAnswer } from './webhook-sender.ts'
 
-// What the log keeps of an answer. A sender may be the host's own, so nothing about an answer is certain.
+// What the log keeps of a response. The host may use its own sender, so nothing about a response is certain.
 
-/** Returns whether an answer is a success: any 2xx (specification, section 6, rule 1 of delivery). */
+/** Returns whether a response is a success: any 2xx (specification, section 6, rule 1 of delivery). */
 export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
@@ -12,7 +12,7 @@ const EXCERPT_MAX_LENGTH = 4096
 const ERROR_MAX_LENGTH = 100
 const LOCATION_MAX_LENGTH = 500
 
-/** Makes an answer that any store can keep: a sender may be the host's own, and a single answer must not spoil a batch. */
+/** Makes a response that any store can keep: the host may use its own sender, and one response must not spoil a batch. */
 export function toStorable(answer: WebhookAnswer, url: string, measuredMs: number): WebhookAnswer {
   const status = readStatus(answer.status)
   const error = readText(answer.error, ERROR_MAX_LENGTH) || (status === null ? 'sender_failed' : null)
@@ -36,7 +36,7 @@ export function toStorable(answer: WebhookAnswer, url: string, measuredMs: numbe
   }
 }
 
-/** The headers of a response that the log keeps; of a 2xx the first ones, so that most attempts take few bytes. */
+/** The headers of a response that the log keeps; of a 2xx the first ones, so most attempts take few bytes. */
 const SUCCESS_NAMES = [
   ...['content-type', 'server', 'x-request-id', 'x-correlation-id', 'x-amzn-requestid', 'x-amz-cf-id'],
   ...['cf-ray', 'x-vercel-id'],
@@ -47,7 +47,7 @@ const LOGGED_NAMES = [
 ]
 const LOGGED_VALUE_MAX = 100
 
-/** Returns the headers of an answer that the log keeps. */
+/** Returns the headers of a response that the log keeps. */
 function readHeaders({ status, headers }: WebhookAnswer): Readonly<Record<string, string>> {
   const given = new Map(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
   const names = isSuccess({ status }) ? SUCCESS_NAMES : LOGGED_NAMES

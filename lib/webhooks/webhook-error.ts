@@ -10,13 +10,13 @@ export const SIGNATURE_MISMATCH = 'signature_mismatch'
 /** Signed with a secret, but too long ago or too far ahead: perhaps a replay. Thrown by `verifyWebhook`. */
 export const SIGNATURE_EXPIRED = 'signature_expired'
 
-/** The request is no POST. Thrown by `receiveWebhook`; answer 405. */
+/** The request is not a POST. Thrown by `receiveWebhook`; respond with 405. */
 export const WEBHOOK_METHOD = 'webhook_method'
 
-/** The body is larger than `maxBodyBytes`. Thrown by `receiveWebhook`; answer 413. */
+/** The body is larger than `maxBodyBytes`. Thrown by `receiveWebhook`; respond with 413. */
 export const WEBHOOK_TOO_LARGE = 'webhook_too_large'
 
-/** The body ended early, or is signed and no event. Thrown by `receiveWebhook`; answer 400. */
+/** The body ended early, or is signed but not an event. Thrown by `receiveWebhook`; respond with 400. */
 export const WEBHOOK_MALFORMED = 'webhook_malformed'
 
 /** Every code of a {@link WebhookError}. */
@@ -29,7 +29,7 @@ export type WebhookErrorCode =
   | typeof WEBHOOK_TOO_LARGE
   | typeof WEBHOOK_MALFORMED
 
-/** A request that is not to be trusted. `code` names the check that failed, `status` is the answer to give. */
+/** A request that cannot be trusted. `code` names the failed check, `status` is the status to respond with. */
 export class WebhookError extends Error {
   override readonly name = 'WebhookError'
   readonly code: WebhookErrorCode

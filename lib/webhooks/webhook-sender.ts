@@ -14,22 +14,22 @@ export interface WebhookRequest {
 export interface WebhookAnswer {
   /** The HTTP status; null when the head of no response arrived. */
   readonly status: number | null
-  /** Why no answer came: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
+  /** Why there was no response: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
   readonly error: string | null
   /**
    * False when nothing was sent because the sender is closed or not complete, without a fault of the subscriber: no
    * attempt is counted then. Default true.
    */
   readonly wasMade?: boolean
-  /** The part of a failure that only the operator may know, such as the refused address; never kept in the log. */
+  /** The part of a failure that only the operator may know, such as the rejected address; never kept in the log. */
   readonly detail?: string | null
-  /** At most the first 4 KiB of the answer's body, for the delivery log. */
+  /** The first 4 KiB of the response body, for the delivery log. */
   readonly bodyExcerpt: string
   /** The `Location` of a redirect, as it was sent; null or absent without the header. The log keeps a part of it. */
   readonly location?: string | null
   /** The response's headers. The log keeps some of them, by name. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Milliseconds to wait by the answer's `Retry-After`; null or absent without the header. */
+  /** Milliseconds to wait by the response's `Retry-After`; null or absent without the header. */
   readonly retryAfterMs?: number | null
   /** The whole attempt in milliseconds, from the name lookup to the last byte read. */
   readonly durationMs: number
@@ -45,7 +45,7 @@ export interface AttemptTimings {
   readonly dnsMs: number | null
   readonly connectMs: number | null
   readonly tlsMs: number | null
-  /** From the request's first byte sent to the answer's first byte. */
+  /** From the request's first byte sent to the response's first byte. */
   readonly firstByteMs: number | null
 }
 

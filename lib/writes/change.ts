@@ -8,7 +8,7 @@ import type { EventRecord } from './event-envelope.ts'
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The id of this change. A change that is sent again after a lost answer happens once, also after other changes. */
+  /** The id of this change. A change that is sent again after a lost result happens once, also after other changes. */
   readonly id: string
   readonly recordId: string
   /** The states that allow the change; null: every state. */
@@ -21,14 +21,14 @@ export interface Change<Changes> {
   readonly idempotency: ChangeKeyReservation | null
 }
 
-/** The reservation of an idempotency key by a change: a replay answers the record after the change, as JSON. */
+/** The reservation of an idempotency key by a change: a replay returns the record after the change, as JSON. */
 export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
 
 /**
  * The outcome of a change. Nothing was written unless the outcome is `changed`.
  *
  * - `changed`: written, now or by an earlier call with the same id; with the representation after the change.
- * - `not_found`: the organization has no record of that id.
+ * - `not_found`: the organization has no record with this id.
  * - `refused`: the present state does not allow the change, or the change breaks a rule that the verb names.
  * - `replayed`, `mismatch`, `in_progress`: see `CreationOutcome`.
  */

@@ -3,13 +3,13 @@ import type { EventRecord } from './event-envelope.ts'
 /**
  * A record to be created, with the events and the idempotency key of the creation. A store writes the idempotency entry, the
  * record, the events and a delivery for each matching endpoint at once or not at all. The caller makes the ids, so after a lost
- * answer the same creation can be sent again: the record, the events and the deliveries exist once.
+ * result the same creation can be sent again: the record, the events and the deliveries exist once.
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
   /**
-   * The API key that asks for the creation, judged a moment ago: nothing may be written if the key is no longer in force, or the
-   * organization was deleted. Absent: the host's own code asks.
+   * The API key behind the creation, checked a moment ago: nothing may be written if the key is no longer active, or the organization
+   * was deleted. Absent: the host's own code asks.
    */
   readonly apiKeyId?: string | undefined
   readonly record: NewRecord
@@ -29,7 +29,7 @@ export interface Creation<NewRecord> {
 /** A prepared creation. Only the organization and the idempotency key are missing. */
 export interface PreparedCreation<NewRecord = unknown, Representation = unknown>
   extends Pick<Creation<NewRecord>, 'record' | 'events'> {
-  /** The record as the answer shows it. */
+  /** The record as the result shows it. */
   readonly representation: Representation
 }
 
@@ -41,7 +41,7 @@ export interface KeyReservation {
   readonly key: string
   /** SHA-256 of the validated input, lower-case hex: the same key with another fingerprint is a mismatch. */
   readonly fingerprint: string
-  /** The exact text that a replay answers; a template if the store gives the record a number. */
+  /** The exact string that a replay returns; a template if the store gives the record a number. */
   readonly reply: string
   /** Milliseconds after which the entry expires, by the store's clock, from the creation on. */
   readonly windowMs: number
@@ -56,7 +56,7 @@ export interface KeyReservation {
  * - `replayed`: the key has a live entry with this fingerprint; nothing was written.
  * - `mismatch`: the key has a live entry with another fingerprint; nothing was written.
  * - `in_progress`: another creation held the key for all of `waitMs`; nothing was written.
- * - `unauthenticated`: the creation's API key is not in force; nothing was written.
+ * - `unauthenticated`: the creation's API key is not active; nothing was written.
  */
 export type CreationOutcome =
   | { readonly outcome: 'created' | 'mismatch' | 'in_progress' | 'unauthenticated' }
@@ -65,7 +65,7 @@ export type CreationOutcome =
 /** The outcome of a creation by the API, which may also name a business that the organization does not have. */
 export type ApiCreationOutcome = CreationOutcome | { readonly outcome: 'no_business' }
 
-/** The outcome of a creation of a numbered record: `created` carries the number, given by the host or by the store. */
+/** The outcome of creating a numbered record: `created` carries the number, given by the host or by the store. */
 export type NumberedOutcome =
   | { readonly outcome: 'created'; readonly number: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }

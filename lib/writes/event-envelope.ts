@@ -4,7 +4,7 @@ import { toTimestamp, type WriteContext } from './write-context.ts'
 
 /** The body of the POST to a subscriber (specification, section 6). */
 export interface EventEnvelope<Type extends string = string, Data = unknown> {
-  /** `evt_<ulid>`; the same on every attempt, so that subscribers can deduplicate on the id. */
+  /** `evt_<ulid>`; the same on every attempt, so subscribers can deduplicate on the id. */
   readonly id: string
   readonly type: Type
   /** ISO 8601 in UTC with milliseconds. */
@@ -32,7 +32,7 @@ export type EventSchemas = Readonly<
   Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
 >
 
-/** The texts about an event type in the OpenAPI document. */
+/** An event type's descriptions in the OpenAPI document. */
 export type EventText = {
   /** The event in a few words: "A client was created". */
   readonly summary: string
@@ -41,7 +41,7 @@ export type EventText = {
 }
 
 /**
- * Declares an event type: the texts of the OpenAPI document, and the schema of the data.
+ * Declares an event type: its descriptions in the OpenAPI document, and its data's schema.
  *
  * @param entries the fields of `data`
  * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`. Default: the first
@@ -55,7 +55,7 @@ export function eventType<Entries extends v.ObjectEntries>(
   return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
-/** The schema of an event's data, with the event's texts as metadata. */
+/** The schema of an event's data, with the event's descriptions as metadata. */
 export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
@@ -63,7 +63,7 @@ export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: s
   ]
 >
 
-/** Reads the texts of an event that {@link eventType} declared. */
+/** Reads the descriptions of an event that {@link eventType} declared. */
 export function eventText(schema: v.GenericSchema): EventText {
   const { summary = '', description = '' } = v.getMetadata(schema) as Partial<EventText>
   return { summary, description }
@@ -100,15 +100,15 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
 /**
  * Builds the data of an event with placeholders.
  *
- * @param known the fields with a value, or with a placeholder of another name. Every other field is the value of its name: a field of the
- *   record after the change, or a value that the verb adds
+ * @param known the fields with a value, or with a placeholder of another name. Every other field has the value with its name: a field
+ *   of the record after the change, or a value that the verb adds
  */
 export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
   const names = Object.keys(schema?.entries ?? {})
   return { ...Object.fromEntries(names.map((name) => [name, `\0${name}`])), ...known }
 }
 
-/** An id that any store can keep and find: 1 to 64 characters. A placeholder is none, because it begins with NUL. */
+/** An id that any store can keep and find: 1 to 64 characters. A placeholder is not valid, because it begins with NUL. */
 const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
 
 /**

@@ -11,20 +11,20 @@ export const IDEMPOTENCY_KEY_MAX = 200
 /** Visible ASCII only: Node.js joins a repeated header with a comma and a space, and the space shows the repetition. */
 const KEY_PATTERN = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`)
 
-/** Returns true for a text that is allowed as an idempotency key. */
+/** Returns true for a string that is allowed as an idempotency key. */
 export function isIdempotencyKey(text: string): boolean {
   return KEY_PATTERN.test(text)
 }
 
-/** Computes SHA-256 over the canonical JSON of validated flat fields, so that the order of fields in a request does not matter. */
+/** Computes SHA-256 over the canonical JSON of validated flat fields, so the order of fields in a request does not matter. */
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
 }
 
 /**
- * Computes SHA-256 over the canonical JSON of a value as it was sent. Not of a validated value: a schema of a host may add the present
- * moment, or make a `Map`, which JSON does not show.
+ * Computes SHA-256 over the canonical JSON of a value as it was sent. Not from a validated value: the host's schema may add the current
+ * time, or return a `Map`, which JSON can't show.
  *
  * @returns null for a value that {@link canonicalJson} cannot write
  */
@@ -35,10 +35,10 @@ export function fingerprintOfJson(value: unknown): string | null {
 
 // --- Store ---
 
-/** A reply of a host's own work. */
+/** A reply of the host's own work. */
 export interface ReplyRequest {
   readonly organizationId: string
-  /** The API key that asks, judged a moment ago: no work is done if the key is no longer in force. */
+  /** The caller's API key, checked a moment ago: no work is done if the key is no longer active. */
   readonly apiKeyId: string
   /** Names this call. */
   readonly writeId: string
@@ -46,7 +46,7 @@ export interface ReplyRequest {
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
 }
 
-/** The slice of a store, in a transaction of the host, for replies of the host's own work. */
+/** The slice for replies of the host's own work, in the host's transaction. */
 export interface ReplyStore {
   /**
    * Reserves the key, does the work and stores the reply, all in the host's transaction. A second call with the key waits for the end of the

@@ -32,7 +32,7 @@ import { shardNameOf } from '../store/_shards.ts'
 // The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
 
 /** The text of a lead whose business the organization does not have. */
-export const BUSINESS_NOT_FOUND = 'Business not found: businessId names no business of the organization'
+export const BUSINESS_NOT_FOUND = 'Business not found: the organization has no business with this businessId'
 
 // --- The API under test ---
 

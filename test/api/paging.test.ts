@@ -173,7 +173,7 @@ describe('GET /clients', () => {
       const text = assertError(await get(`?limit=5&${name}=2`), 422)
       assert.match(
         text,
-        new RegExp(`^Validation failed: ${name} is no parameter of this list; .*\\b${ours}$`),
+        new RegExp(`^Validation failed: ${name} is not a parameter of this list; .*\\b${ours}$`),
       )
     })
   }

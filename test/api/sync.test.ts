@@ -26,7 +26,7 @@ after(async () => {
 const PATH = '/api/v1/clients'
 const BEGINNING = '?updatedSince=1970-01-01T00:00:00.000Z'
 const RULE =
-  'Validation failed: updatedSince must be one Sync-Token of an earlier answer, or one time in ISO 8601 with a time zone, ' +
+  'Validation failed: updatedSince must be one Sync-Token of an earlier response, or one time in ISO 8601 with a time zone, ' +
   'as 2026-03-14T09:26:53.589Z'
 
 /** An organization with clients; their ids, oldest first. */
@@ -144,7 +144,7 @@ describe('GET /clients?updatedSince', () => {
         /^Validation failed: before and updatedSince cannot be used together/,
       )
     }
-    assertError(await get(`${BEGINNING}&cursor=x`), 422, /^Validation failed: cursor is no parameter/)
+    assertError(await get(`${BEGINNING}&cursor=x`), 422, /^Validation failed: cursor is not a parameter/)
     assertError(await get(`${BEGINNING}&limit=0`), 422, /^Validation failed: limit/)
   })
 

@@ -230,7 +230,7 @@ describe('an options object', () => {
       for (const { given } of notPlain({ timeoutMs: 5 })) {
         assert.throws(() => attempt(given as never), {
           name: 'TypeError',
-          message: `Cannot use ${subject} because only a plain object with its own fields is read`,
+          message: `Cannot use ${subject} because it must be a plain object with its own fields`,
         })
       }
     })

@@ -9,7 +9,7 @@ import { describeMachine } from './machine.ts'
 // The bytes that a client, an event, a delivery and an attempt take on the disk with all indexes, and the bytes of the write-ahead
 // log for a create and for a delivery: ROWS clients are created by the platform's calls, with one endpoint that wants every event,
 // so that each makes two events and two deliveries; then a loop delivers them all, to a sender that answers at once. Whole pages
-// after a checkpoint are left out, and counted by a run with FULL_PAGE_WRITES=on. For the figures in lib/postgres/README.md.
+// after a checkpoint are left out, and counted by a run with FULL_PAGE_WRITES=on. For the figures in lib/postgres/OPERATORS.md.
 
 const ROWS = Number(process.env.ROWS ?? 100_000)
 const ORGANIZATIONS = 20

@@ -8,7 +8,16 @@ import { violationsOf } from './_axe.ts'
 import { missingBrowser, useStage, watch } from './_browser.ts'
 
 /** Screens of an organization that has nothing yet. */
-const EMPTY = ['/', '/keys', '/endpoints', '/deliveries', '/deliveries/recover', '/audit']
+const EMPTY = [
+  '/',
+  '/keys',
+  '/endpoints',
+  '/events',
+  '/requests',
+  '/deliveries',
+  '/deliveries/recover',
+  '/audit',
+]
 
 /**
  * The page without the script: axe never ends in a browser with JavaScript switched off, because the steps of axe need

@@ -31,17 +31,20 @@ export interface Surroundings {
   /** The text or the bytes that are piped into the command. */
   readonly input?: string | Uint8Array | Readable
   readonly signals?: EventEmitter
+  /** Called with everything written so far, after each write. */
+  readonly onOutput?: (text: string) => void
 }
 
 /** Carries out a command line. */
 export async function cli(args: readonly string[], surroundings: Surroundings = {}): Promise<Result> {
-  const { env = {}, columns, answer, input = '', signals = new EventEmitter() } = surroundings
+  const { env = {}, columns, answer, input = '', signals = new EventEmitter(), onOutput } = surroundings
   const written = { stdout: '', stderr: '' }
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTTY: columns !== undefined,
     columns,
     write(text, done) {
       written[name] += text
+      onOutput?.(written.stdout + written.stderr)
       done?.()
     },
   })

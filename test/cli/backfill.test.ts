@@ -124,7 +124,7 @@ describe('endpoints backfill', () => {
     while ((await countEvents(org)) === 0) assert.ok(Date.now() < deadline, 'an event within 30 s')
     program.signal('SIGINT')
     assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /The backfill was stopped before its end: the same command does the rest/)
+    assert.match(program.stderr(), /The backfill was stopped: run the same command to continue/)
     const made = await countEvents(org)
     assert.ok(made > 0 && made < 12_000, `${made}`)
     assert.equal(

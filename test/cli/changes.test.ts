@@ -46,7 +46,7 @@ describe('endpoints update', () => {
   test('refuses in one line, with the flag to allow the change', async () => {
     const id = await addEndpoint('org_1')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
-    assertFailed(await run(...update), 2, /Give a change: --url, --types/)
+    assertFailed(await run(...update), 2, /Pass a change: --url, --types/)
     assertFailed(await run(...update, '--url', 'http://192.0.2.1/'), 2, /; --allow-http allows it/)
     assertFailed(
       await run(...update, '--url', 'https://10.0.0.1/'),
@@ -115,7 +115,7 @@ describe('rate limits', () => {
 
   test('are refused without both numbers, and with numbers that no limit can have', async () => {
     const create = ['keys', 'create', '-o', 'org_2', '--scopes', 'leads:read']
-    assertFailed(await run(...create, '--burst', '7'), 2, /Give both --per-second and --burst/)
+    assertFailed(await run(...create, '--burst', '7'), 2, /Pass both --per-second and --burst/)
     assertFailed(await run(...create, '--burst', 'many'), 2, /Cannot use --burst because it must be a number/)
     const set = ['limits', 'set', '-o', 'org_1', '--per-second']
     assertFailed(await run(...set, '50'), 2, /Missing --burst N/)
@@ -127,7 +127,11 @@ describe('rate limits', () => {
 test('bounds of an organization can be raised as the host has raised them', async () => {
   const create = ['keys', 'create', '-o', 'org_3', '--scopes', 'leads:read']
   await run(...create)
-  assertFailed(await run(...create, '--max-api-keys', '1'), 1, /1 key in force, .* or raise --max-api-keys/)
+  assertFailed(
+    await run(...create, '--max-api-keys', '1'),
+    1,
+    /limit of 1 active key: .* or raise --max-api-keys/,
+  )
   await addEndpoint('org_3')
   const add = ['endpoints', 'add', '-o', 'org_3', '--url', 'http://127.0.0.1:4000/', ...DEVELOPMENT]
   assertFailed(await run(...add, '--max-endpoints', '1'), 1, /1 endpoint, .* or raise --max-endpoints/)

@@ -168,9 +168,9 @@ describe('a command line that cannot be understood', () => {
     ['deliveries list --organization O --since 36500d', /Cannot use --since .* from 1970 to 9999/],
     [
       'deliveries list --organization O --since 1h --until 2h',
-      /Give an --until that is later than --since \(see: business-api-kit deliveries list --help\)/,
+      /Pass an --until that is later than --since \(see: business-api-kit deliveries list --help\)/,
     ],
-    ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Give an --until/],
+    ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Pass an --until/],
     [
       'keys create --organization O --scopes leads:read --expires 2020-01-01',
       /Cannot use --expires because it must be in the future/,
@@ -196,7 +196,7 @@ describe('a command line that cannot be understood', () => {
       'deliver --once --retention 1s',
       /Cannot use --retention because an age below 1d .* pass --allow-recent/,
     ],
-    ['migrate --dry-run --print', /Give one of --dry-run and --print/],
+    ['migrate --dry-run --print', /Pass either --dry-run or --print/],
   ]
   for (const [line, about] of refused) {
     test(`${line}: one line, and 2`, async () => {
@@ -229,7 +229,7 @@ describe('a command line that cannot be understood', () => {
       )
     }
     const twice = ['--header', `A: ${PASSWORD}`, '--header', 'a: other']
-    assertFailed(await cli([...args, ...twice], { env }), 2, /--header because one name is given twice/)
+    assertFailed(await cli([...args, ...twice], { env }), 2, /--header because a name is repeated/)
     const keys = { ...env, BUSINESS_API_SECRET_KEYS: PASSWORD }
     assertFailed(
       await cli(args, { env: keys }),
@@ -305,7 +305,7 @@ describe('DATABASE_URL', () => {
 
   for (const [parameters, about] of [
     ['sslmode=reqiure', /DATABASE_URL because sslmode must be one of disable, .*, verify-full/],
-    ['sslmode=no-verify', /use sslmode=require, which encrypts and does not verify/],
+    ['sslmode=no-verify', /use sslmode=require, which encrypts without verifying/],
     ['service=app', /service is not available in Node: use the parts of the service/],
   ] as const) {
     test(`with ${parameters} is refused with what to do`, async () => {
@@ -340,7 +340,7 @@ describe('DATABASE_URL', () => {
     assertFailed(
       await cli(['status', '--database-url', unknown]),
       1,
-      /Cannot reach PostgreSQL \(no-such-host\.invalid:5432, user user, database none\): the name of its host/,
+      /Cannot reach PostgreSQL \(no-such-host\.invalid:5432, user user, database none\): its host name/,
     )
   })
 })

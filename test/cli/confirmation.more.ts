@@ -151,10 +151,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
         const { exitCode, stdout, stderr } = await answering(answer)(...args)
         assert.deepEqual([exitCode, stdout], [1, ''])
         assert.match(flat(stderr), says)
-        assert.match(
-          stderr,
-          /\nGo on\? \[y\/N\] \n?business-api-kit: Nothing was changed: the answer was not yes\n$/,
-        )
+        assert.match(stderr, /\nGo on\? \[y\/N\] \n?business-api-kit: Nothing was changed: not confirmed\n$/)
         assert.ok(stderr.split('\n').every((line) => (line.split(ERASE).at(-1)?.length ?? 0) <= 80))
       }
       assert.equal(await isUntouched(), true)
@@ -174,7 +171,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
         assertFailed(
           result,
           2,
-          /because there is no terminal to ask in: .* Pass --yes to go on, or --dry-run/,
+          /because there is no terminal to confirm in: .* Pass --yes to go on, or --dry-run/,
         )
         assert.equal(result.stdout, '')
       }
@@ -206,9 +203,9 @@ test('a rotation with an overlap ends nothing, and asks nothing', async () => {
 test('a key that has ended already is said to have', async () => {
   const { org, keyId } = await setUp('org_ended')
   await sql`update business_api.api_keys set expires_at = now() - interval '1 day' where id = ${keyId}`
-  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it has expired already/)
+  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it has already expired/)
   await run('keys', 'revoke', keyId, '-o', org, '--yes')
-  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it is revoked already/)
+  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it is already revoked/)
 })
 
 test('counts end at 10,000', async () => {

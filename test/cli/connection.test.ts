@@ -51,7 +51,7 @@ function change(
 const cases: Readonly<Record<string, { url(): string; about: RegExp }>> = {
   'a wrong password': {
     url: () => change(plain, { password: PASSWORD }),
-    about: /user postgres, database postgres\): the password was refused; check the user and the password/,
+    about: /user postgres, database postgres\): the password was rejected; check the user and the password/,
   },
   'a database that does not exist': {
     url: () => change(plain, { pathname: '/nothing' }),
@@ -63,7 +63,7 @@ const cases: Readonly<Record<string, { url(): string; about: RegExp }>> = {
   },
   'a server that wants TLS': {
     url: () => encrypted.url,
-    about: /: it lets only encrypted connections in; add \?sslmode=require to DATABASE_URL/,
+    about: /: it accepts only encrypted connections; add \?sslmode=require to DATABASE_URL/,
   },
   'a self-signed certificate': {
     url: () => `${encrypted.url}?sslmode=verify-full`,

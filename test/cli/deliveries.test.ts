@@ -51,7 +51,7 @@ describe('deliveries', () => {
       ['audit', first.next],
     ]) {
       const result = await run(log, 'list', '--organization', org, '--before', cursor)
-      assertFailed(result, 2, /--before must be null, or the next of a page before: (dlv|aud)_/)
+      assertFailed(result, 2, /--before must be null, or the next of an earlier page: (dlv|aud)_/)
       assert.equal(result.stdout, '')
     }
   })
@@ -158,7 +158,11 @@ describe('deliveries', () => {
     const { endpointId: foreign } = await skip(1)
     for (const id of ['we_other', foreign]) {
       const result = await run('deliveries', 'recover', '--organization', org, '--endpoint', id)
-      assertFailed(result, 1, /Cannot recover deliveries because the organization has no endpoint of that id/)
+      assertFailed(
+        result,
+        1,
+        /Cannot recover deliveries because the organization has no endpoint with this id/,
+      )
     }
   })
 

@@ -35,7 +35,7 @@ test('keys: warns of a prefix that no key in force has, and names the prefixes b
   await create({})
   const { level, message, advice } = (await diagnose('keys', ACME)) ?? assert.fail()
   assert.equal(level, 'warn')
-  assert.equal(message, 'new API keys begin with acme_live_, and none in force does: 1 with bapi_live_')
+  assert.equal(message, 'new API keys begin with acme_live_, but no active key does: 1 with bapi_live_')
   assert.match(advice ?? '', /BUSINESS_API_SERVICE/)
   await create(ACME)
   assert.deepEqual(await diagnose('keys', ACME), {
@@ -65,7 +65,7 @@ test('keys: warns of keys of an earlier API in force if the service does not kno
   textOf(await run('keys', 'import', ...flags, '--prefix', 'old_', '--service', await writeService(moved)))
   const { level, message, advice } = (await diagnose('keys', { keyPrefix: 'acme' })) ?? assert.fail()
   assert.equal(level, 'warn')
-  assert.equal(message, 'imported keys in force: 1, which get 401 because the service has no importedKeys')
+  assert.equal(message, 'active imported keys: 1, which get 401 because the service has no importedKeys')
   assert.match(advice ?? '', /BUSINESS_API_SERVICE/)
   assert.equal((await diagnose('keys', moved))?.level, 'ok')
 })
@@ -90,7 +90,7 @@ describe('document', () => {
     assert.equal(other?.level, 'fail')
     assert.equal(
       other?.message,
-      `${server.url}/openapi.json is of another service: it has no ${server.url}, no X-Acme-Signature, no acme_live_, no Acme`,
+      `${server.url}/openapi.json belongs to another service: it has no ${server.url}, no X-Acme-Signature, no acme_live_, no Acme`,
     )
     api = createBusinessApi(createMemoryStore({ service: defineService(here) }))
     assert.equal((await diagnose('document', here))?.level, 'ok')
@@ -120,7 +120,7 @@ test('--service names the reason why a module cannot be used, in one line, befor
       await writeService({}).then((own) => own.replace('.mjs', '.ts')),
       /Cannot use the module of --service: /,
     ],
-    [await writeService({}, 'names'), /it has no export 'service': export const service = defineService/],
+    [await writeService({}, 'names'), /it has no export 'service': add export const service = defineService/],
   ] as const) {
     const { exitCode, stderr } = await run('keys', 'create', '-o', 'o', '--scopes', 'all', '--service', path)
     assert.deepEqual([exitCode, stderr.split('\n').length], [2, 2], stderr)

@@ -87,7 +87,7 @@ describe('endpoints', () => {
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),
       2,
-      /url was refused: must be https; --allow-http allows it, for development/,
+      /url was rejected: must be https; --allow-http allows it, for development/,
     )
     const internal =
       /destination not allowed \(its host is unknown, or leads to a private address\); --allow-private-networks allows it, for development/
@@ -234,7 +234,7 @@ describe('endpoints', () => {
     assert.equal(JSON.parse(body).id, result.eventId)
 
     const failed = await run(...test, ...DEVELOPMENT)
-    assertFailed(failed, 1, /The test was not delivered: the answer is 500/)
+    assertFailed(failed, 1, /The test was not delivered: the response is 500/)
     assert.match(
       failed.stdout,
       /^Delivered +no\nEvent +evt_test_\w+ \(client\.created\)\nAnswer +the answer is 500\nTook /,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { storeUnavailable } from '../../lib/base/errors.ts'
+import { BusinessApiError, INVALID_INPUT, storeUnavailable } from '../../lib/base/errors.ts'
 import { visible } from '../../lib/base/visible-text.ts'
 import {
   formatDuration,
@@ -183,7 +183,7 @@ test('a failure is one line, for every thrown value', () => {
     ],
     [
       storeUnavailable('Cannot reach PostgreSQL', Object.assign(new Error(), { code: '28P01' })),
-      'Cannot reach PostgreSQL: the password was refused; check the user and the password in DATABASE_URL',
+      'Cannot reach PostgreSQL: the password was rejected; check the user and the password in DATABASE_URL',
       1,
     ],
     [
@@ -193,15 +193,20 @@ test('a failure is one line, for every thrown value', () => {
     ],
     [
       storeUnavailable(
-        "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false, and leave such parameters out of the connection string",
+        "Cannot use PostgreSQL because its pooler rejects session parameters: set option 'sessions' to false, and leave such parameters out of the connection string",
         new Error(''),
       ),
-      'Cannot use PostgreSQL because its pooler refuses session parameters: leave such parameters out of DATABASE_URL; deliver also needs --pooler',
+      'Cannot use PostgreSQL because its pooler rejects session parameters: leave such parameters out of DATABASE_URL; deliver also needs --pooler',
       1,
     ],
     [
       new TypeError("Cannot use option 'maxApiKeys' because it must be …"),
       'Cannot use --max-api-keys because it must be …',
+      2,
+    ],
+    [
+      new BusinessApiError(INVALID_INPUT, 'Cannot define the event because it must be …'),
+      'Cannot define the event because it must be …',
       2,
     ],
     [Object.assign(new Error(), { code: 'EODD' }), 'Unexpected failure: EODD', 1],

@@ -65,7 +65,7 @@ describe('grants', () => {
   })
 
   test('refuses a command line without a role, and a name that PostgreSQL would cut', async () => {
-    assertFailed(await cli(['grants']), 2, /Give at least one of --api, --platform, /)
+    assertFailed(await cli(['grants']), 2, /Pass at least one of --api, --platform, /)
     assertFailed(await cli(['grants', '--api', 'a'.repeat(64)]), 2, /its name must have 1 to 63 bytes/)
   })
 

@@ -95,7 +95,7 @@ describe('keys', () => {
     assertFailed(
       await run(...line, ...shown, ...pattern),
       1,
-      /because a key with its id or its digest exists/,
+      /because a key with its id or digest already exists/,
     )
     const other = ['--last-four', '0000', '--digest', 'b'.repeat(64)]
     assert.match(textOf(await run(...line, ...other, ...pattern)), /^Imported key_\w+ \(…0000\)\n$/)

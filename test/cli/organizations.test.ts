@@ -52,7 +52,7 @@ test('organizations delete asks for the id, and deletes after it', async () => {
 test('organizations delete without a terminal needs the id twice; a dry run changes nothing', async () => {
   const org = await filled()
   const run = cliOn(database.url)
-  assertFailed(await run('organizations', 'delete', org), 2, /no terminal to ask in.*--confirm/)
+  assertFailed(await run('organizations', 'delete', org), 2, /no terminal to confirm in.*--confirm/)
   assertFailed(await run('organizations', 'delete', org, '--confirm', 'x'), 2, /--confirm is not the id/)
   const dryRun = jsonOf(await run('organizations', 'delete', org, '--dry-run', '--json'))
   assert.deepEqual(dryRun, { dryRun: true, keys: 0, endpoints: 0 })
@@ -70,7 +70,7 @@ test('organizations forget asks for the id, and removes the personal values afte
   const { business, id } = await platform.clients.create(org, { name: 'Zoe', email: 'zoe@q.example' })
   const command = ['organizations', 'forget', business.id, '-o', org]
   const run = cliOn(database.url)
-  assertFailed(await run(...command), 2, /no terminal to ask in.*--confirm/)
+  assertFailed(await run(...command), 2, /no terminal to confirm in.*--confirm/)
   assertFailed(await run(...command, '--confirm', org), 2, /--confirm is not the id of the business/)
   const refused = await cliOn(database.url, { columns: 80, answer: 'yes' })(...command)
   assert.equal(refused.exitCode, 1)
@@ -111,5 +111,5 @@ test('organizations forget removes the signatories of named proposals; an unknow
   )
   assert.deepEqual(names, ['Deleted', 'Deleted', 'Zoe'])
   const unknown = ['organizations', 'forget', 'biz_x', '-o', org, '--confirm', 'biz_x']
-  assertFailed(await run(...unknown), 1, /no business of that id/)
+  assertFailed(await run(...unknown), 1, /no business with this id/)
 })

@@ -104,7 +104,7 @@ describe('a secret that is shown only once and is lost', () => {
       assert.equal(code, 1, args.join(' '))
       assert.match(
         stderr,
-        /^business-api-kit: Cannot write the secret that is shown only once: its reader has gone; [^\n]+\n$/,
+        /^business-api-kit: Cannot write the secret that is shown only once: its reader has exited; [^\n]+\n$/,
       )
       assert.ok(stderr.includes(await newest(args[0] ?? '')), stderr)
     }

@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { EventEmitter } from 'node:events'
 import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
+import type { RequestRecord } from '../../lib/access/request-log.ts'
+import { createIds } from '../../lib/base/ids.ts'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { assertFailed, cliOn, jsonOf, type Result } from './_cli.ts'
+import { assertFailed, cli, cliOn, jsonOf, type Result } from './_cli.ts'
 
 // The log of requests at the command line, and what no table, call and output holds.
 
@@ -147,4 +152,60 @@ test('requests list and show print the log, and no table, call or output holds a
       'a signature within its tolerance',
     )
   }
+})
+
+test('requests tail prints each request that is logged from now on once, as the flags select, until a signal', async () => {
+  const org = 'org_tail'
+  const { key, ...apiKey } = await createDeveloperSettings(store).apiKeys.create(org, {
+    name: 'CRM',
+    scopes: ['clients:read'],
+  })
+  const newId = createIds()
+  const write = async (count: number, changes: Partial<RequestRecord>): Promise<string[]> => {
+    const records = Array.from({ length: count }, () => ({
+      ...{
+        id: newId('req'),
+        at: new Date().toISOString(),
+        keyDigest: digestApiKey(key),
+        organizationId: org,
+      },
+      ...{ method: 'GET', route: '/api/v1/clients', path: '/api/v1/clients', status: 429, durationMs: 1 },
+      ...{ error: 'Too many', isReplay: false, ...changes },
+    }))
+    await store.requests.write(records)
+    return records.map(({ id }) => id)
+  }
+  const signals = new EventEmitter()
+  let output = ''
+  const until = async (shown: string): Promise<void> => {
+    while (!output.includes(shown)) await sleep(10)
+  }
+  const [old] = await write(1, { at: new Date(Date.now() - 60_000).toISOString() })
+  const flags = ['--organization', org, '--status', '4xx', '--key', apiKey.id]
+  const tailed = cli(['requests', 'tail', ...flags], {
+    env: { DATABASE_URL: database.url },
+    signals,
+    onOutput: (text) => {
+      output = text
+    },
+  })
+  await until('Waiting for requests')
+  // More than a page, then some that were written late, and one that the flags leave out.
+  const burst = await write(450, {})
+  await until(burst.at(-1) ?? '')
+  const late = await write(3, { at: new Date(Date.now() - 900).toISOString() })
+  const [other] = await write(1, { status: 200, error: null })
+  const [last] = await write(1, {})
+  await until(last ?? '')
+  signals.emit('SIGINT')
+  const { exitCode, stdout, stderr } = await tailed
+  assert.deepEqual([exitCode, stderr], [0, 'Waiting for requests. Ctrl-C or SIGTERM stops\n'])
+  const printed = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => /req_\w+/.exec(line)?.[0])
+  assert.deepEqual(printed.toSorted(), [...burst, ...late, last].toSorted())
+  assert.deepEqual([printed.includes(old), printed.includes(other)], [false, false])
+  assert.deepEqual(printed.slice(0, 450), burst, 'in the order of the log')
+  assert.match(stdout, /^\S+ \S+ {2}429 {2}GET \/api\/v1\/clients {2}1 ms {2}CRM {2}req_\w+ {2}Too many$/m)
 })

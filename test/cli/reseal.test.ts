@@ -88,7 +88,7 @@ describe('endpoints reseal', () => {
     const kept = await addBy(withKeys(NEW_KEY), 'org_kept')
     const result = await withKeys(NEW_KEY)('endpoints', 'reseal')
     assert.equal(result.stdout, 'Resealed 0 of 2 endpoints\n')
-    assert.match(result.stderr, /Cannot open the credentials of 1 endpoint: give all sealing keys/)
+    assert.match(result.stderr, /Cannot open the credentials of 1 endpoint: set all sealing keys/)
     assert.equal(await openSecret(lost.id, SECRET_KEY), lost.secret)
     assert.equal(await openSecret(kept.id, NEW_KEY), kept.secret)
   })

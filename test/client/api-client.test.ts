@@ -156,7 +156,7 @@ describe('ApiError', () => {
       assert.match(
         error.message,
         new RegExp(
-          `^Cannot create a client because the API answered ${status}: .*Refused with ${status} \\(req_1\\)$`,
+          `^Cannot create a client because the API responded with ${status}: .*Refused with ${status} \\(req_1\\)$`,
         ),
       )
       assert.equal(requests.length, error.attempts)
@@ -182,7 +182,7 @@ describe('ApiError', () => {
       },
     ])
     const error = await errorOf(collect(api.clients.list()))
-    assert.match(error.message, /has not answered \(refused .*\[key\]/)
+    assert.match(error.message, /did not respond \(refused .*\[key\]/)
     assert.equal(error.code, 'network_failed')
   })
 

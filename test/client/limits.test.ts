@@ -129,8 +129,8 @@ describe('bounds of the client', () => {
       ['https:ada:t0p@new.example/x', 'https://new.example/x,'],
       ['\\\\ada:t0p@new.example/x', 'https://new.example/x,'],
       ['http:ada:t0p@new.example/x', 'http://new.example/x,'],
-      ['foo://ada:t0p@new.example/x', 'no http URL,'],
-      ['http://[t0p', 'no http URL,'],
+      ['foo://ada:t0p@new.example/x', 'not an http URL,'],
+      ['http://[t0p', 'not an http URL,'],
       [`https://new.example/${KEY}`, 'https://new.example/[key],'],
     ]
     for (const status of [301, 302, 303, 307, 308])

@@ -67,7 +67,7 @@ describe('list()', () => {
     ['<http://app.example/api/v1/clients>; rel="next"', 'leads to another origin'],
     ['<https://ada:pw@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],
     ['<//ada@app.example/api/v1/clients?before=x>; rel="next"', 'holds credentials'],
-    ['<http://[>; rel="next"', 'is no URL'],
+    ['<http://[>; rel="next"', 'is not a URL'],
     ['<?limit=200>; rel="next"', 'leads back to a page that was read'],
     ['<>; rel="next"', 'leads back to a page that was read'],
     ['<#more>; rel="next"', 'leads back to a page that was read'],

@@ -115,7 +115,7 @@ describe('retries', () => {
     const { api, requests } = script([silent, halfway], { timeoutMs: 20, maxRetries: 1 })
     const error = await errorOf(api.clients.create({ name: 'Atlas' }))
     assert.deepEqual([error.code, error.status, requests.length], ['timeout', null, 2])
-    assert.match(error.message, /has not answered \(no whole answer within 20 ms\)$/)
+    assert.match(error.message, /did not respond \(no complete response within 20 ms\)$/)
   })
 })
 

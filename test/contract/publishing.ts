@@ -90,7 +90,7 @@ function testSizes(harness: StoreHarness): void {
   const refusal = {
     code: 'invalid_event',
     message:
-      /^Cannot publish project\.completed because its body has 262145 bytes, and an event may have 262144\. Publish/,
+      /^Cannot publish project\.completed because its body has 262145 bytes, more than the maximum of 262144\. Publish/,
   }
 
   harness.test(

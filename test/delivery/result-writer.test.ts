@@ -10,6 +10,7 @@ import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 
 const LIMIT = { failures: 50, failingMs: 1000 }
 const RETRY_MS = 500
+const GATHER_MS = 20
 const FAILING: EndpointHealth = {
   organizationId: 'org_1',
   endpointId: 'we_1',
@@ -46,6 +47,12 @@ function resultOf(number: number): Result {
 
 function claimOf(number: number): ClaimRef {
   return { organizationId: 'org_1', deliveryId: `dlv_${number}`, token: 'token' }
+}
+
+/** Lets the time pass for which a first result waits for others. */
+async function gather(): Promise<void> {
+  mock.timers.tick(GATHER_MS)
+  await settleDown()
 }
 
 /** Lets everything that is not waiting for time happen. */
@@ -119,6 +126,20 @@ describe('createResultWriter()', () => {
     assert.deepEqual([writer.pending, errors], [0, []])
   })
 
+  test('writes results of 20 ms with one statement, and at once at the end of a run', async () => {
+    write(1)
+    mock.timers.tick(GATHER_MS - 1)
+    await settleDown()
+    assert.deepEqual([batches.length, writer.pending], [0, 1])
+    write(2)
+    mock.timers.tick(1)
+    await settleDown()
+    write(3)
+    await writer.settle(0)
+    await settleDown()
+    assert.deepEqual(numbersOf(batches), [[1, 2], [3]])
+  })
+
   test('writes one statement at a time, with all results of the meantime, and 200 at most', async () => {
     let answer = (): void => {}
     beforeWrite = () =>
@@ -126,7 +147,7 @@ describe('createResultWriter()', () => {
         answer = resolve
       })
     write(0)
-    await settleDown()
+    await gather()
     write(...upTo(350))
     assert.equal(writer.pending, 351)
     for (const written of [1, 201, 351]) {
@@ -149,7 +170,7 @@ describe('createResultWriter()', () => {
       throw storeUnavailable('Not now')
     }
     writer.write(resultOf(1), { startedAt: 1000, endedAt: 3000 })
-    await settleDown()
+    await gather()
     now = 9000
     mock.timers.tick(RETRY_MS)
     await settleDown()
@@ -174,7 +195,7 @@ describe('createResultWriter()', () => {
       throw unavailable
     }
     write(1, 2)
-    await settleDown()
+    await gather()
     write(3)
     mock.timers.tick(RETRY_MS - 1)
     await settleDown()
@@ -192,7 +213,7 @@ describe('createResultWriter()', () => {
     }
     writer.release(claimOf(1))
     write(2)
-    await settleDown()
+    await gather()
     assert.deepEqual([numbersOf(batches), writer.pending], [[[2]], 1])
     beforeRelease = () => {}
     mock.timers.tick(RETRY_MS)
@@ -234,7 +255,7 @@ describe('createResultWriter()', () => {
       throw new TypeError('a bug')
     }
     write(...upTo(8))
-    await settleDown()
+    await gather()
     // Batches of 8, 4, 2 and 1.
     assert.equal(calls, 4)
     await settleDown()

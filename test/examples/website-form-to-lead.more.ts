@@ -195,7 +195,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     ] as const
     for (const [program, status] of programs) {
       assert.equal(await program.exit, 2)
-      const line = new RegExp(`^Cannot create a client because the API answered ${status}: .*\\n$`)
+      const line = new RegExp(`^Cannot create a client because the API responded with ${status}: .*\\n$`)
       assert.match(program.stderr(), line)
     }
   })
@@ -268,14 +268,14 @@ describe('examples/website-form-to-lead by itself', () => {
   test('examples/website-form-to-lead takes no other answer for a client', async () => {
     for (const answer of ['', '[]', '{"data":null}', 'null', '<html>']) {
       const { error, waits } = await pushTo(() => new HttpResponse(answer))
-      assert.match(error.message, /answered 200: not an answer of the API/, answer)
+      assert.match(error.message, /responded with 200: not a response of the API/, answer)
       assert.equal(waits.length, 5)
     }
   })
 
   test('examples/website-form-to-lead says why there was no answer', async () => {
     const { error } = await pushTo(() => HttpResponse.error())
-    assert.match(error.message, /^Cannot create a client because the API has not answered \(.+\)$/)
+    assert.match(error.message, /^Cannot create a client because the API did not respond \(.+\)$/)
   })
 
   test('readSubmission() names a missing field, and lets a form leave out optional fields', async () => {

@@ -266,7 +266,7 @@ describe('health()', () => {
         'The store has failed with 42501',
       ],
       [() => Promise.reject(new Error('user secret')), 'The store has failed'],
-      [() => new Promise<never>(() => {}), 'The store has not answered within 20 ms'],
+      [() => new Promise<never>(() => {}), 'The store did not respond within 20 ms'],
       [
         () => {
           throw new Error('secret')

@@ -219,7 +219,7 @@ export function testTransactions(
     await assert.rejects(transaction, {
       code: 'invalid_event',
       message:
-        /^Cannot publish project.completed .* 262145 bytes, and an event may have 262144\. Publish an id/,
+        /^Cannot publish project.completed .* 262145 bytes, more than the maximum of 262144\. Publish an id/,
     })
   })
 

@@ -246,7 +246,7 @@ function testRefusals(newHost: NewHost): void {
     [
       'more paid than the total',
       { kind: 'invoice', record: { ...INVOICE, amountPaid: '1250.001' } },
-      /its amountPaid must not be more than its total/,
+      /its amountPaid exceeds its total/,
     ],
     [
       'the signature of a draft',
@@ -276,7 +276,7 @@ function testRefusals(newHost: NewHost): void {
     const lead: ImportRecord = { kind: 'lead', record: LEAD }
     await assert.rejects(platform.import(organizationId, [lead]), {
       code: 'not_found',
-      message: /record 0 \(lead lead_1\) because the organization has no business of its businessId/,
+      message: /record 0 \(lead lead_1\) because the organization has no business with its businessId/,
     })
     const invoice: ImportRecord = { kind: 'invoice', record: INVOICE_DRAFT }
     const second: ImportRecord = { kind: 'invoice', record: { ...INVOICE_DRAFT, id: 'inv_2' } }
@@ -287,7 +287,7 @@ function testRefusals(newHost: NewHost): void {
     await platform.import(organizationId, [invoice])
     await assert.rejects(platform.import(organizationId, [second]), {
       code: 'already_exists',
-      message: /record 0 \(invoice inv_2\) because its number is taken/,
+      message: /record 0 \(invoice inv_2\) because another record already has its number/,
     })
   })
 
@@ -334,7 +334,7 @@ describe('import in a transaction of the host', () => {
       second = platform.import(organizationId, [payment('pay_2')]).catch((error: unknown) => error)
       await untilWaiting(sql())
     })
-    assert.match(String(await second), /the payments of its invoice must not be more than the amountPaid/)
+    assert.match(String(await second), /the payments of its invoice exceed the amountPaid/)
     assert.equal((await platform.invoices.payments(organizationId, INVOICE.id)).data.length, 1)
   })
 })

@@ -117,9 +117,9 @@ describeOnEveryStore((newHost) => {
     const everything = await host.everything()
     const cases: [given: object, code: string, message: RegExp][] = [
       [{ invoiceId: 'inv_unknown' }, 'not_found', /the organization has no such record/],
-      [{ paymentId: elsewhere }, 'not_found', /the invoice has no payment of that id/],
-      [{ paymentId: '\0' }, 'not_found', /the invoice has no payment of that id/],
-      [{ paymentId: '__proto__' }, 'not_found', /the invoice has no payment of that id/],
+      [{ paymentId: elsewhere }, 'not_found', /the invoice has no payment with this id/],
+      [{ paymentId: '\0' }, 'not_found', /the invoice has no payment with this id/],
+      [{ paymentId: '__proto__' }, 'not_found', /the invoice has no payment with this id/],
       [
         { invoiceId: other, paymentId: reversal.id },
         'invalid_state',
@@ -250,7 +250,7 @@ describeOnEveryStore((newHost) => {
     const reversed = await reverse(host, 'inv_1', 'pay_2')
     assert.equal(reversed.invoice.status, 'issued')
     const wrong: [given: ReturnType<typeof row>, message: RegExp][] = [
-      [row('pay_3', '0.01'), /must not be more than the amountPaid/],
+      [row('pay_3', '0.01'), /exceed the amountPaid/],
       [row('pay_3', '-0.001'), /more decimals than the invoice's currency/],
       [row('pay_3', '-0'), /amount must be a decimal string/],
       [row('pay_3', '5', 'inv_1'), /reversedBy must be pay_/],

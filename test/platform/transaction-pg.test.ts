@@ -88,7 +88,7 @@ test('using() of a driver without rows, or with columns other than text, names t
   const { platform, organizationId } = await opened.newHost()
   for (const [rows, reason] of [
     [{ rows: [] }, /must return the rows as an array/],
-    [[{ hasGoneOn: 1 }], /a column of type text came as number/],
+    [[{ hasGoneOn: 1 }], /a column of type text was returned as number/],
   ] as const) {
     const tx = { query: async () => rows as never }
     await assert.rejects(platform.using(tx).clients.create(organizationId, { name: 'Atlas' }), {

@@ -208,7 +208,7 @@ describe('a parameter that would change what the connection is', () => {
   for (const [parameters, about] of [
     [
       'sslmode=no-verify',
-      /sslmode=no-verify is not of libpq: use sslmode=require, which encrypts and does not verify/,
+      /sslmode=no-verify is not of libpq: use sslmode=require, which encrypts without verifying/,
     ],
     ['ssl=no-verify', /use sslmode=require/],
     ['sslmode=REQUIRE', /sslmode must be one of disable, allow, prefer, require, verify-ca, verify-full/],

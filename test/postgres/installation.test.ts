@@ -337,7 +337,7 @@ describe('deliveries cancel --pending', () => {
     assert.match(refused.stderr, /Cancels 2 pending deliveries of all organizations/)
     assert.equal(refused.exitCode, 1)
     const run = cliOn(original.url)
-    assertFailed(await run('deliveries', 'cancel', '--pending'), 2, /no terminal to ask in/)
+    assertFailed(await run('deliveries', 'cancel', '--pending'), 2, /no terminal to confirm in/)
     assertFailed(await run('deliveries', 'cancel'), 2, /Missing ID; or pass --pending/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1', '--pending'), 2, /together/)
     assertFailed(await run('deliveries', 'cancel', 'dlv_1'), 2, /Missing --organization/)

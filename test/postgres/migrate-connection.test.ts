@@ -51,7 +51,7 @@ const cases: Readonly<Record<string, Case>> = {
     url: () => change({ password: PASSWORD }),
     message: () =>
       `Cannot migrate because PostgreSQL (127.0.0.1:${server.port}, user postgres, database postgres) cannot be used: ` +
-      'the password was refused; check the user and the password in the connection string',
+      'the password was rejected; check the user and the password in the connection string',
   },
   'a database that does not exist': {
     url: () => change({ pathname: '/nothing' }),

@@ -181,7 +181,7 @@ describe('a migration with the mark concurrent', () => {
       )
       return true
     })
-    assert.match(messages[0] ?? '', /builds an index, and holds up nothing meanwhile: it waits for/)
+    assert.match(messages[0] ?? '', /builds an index, and blocks nothing meanwhile: it waits for/)
     const [row] = await sql`select max(id) as current from business_api.migrations`
     assert.equal(row?.current, 1)
     await reader.end()

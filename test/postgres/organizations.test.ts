@@ -206,7 +206,7 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
 test('organizations.forgetBusiness() of an unknown business is not_found', async () => {
   await assert.rejects(settings().organizations.forgetBusiness('org_forgets', 'biz_unknown'), {
     code: 'not_found',
-    message: 'Cannot forget the business because the organization has no business of that id',
+    message: 'Cannot forget the business because the organization has no business with this id',
   })
 })
 

@@ -127,8 +127,8 @@ describe('business_api.publish_event()', () => {
     await assert.rejects(sizeOf(262_145 - overhead), {
       code: '22023',
       message:
-        'Cannot publish project.completed because its body has 262145 bytes, and an event may have 262144',
-      hint: 'Publish an id with which subscribers can fetch the rest.',
+        'Cannot publish project.completed because its body has 262145 bytes, more than the maximum of 262144',
+      hint: 'Publish an id that subscribers can fetch the rest with.',
     })
     assert.deepEqual([...(await eventsOf('org_large'))], [])
   })

@@ -144,7 +144,7 @@ describe('A value that breaks a rule that the host has added to the database', (
       platform.failures.length = 0
       const { status, text } = await request(platform.api, '/api/v1/clients', { key: org.key, json })
       assert.equal(status, 422, text)
-      assert.equal(JSON.parse(text).error, 'Validation failed: a value breaks a rule of the database')
+      assert.equal(JSON.parse(text).error, 'Validation failed: a value violates a constraint of the database')
       const [failure] = platform.failures
       assert.ok(failure?.error instanceof BusinessApiError)
       assert.equal(failure.error.code, 'invalid_input')

@@ -314,7 +314,7 @@ test('an import asks every shard for the digest, also beside another import, and
   const settings = createDeveloperSettings(named(store, importing))
   const given = (digest: string) =>
     ({ digest, prefix: 'old_', lastFour: '7f3a', name: 'Old', scopes: ['clients:read'] }) as const
-  const exists = isCode('already_exists', /because a key with its id or its digest exists$/)
+  const exists = isCode('already_exists', /because a key with its id or digest already exists$/)
   const first = newKey().digest
   await settings.apiKeys.import(ofA, given(first))
   for (const organization of [ofA, ofB, ofC])

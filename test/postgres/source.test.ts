@@ -219,7 +219,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     [
       'a wrong password',
       { password: 'wrong' },
-      'the password was refused; check the user and the password in the connection string',
+      'the password was rejected; check the user and the password in the connection string',
     ],
     [
       'no such database',

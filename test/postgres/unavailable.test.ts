@@ -12,7 +12,7 @@ const sql = database.sql({ max: 2 })
 const REASONS = [
   {
     name: 'a lock that another transaction holds',
-    message: 'Cannot carry out a statement because another transaction held a lock for too long',
+    message: 'Cannot run a statement because another transaction held a lock for too long',
     within: (work: () => Promise<void>): Promise<unknown> =>
       sql.begin(async (tx) => {
         await tx`lock table business_api.api_keys in access exclusive mode`
@@ -22,7 +22,7 @@ const REASONS = [
   {
     name: 'a read-only server',
     message:
-      'Cannot carry out a statement because the server is read-only: is it a standby, or is default_transaction_read_only set?',
+      'Cannot run a statement because the server is read-only: is it a standby, or is default_transaction_read_only set?',
     async within(work: () => Promise<void>): Promise<void> {
       const name = sql(new URL(database.url).pathname.slice(1))
       await sql`alter database ${name} set default_transaction_read_only = on`
@@ -60,6 +60,6 @@ test('a parent that is deleted in every retry: the error says so, and not that P
   assert.equal(Reflect.get(Object(error), 'code'), '23503')
   assert.equal(
     unavailable(error).message,
-    'Cannot carry out a statement because another transaction deleted the record that it belongs to',
+    'Cannot run a statement because another transaction deleted the record that it belongs to',
   )
 })

@@ -34,7 +34,7 @@ describe('defineEvent()', () => {
         [`the type ${JSON.stringify(type)}`, { type }, /a noun and a verb like 'booking\.created'/] as const,
     ),
     ...EVENT_TYPES.map((type) => [`the type ${type}`, { type }, /the catalogue has this type/] as const),
-    ['no description', { description: ' ' }, /'description' must be a text/],
+    ['no description', { description: ' ' }, /'description' must be a string/],
     ['no schema', { data: { id: 'string' } }, /'data' must be a schema/],
     ['an example that the schema rejects', { example: { id: 7 } }, /because example\.id must be string$/],
     ['no example', { example: undefined }, /because example must be Object$/],

@@ -1,4 +1,6 @@
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createPlatform } from '../../lib/platform.ts'
 import type { DeveloperSettings } from '../../lib/settings.ts'
 import { claim, publish, record } from '../settings/_stores.ts'
 
@@ -14,6 +16,10 @@ export interface Seeded {
   readonly failedDelivery: string
   readonly pendingDelivery: string
   readonly deliveredDelivery: string
+  /** Delivered to one endpoint, and not to the others. */
+  readonly event: string
+  /** In the log of API requests, with an error. */
+  readonly request: string
 }
 
 /** Texts of the organization, of the events and of the subscribers. */
@@ -55,6 +61,8 @@ export async function seed(
   })
   await store.apiKeys.markUsed(organizationId, active.id)
 
+  // Before the endpoints, so that a backfill has something to send.
+  await createPlatform(store).clients.create(organizationId, { name: 'Atlas' })
   const register = (
     description: string,
     path: string,
@@ -85,6 +93,22 @@ export async function seed(
   })
   await record(store, others, 'retry', { status: null, error: 'connection_refused', bodyExcerpt: excerpt })
   const { data } = await deliveries.list(organizationId)
+  const request = 'req_01K8V3ZK7Q9WJ2P4T6R8M0N1C3'
+  const logged = { at: new Date().toISOString(), keyDigest: digestApiKey(active.key), organizationId: null }
+  const call = { method: 'GET', route: '/clients', path: '/api/v1/clients', durationMs: 3.2, isReplay: false }
+  await store.requests.write([
+    { ...logged, ...call, id: 'req_01K8V3ZK7Q9WJ2P4T6R8M0N1C2', status: 200, error: null },
+    {
+      ...logged,
+      ...call,
+      id: request,
+      method: 'POST',
+      path: texts.name === undefined ? call.path : `/${texts.name}`,
+      status: 422,
+      error: texts.excerpt ?? 'Cannot create client because email is invalid',
+      isReplay: true,
+    },
+  ])
   const first = (state: string, endpointId: string): string =>
     data.find((delivery) => delivery.state === state && delivery.endpointId === endpointId)?.id ?? 'missing'
   return {
@@ -98,13 +122,15 @@ export async function seed(
     failedDelivery: first('failed', fails.id),
     pendingDelivery: first('pending', fails.id),
     deliveredDelivery: first('delivered', works.id),
+    event: data.find(({ id }) => id === first('delivered', works.id))?.eventId ?? 'missing',
+    request,
   }
 }
 
 /** Every screen that a GET shows. */
 export function screensOf(seeded: Seeded): readonly string[] {
   const { activeKey, revokedKey, endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint } = seeded
-  const { failedDelivery, pendingDelivery, deliveredDelivery } = seeded
+  const { failedDelivery, pendingDelivery, deliveredDelivery, event, request } = seeded
   return [
     '/',
     '/?activity=30d',
@@ -121,9 +147,16 @@ export function screensOf(seeded: Seeded): readonly string[] {
     ...[endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint].map((id) => `/endpoints/${id}`),
     `/endpoints/${failingEndpoint}?state=failed&activity=7d`,
     `/endpoints/${endpoint}/edit`,
+    `/endpoints/${endpoint}/backfill`,
     `/endpoints/${endpoint}/rotate`,
     `/endpoints/${endpoint}/disable`,
     `/endpoints/${endpoint}/remove`,
+    '/events',
+    '/events?type=client.created&record=cli_1&period=custom',
+    `/events/${event}`,
+    '/requests',
+    '/requests?status=4xx',
+    `/requests?id=${request}`,
     '/deliveries',
     '/deliveries?state=failed&period=custom',
     '/deliveries/recover',

@@ -20,7 +20,8 @@ async function setUpSeeded() {
 
 /** The path of a route with an id on which the route has an effect. */
 function pathOf({ path }: PageRoute, seeded: Seeded): string {
-  const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery } = seeded
+  const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery, event } =
+    seeded
   const special: Readonly<Record<string, string>> = {
     '/endpoints/:id/resume': pausedEndpoint,
     '/endpoints/:id/enable': disabledEndpoint,
@@ -31,25 +32,25 @@ function pathOf({ path }: PageRoute, seeded: Seeded): string {
     keys: activeKey,
     endpoints: endpoint,
     deliveries: failedDelivery,
+    events: event,
   }
   return path.replace(':id', special[path] ?? ids[path.split('/')[1] ?? ''] ?? 'missing')
 }
 
 /** Fields with which every form of the page has an effect. */
-const FIELDS = {
+const fieldsOf = ({ endpoint, failedDelivery }: Seeded, { path }: PageRoute) => ({
+  // The selected rows of the list.
+  ...(path === '/deliveries/resend' && { id: failedDelivery }),
+  to: endpoint,
   name: 'Renamed',
   scope: 'clients:read',
   expiry: 'never',
   url: 'https://hooks.example.com/new',
   description: 'Changed',
   wants: 'all',
+  type: 'client.created',
   overlap: '24h',
-} as const
-
-/** The fields of a form, and the rows that are selected in a list. */
-function fieldsOf({ path }: PageRoute, { failedDelivery }: Seeded) {
-  return path === '/deliveries/resend' ? { ...FIELDS, id: failedDelivery } : FIELDS
-}
+})
 
 type UnderSeeded = Awaited<ReturnType<typeof setUpSeeded>>
 
@@ -70,7 +71,7 @@ test('the fields and ids of these tests have an effect on every route, else the 
   for (const route of POSTS) {
     const under = await setUpSeeded()
     const before = await stateOf(under)
-    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(route, under.seeded))
+    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded, route))
     assert.ok(status === 200 || status === 303, `${route.path} ${status}`)
     assert.notDeepEqual(await stateOf(under), before, route.path)
   }
@@ -85,7 +86,7 @@ test('without an ability to read its paths are 404, for GET and POST, and no lin
       const path = pathOf(route, under.seeded)
       const { status } = await (route.method === 'GET'
         ? under.get(path)
-        : under.post(path, fieldsOf(route, under.seeded)))
+        : under.post(path, fieldsOf(under.seeded, route)))
       assert.equal(status, 404, `${route.method} ${path}`)
     }
     const hidden = new RegExp(`(href|action)="${BASE}/${ability.split(':')[0]}["/?]`)
@@ -116,7 +117,7 @@ test('without an ability to write, the controls are absent on every screen, and 
     for (const control of controls) assert.doesNotMatch(less, control)
     for (const route of POSTS.filter(({ writes }) => writes === ability)) {
       assert.equal(
-        (await under.post(pathOf(route, under.seeded), fieldsOf(route, under.seeded))).status,
+        (await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded, route))).status,
         403,
         route.path,
       )
@@ -133,12 +134,12 @@ test('ids of another organization are 404 on every path, and neither organizatio
   const before = await stateOf(under)
   under.access = { ...EVERYTHING, organizationId: 'org_other' }
   const withIds = ROUTES.filter(({ path }) => path.includes(':id') && !path.startsWith('/reference'))
-  assert.equal(withIds.length, 24)
+  assert.equal(withIds.length, 28)
   for (const route of withIds) {
     const path = pathOf(route, under.seeded)
     const { status } = await (route.method === 'GET'
       ? under.get(path)
-      : under.post(path, fieldsOf(route, under.seeded)))
+      : under.post(path, fieldsOf(under.seeded, route)))
     assert.equal(status, 404, `${route.method} ${path}`)
   }
   const { endpoint, failedDelivery } = under.seeded
@@ -159,12 +160,12 @@ test('a session revoked between the form and the POST is refused on every route,
     const isForm = ROUTES.some((each) => each.path === route.path && each.method === 'GET')
     if (isForm) assert.equal((await under.get(path)).status, 200, path)
     under.access = null
-    assert.equal((await under.post(path, fieldsOf(route, under.seeded))).status, 401, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded, route))).status, 401, path)
     under.access = { redirect: '/login' }
-    assert.deepEqual((await under.post(path, fieldsOf(route, under.seeded))).location, '/login', path)
+    assert.deepEqual((await under.post(path, fieldsOf(under.seeded, route))).location, '/login', path)
     // The person still has a session, but no longer the right.
     under.access = { ...EVERYTHING, can: 'read' }
-    assert.equal((await under.post(path, fieldsOf(route, under.seeded))).status, 403, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded, route))).status, 403, path)
   }
   assert.deepEqual(await stateOf(under), before)
 })
@@ -175,7 +176,7 @@ test('a form of another origin is refused on every route, and nothing is changed
   for (const route of POSTS) {
     const path = pathOf(route, under.seeded)
     for (const headers of [{ 'Sec-Fetch-Site': 'same-site' }, { Origin: 'null' }, {}]) {
-      assert.equal((await under.post(path, fieldsOf(route, under.seeded), headers)).status, 403, path)
+      assert.equal((await under.post(path, fieldsOf(under.seeded, route), headers)).status, 403, path)
     }
   }
   assert.deepEqual(await stateOf(under), before)

@@ -85,7 +85,7 @@ test('the overview lists endpoints in order of trouble, with the rate and the ba
   const { words, text } = await under.get('/')
   assert.match(
     words,
-    /Endpoint State Success rate Failed Last 24 hours Billing Enabled 75% 1 Quiet Enabled – 0/,
+    /Endpoint Status Success rate Failed Last 24 hours Billing Enabled 75% 1 Quiet Enabled – 0/,
   )
   assert.match(
     text,

@@ -66,6 +66,9 @@ test('every screen of an organization without anything is well formed, and says 
     '/',
     '/keys',
     '/endpoints',
+    '/events',
+    '/requests',
+    '/requests?id=req_unknown',
     '/deliveries',
     '/deliveries?state=skipped',
     '/deliveries/recover',
@@ -130,7 +133,7 @@ test('an unreachable store is 503 with a request id, and the page says that a ch
     get: (target, name) => (name === 'service' ? target.service : slice),
   })
   const under = setUp({ store })
-  for (const path of ['/', '/keys', '/endpoints', '/deliveries', '/audit']) {
+  for (const path of ['/', '/keys', '/endpoints', '/events', '/requests', '/deliveries', '/audit']) {
     const { status, words, text } = await under.get(path)
     assert.equal(status, 503, path)
     assert.match(words, /Nothing was changed.*Request ID: req_/)
@@ -139,7 +142,7 @@ test('an unreachable store is 503 with a request id, and the page says that a ch
   const { status, words } = await under.post('/keys/key_1/revoke', {})
   assert.equal(status, 503)
   assert.match(words, /may have been saved/)
-  assert.equal(under.errors.length, 6)
+  assert.equal(under.errors.length, 8)
 })
 
 test('a page of 50 deliveries costs two statements, and no screen more than four', async (t) => {

@@ -270,7 +270,7 @@ test('an id that is none is 404 in a path and in a form, and a value named like 
   const url = 'https://hooks.example.com/'
   for (const value of NO_IDS) {
     const encoded = encodeURIComponent(value.toWellFormed())
-    for (const path of ['/keys', '/endpoints', '/deliveries', '/reference'])
+    for (const path of ['/keys', '/endpoints', '/events', '/deliveries', '/reference'])
       assert.equal((await under.get(`${path}/${encoded}`)).status, 404, `${path}/${encoded}`)
     for (const path of paths)
       for (const name of [
@@ -284,6 +284,11 @@ test('an id that is none is 404 in a path and in a form, and a value named like 
         'action',
         'subject',
         'before',
+        'record',
+        'id',
+        'key',
+        'status',
+        'activity',
       ])
         assert.equal(
           (await under.get(`${path}?${name}=${encoded}`)).status,

@@ -120,7 +120,7 @@ describeOnEveryStore((open) => {
         [
           'before',
           [7, {}, '', 'zzz', `dlv_${'0'.repeat(26)}`],
-          / because before must be null, or the next of a page before: aud_ /,
+          / because before must be null, or the next of an earlier page: aud_ /,
         ],
       ]
       for (const [name, values, message] of refused) {

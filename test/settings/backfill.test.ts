@@ -88,7 +88,7 @@ describeOnEveryStore((open) => {
     for (const after of ['cli_01', 'invoice.paid inv_1', 'client.created a b']) {
       const refusal = {
         code: INVALID_INPUT,
-        message: /because after must be null, or the next of a part before$/,
+        message: /because after must be null, or the next of an earlier part$/,
       }
       await assert.rejects(endpoints.backfill(organizationId, id, { after }), refusal)
     }
@@ -96,7 +96,7 @@ describeOnEveryStore((open) => {
     for (const call of [endpoints.backfill, endpoints.previewBackfill]) {
       await assert.rejects(call(organizationId, id), {
         code: INVALID_STATE,
-        message: /because the endpoint is paused: enable the endpoint, and make the same call again$/,
+        message: /because the endpoint is paused: enable the endpoint, then repeat the call$/,
       })
     }
   })

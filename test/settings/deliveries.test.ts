@@ -200,7 +200,7 @@ describeOnEveryStore((open) => {
             `aud_${'0'.repeat(26)}`,
             `dlv_${'0'.repeat(27)}`,
           ],
-          / because before must be null, or the next of a page before: dlv_ and 26 letters and digits$/,
+          / because before must be null, or the next of an earlier page: dlv_ and 26 letters and digits$/,
         ],
         ...['since', 'until'].map((name): [string, unknown[], RegExp] => [
           name,

@@ -15,17 +15,17 @@ describeOnEveryStore((open) => {
 
   describe('where an endpoint may be', () => {
     const refused: [url: string, reason: RegExp][] = [
-      ['hooks.example.com', /url was refused: must be a URL/],
-      ['http://93.184.216.34/', /url was refused: must be https$/],
-      ['ftp://93.184.216.34/', /url was refused: must be https$/],
-      ['https://user:s3cret@93.184.216.34/', /url was refused: must not contain a user name or password$/],
-      ['https://93.184.216.34:22/', /url was refused: must use port 443 or one from 1024$/],
-      ['https://127.0.0.1/', /url was refused: destination not allowed$/],
-      ['https://2130706433/', /url was refused: destination not allowed$/],
-      ['https://10.1.2.3/', /url was refused: destination not allowed$/],
-      ['https://169.254.169.254/latest', /url was refused: destination not allowed$/],
-      ['https://[::1]/', /url was refused: destination not allowed$/],
-      ['https://localhost/', /url was refused: destination not allowed$/],
+      ['hooks.example.com', /url was rejected: must be a URL/],
+      ['http://93.184.216.34/', /url was rejected: must be https$/],
+      ['ftp://93.184.216.34/', /url was rejected: must be https$/],
+      ['https://user:s3cret@93.184.216.34/', /url was rejected: must not contain a user name or password$/],
+      ['https://93.184.216.34:22/', /url was rejected: must use port 443 or one from 1024$/],
+      ['https://127.0.0.1/', /url was rejected: destination not allowed$/],
+      ['https://2130706433/', /url was rejected: destination not allowed$/],
+      ['https://10.1.2.3/', /url was rejected: destination not allowed$/],
+      ['https://169.254.169.254/latest', /url was rejected: destination not allowed$/],
+      ['https://[::1]/', /url was rejected: destination not allowed$/],
+      ['https://localhost/', /url was rejected: destination not allowed$/],
     ]
     for (const [url, reason] of refused) {
       test(`endpoints.register() and update() refuse ${url} and say no address`, async () => {
@@ -61,7 +61,7 @@ describeOnEveryStore((open) => {
       }
       const { endpoints } = createDeveloperSettings(store, { secretKeys: [KEY], lookup })
       const refusal = endpoints.register(organizationId, { url: URL })
-      const about = /url was refused: destination not allowed$/
+      const about = /url was rejected: destination not allowed$/
       await assertRefused(refusal, INVALID_INPUT, 'Cannot register a webhook endpoint', about)
       await refusal.catch((error) => assert.doesNotMatch(inspect(error), /10\.1\.2\.3|10\.0\.0\.0/))
       await endpoints.register(organizationId, { url: URL })
@@ -83,7 +83,7 @@ describeOnEveryStore((open) => {
             call,
             INVALID_INPUT,
             'Cannot register a webhook endpoint',
-            /url was refused: destination not allowed$/,
+            /url was rejected: destination not allowed$/,
           )
           refusals.push(await call.catch((error) => inspect({ ...error, message: error.message })))
         }
@@ -102,7 +102,7 @@ describeOnEveryStore((open) => {
           endpoints.register(organizationId, { url }),
           INVALID_INPUT,
           'Cannot register a webhook endpoint',
-          /url was refused: destination not allowed$/,
+          /url was rejected: destination not allowed$/,
         )
       }
       await endpoints.register(organizationId, { url: 'https://93.184.217.34/' })

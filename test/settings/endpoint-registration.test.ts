@@ -121,7 +121,7 @@ describeOnEveryStore((open) => {
           '\ud800',
           'https://x\0y',
         ],
-        / because url (must|was refused: must) /,
+        / because url (must|was rejected: must) /,
       ],
       [
         'url',

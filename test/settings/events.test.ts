@@ -137,8 +137,8 @@ describeOnEveryStore((open) => {
       code: INVALID_STATE,
       message: /is pending or sending/,
     })
-    await assert.rejects(again('evt_none', endpointId), { code: NOT_FOUND, message: /no event of that id/ })
-    await assert.rejects(again(eventId, 'we_none'), { code: NOT_FOUND, message: /no endpoint of that id/ })
+    await assert.rejects(again('evt_none', endpointId), { code: NOT_FOUND, message: /no event with this id/ })
+    await assert.rejects(again(eventId, 'we_none'), { code: NOT_FOUND, message: /no endpoint with this id/ })
   })
 
   test('events.follow() goes on after a store that could not be reached, and loses nothing', async () => {

@@ -36,7 +36,7 @@ describeOnEveryStore((open) => {
       )
       const call = apiKeys.create(organizationId, READER)
       const about =
-        /^Cannot create an API key because the organization has 100 keys in force, its limit: revoke one, or raise option 'maxApiKeys'$/
+        /^Cannot create an API key because the organization has reached its limit of 100 active keys: revoke one, or raise option 'maxApiKeys'$/
       await assertRefused(call, LIMIT_REACHED, about)
       assert.equal((await apiKeys.list(organizationId)).length, 100)
       await apiKeys.revoke(organizationId, made[0]?.id ?? '')
@@ -49,7 +49,7 @@ describeOnEveryStore((open) => {
       const { endpoints, organizationId } = setUp()
       for (let count = 0; count < 50; count++) await endpoints.register(organizationId, { url: URL })
       const about =
-        /^Cannot register a webhook endpoint because the organization has 50 endpoints, its limit: remove one, or raise option 'maxEndpoints'$/
+        /^Cannot register a webhook endpoint because the organization has reached its limit of 50 endpoints: remove one, or raise option 'maxEndpoints'$/
       await assertRefused(endpoints.register(organizationId, { url: URL }), LIMIT_REACHED, about)
       const listed = await endpoints.list(organizationId)
       assert.equal(listed.length, 50)
@@ -62,16 +62,24 @@ describeOnEveryStore((open) => {
       const keys = []
       for (let count = 0; count < 3; count++) keys.push(await wide.apiKeys.create(organizationId, READER))
       for (let count = 0; count < 2; count++) await wide.endpoints.register(organizationId, { url: URL })
-      await assertRefused(wide.apiKeys.create(organizationId, READER), LIMIT_REACHED, / 3 keys in force/)
+      await assertRefused(
+        wide.apiKeys.create(organizationId, READER),
+        LIMIT_REACHED,
+        / limit of 3 active keys/,
+      )
       const narrow = createDeveloperSettings(store, {
         maxApiKeys: 1,
         maxEndpoints: 1,
         allowPlaintextSecrets: true,
         allowPrivateNetworks: true,
       })
-      await assertRefused(narrow.apiKeys.create(organizationId, READER), LIMIT_REACHED, / 1 key in force/)
+      await assertRefused(
+        narrow.apiKeys.create(organizationId, READER),
+        LIMIT_REACHED,
+        / limit of 1 active key/,
+      )
       const register = narrow.endpoints.register(organizationId, { url: URL })
-      await assertRefused(register, LIMIT_REACHED, / 1 endpoint, its limit/)
+      await assertRefused(register, LIMIT_REACHED, / limit of 1 endpoint:/)
       for (const { key } of keys) {
         const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
         assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
@@ -85,7 +93,7 @@ describeOnEveryStore((open) => {
       let { id } = await apiKeys.create(organizationId, READER)
       for (let count = 0; count < 2; count++) id = (await apiKeys.rotate(organizationId, id)).id
       const about =
-        /^Cannot rotate an API key because the organization has 4 keys in force, twice its limit, by the overlaps of rotations: rotate without overlap, or revoke a key$/
+        /^Cannot rotate an API key because the organization has 4 active keys, twice its limit, with the overlaps of rotations: rotate without overlap, or revoke a key$/
       await assertRefused(apiKeys.rotate(organizationId, id), LIMIT_REACHED, about)
       assert.equal((await apiKeys.list(organizationId)).length, 4)
       await apiKeys.rotate(organizationId, id, { overlapMs: 0 })

@@ -128,7 +128,7 @@ describeOnEveryStore((open) => {
       for (const given of again) {
         await assert.rejects(settings.apiKeys.import(organizationId, given), {
           code: ALREADY_EXISTS,
-          message: 'Cannot import an API key because a key with its id or its digest exists',
+          message: 'Cannot import an API key because a key with its id or digest already exists',
           record: null,
         })
       }
@@ -204,7 +204,12 @@ describeOnEveryStore((open) => {
       const { settings, organizationId } = setUp({ maxApiKeys: 1 })
       await settings.apiKeys.import(organizationId, recordOf(newOldKey()))
       const call = settings.apiKeys.import(organizationId, recordOf(newOldKey()))
-      await assertRefused(call, LIMIT_REACHED, 'Cannot import an API key', /has 1 key in force, its limit/)
+      await assertRefused(
+        call,
+        LIMIT_REACHED,
+        'Cannot import an API key',
+        /has reached its limit of 1 active key:/,
+      )
     })
 
     test('importedKeys is checked where it is given', () => {
@@ -215,7 +220,7 @@ describeOnEveryStore((open) => {
           { pattern: /x/, patern: /x/ },
           /'importedKeys.patern' because it does not exist: did you mean 'pattern'/,
         ],
-        [/^acme_/, /'importedKeys' because only a plain object/],
+        [/^acme_/, /'importedKeys' because it must be a plain object/],
       ]
       for (const [option, message] of wrong) {
         const options = untyped<{ importedKeys: typeof importedKeys }>({ importedKeys: option })

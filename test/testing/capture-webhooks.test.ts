@@ -129,7 +129,7 @@ test('captureWebhooks() refuses a webhook with another secret, and next() says s
     })
   assert.equal((await post('whsec_wrong')).status, 400)
   await assert.rejects(captured.next('invoice.paid', { timeoutMs: 20 }), {
-    message: /^No invoice\.paid has come within 20 ms: come: nothing; refused: .*no signature matches/,
+    message: /^No invoice\.paid has arrived within 20 ms: come: nothing; refused: .*no signature matches/,
   })
   captured.verifyWith(['whsec_new', 'whsec_right'])
   assert.equal((await post('whsec_right')).status, 204)
@@ -140,7 +140,7 @@ test('captureWebhooks() refuses a webhook with another secret, and next() says s
 test('next() names the loop when nothing has come, and rejects when the capture closes', async () => {
   const captured = await captureWebhooks()
   await assert.rejects(captured.next('lead.created', { timeoutMs: 20 }), {
-    message: 'No lead.created has come within 20 ms: nothing has come at all. Does a delivery loop run?',
+    message: 'No lead.created has arrived within 20 ms: nothing has arrived. Is a delivery loop running?',
   })
   const waiting = assert.rejects(captured.next('lead.created'), /because the capture is closed$/)
   await captured.close()

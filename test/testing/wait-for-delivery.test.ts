@@ -51,7 +51,7 @@ test('waitForDelivery() says that nothing is delivered of an unknown event', asy
   const { store } = createHost(t)
   await assert.rejects(
     waitForDelivery(store, { organizationId, eventId: 'evt_none', timeoutMs: 1 }),
-    /there is no delivery of it\. Was the event committed/,
+    /it has no deliveries\. Was the event committed/,
   )
 })
 

@@ -305,7 +305,7 @@ describe('a weak key', () => {
         assert.throws(() => createSecretSealer({ secretKeys: [KEY, form] }), {
           name: 'TypeError',
           message:
-            "Cannot use option 'secretKeys[1]' because its 32 bytes are all the same: make a random key, by openssl rand -base64 32",
+            "Cannot use option 'secretKeys[1]' because its 32 bytes are all the same: make a random key: openssl rand -base64 32",
         })
       }
     }

@@ -149,11 +149,11 @@ describe('verifyWebhook()', () => {
   test('verifyWebhook() names what a wrongly copied secret shows, only after a mismatch and without the secret', async () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     const cases: readonly [secrets: string | string[], hint: RegExp | null][] = [
-      [`${CURRENT}\n`, /; the secret contains white space or unseen characters$/],
-      [` ${CURRENT}`, /; the secret contains white space or unseen characters$/],
-      [`whsec_\u200bcurrent`, /; the secret contains white space or unseen characters$/],
+      [`${CURRENT}\n`, /; the secret contains white space or invisible characters$/],
+      [` ${CURRENT}`, /; the secret contains white space or invisible characters$/],
+      [`whsec_\u200bcurrent`, /; the secret contains white space or invisible characters$/],
       [`"${CURRENT}"`, /; the secret is in quotes$/],
-      [`'${CURRENT}' `, /; the secret contains white space or unseen characters, is in quotes$/],
+      [`'${CURRENT}' `, /; the secret contains white space or invisible characters, is in quotes$/],
       [`\u201c${CURRENT}\u201d`, /; the secret is in quotes$/],
       ['current', /; the secret does not begin with whsec_$/],
       ['"current"', /; the secret is in quotes, does not begin with whsec_$/],

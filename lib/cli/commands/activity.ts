@@ -16,7 +16,7 @@ export const activity: Command = defineCommand({
     'Of the last 24 hours, or of any period of the last 35 days, in full hours. Endpoints come in order of trouble. The durations p50 and p95 are estimates: the true value is more than half and less than double.',
   flags: {
     organization,
-    endpoint: text('ID', 'of this endpoint only'),
+    endpoint: text('ID', 'only of this endpoint'),
     since: parsed('WHEN', 'from: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z; default: 24h', parsePast),
     until: parsed('WHEN', 'up to; default: now', parsePast),
     interval: choice<ActivityInterval>('INTERVAL', 'hour or day; default: hour up to two days', [

@@ -8,14 +8,13 @@ import { type Column, formatTable } from '../table.ts'
 
 const listEntries: Command = defineCommand({
   name: 'list',
-  summary: 'shows the changes of the settings of an organization and their authors, newest first',
-  about:
-    'Changes by this program stand under the name given as --actor; default: cli. A purge by hand is there too.',
+  summary: "shows who changed an organization's settings, newest first",
+  about: 'Changes by this program have the --actor; default: cli. Manual purges are listed too.',
   flags: {
     organization,
-    subject: text('ID', 'of this key, endpoint or delivery only'),
+    subject: text('ID', 'only of this key, endpoint or delivery'),
     action: choice('ACTION', "of this action only: 'endpoint.disabled'", AUDIT_ACTIONS),
-    actor: text('NAME', 'by this actor only, by the whole name'),
+    actor: text('NAME', 'only by this actor: the whole name'),
     since: parsed('WHEN', 'made since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
     until: parsed('WHEN', 'made before', parsePast),
     ...PAGE_FLAGS,
@@ -53,7 +52,7 @@ function describeDetails(details: AuditEntry['details']): string {
   return entries.map(([name, value]) => `${name}: ${describeValue(value)}`).join('; ')
 }
 
-/** With spaces, so that a long list can be wrapped. */
+/** With spaces, so a long list can be wrapped. */
 function describeValue(value: unknown): string {
   if (Array.isArray(value)) return value.map(describeValue).join(', ')
   return typeof value === 'string' ? value : JSON.stringify(value)
@@ -62,6 +61,6 @@ function describeValue(value: unknown): string {
 /** Who changed what. */
 export const audit: Group = {
   name: 'audit',
-  summary: 'the changes of the settings of an organization, and their authors',
+  summary: "who changed an organization's settings",
   commands: [listEntries],
 }

@@ -32,7 +32,7 @@ export const deliver: Command = defineCommand({
 On a terminal each attempt is a line on stdout. Warnings and errors are lines of JSON on stderr. Needs the same BUSINESS_API_SECRET_KEYS as endpoints add.`,
   flags: {
     once: toggle('deliver what is due now, then end: for a scheduler'),
-    quiet: toggle('no line for each attempt'),
+    quiet: toggle("don't print a line for each attempt"),
     concurrency: parsed('N', 'attempts in flight at once; default: 256', parseWhole),
     retention: parsed(
       'DURATION',
@@ -40,7 +40,11 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       parseRetention,
     ),
     ...RECENT_FLAGS,
-    timeout: parsed('DURATION', 'how long a stop waits for attempts in flight; default: 12s', parseDuration),
+    timeout: parsed(
+      'DURATION',
+      'how long to wait for attempts in flight when stopping; default: 12s',
+      parseDuration,
+    ),
     markOverdue: toggle('mark unpaid invoices of all organizations as overdue after their due date'),
     pooler: toggle('the database is behind a pooler in transaction mode'),
     installation,
@@ -177,7 +181,7 @@ async function warnOfSecrets(url: string, secretKeys: readonly string[], logger:
   const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_CHECKED_MAX))
   const { unopened } = judgeSecrets(stored, secretKeys)
   if (unopened === 0) return
-  logger.warn({ unopened }, 'Signing secrets cannot be opened with the keys of BUSINESS_API_SECRET_KEYS')
+  logger.warn({ unopened }, 'Cannot open signing secrets with the keys of BUSINESS_API_SECRET_KEYS')
 }
 
 // --- Lines for people ---
@@ -189,7 +193,7 @@ const SECOND_MS = 1000
 const REFUSED_ADVICE = `${DESTINATION_REFUSED}: for development, --allow-private-networks and --allow-http allow more destinations`
 
 /**
- * Writes a line for each attempt of this process: time, answer, duration, type, delivery and organization. Attempts beyond
+ * Writes a line for each attempt of this process: time, response, duration, type, delivery and organization. Attempts beyond
  * {@link LINES_PER_SECOND} are only counted.
  *
  * @returns a function that ends the lines

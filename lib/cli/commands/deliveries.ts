@@ -25,7 +25,7 @@ const listDeliveries: Command = defineCommand({
   flags: {
     organization,
     ...FILTER_FLAGS,
-    state: choices('a,b', 'in one of these states only', STATES),
+    state: choices('a,b', 'only in these states', STATES),
     response: choice('CLASS', 'with such a response to the last attempt only', RESPONSES),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,

@@ -30,7 +30,7 @@ import { isReadable } from './status.ts'
 /** Judges how things stand. */
 export const doctor: Command = defineCommand({
   name: 'doctor',
-  summary: 'checks that everything is in order, and says how to repair it',
+  summary: 'checks the installation, and says how to repair it',
   about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that organizations are on the shards where the map says, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   onShards: 'parallel',
   flags: { installation },
@@ -99,7 +99,7 @@ async function runChecks(
 }
 
 const CONNECTION_ADVICE =
-  'see that PostgreSQL runs, and that DATABASE_URL names it with its user and password'
+  'check that PostgreSQL is running, and that DATABASE_URL has its address, user and password'
 
 async function attemptCheck(
   name: string,
@@ -113,15 +113,15 @@ async function attemptCheck(
   }
 }
 
-/** Advice for a check that could not be carried out. */
+/** Advice for a check that could not be run. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
   }
-  return `${CONNECTION_ADVICE}; if it does, see what its log says`
+  return `${CONNECTION_ADVICE}; if it does, read its log`
 }
 
-/** Details of a check at most, so that the other checks stay readable. */
+/** Details of a check at most, so the other checks stay readable. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {
@@ -141,5 +141,5 @@ function describeCheck({ name, level, message, details = [], advice }: Check, wi
 function describeFailed(failed: readonly Check[], { isJson }: Session): string {
   const names = failed.map(({ name }) => name).join(', ')
   const what = failed.length === 1 ? `The check ${names} has failed` : `The checks ${names} have failed`
-  return isJson ? what : `${what}: the advice stands above`
+  return isJson ? what : `${what}: see the advice above`
 }

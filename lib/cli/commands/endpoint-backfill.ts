@@ -16,13 +16,13 @@ import { listenForSignals } from '../stop-signals.ts'
 /** Sends an endpoint what existed before the endpoint did. */
 export const backfill: Command = defineCommand({
   name: 'backfill',
-  summary: 'sends an endpoint an event for each record that exists already',
+  summary: 'sends an endpoint an event for each existing record',
   about: `One event for each business, client, lead and proposal of the organization, to this endpoint only, as the record is now. A running business-api-kit deliver sends the events after everything else of the organization. The same command again sends nothing twice, and goes on after an interruption, also one by Ctrl-C.`,
   argument: 'ID',
   flags: {
     organization,
-    types: choices('t,…', 'the types to send; default: all of these that the endpoint wants', BACKFILL_TYPES),
-    limit: parsed('N', 'records to read at most; default: all', parseWhole),
+    types: choices('t,…', 'the types to send; default: all that the endpoint wants', BACKFILL_TYPES),
+    limit: parsed('N', 'maximum number of records to read; default: all', parseWhole),
     ...CONFIRMATION_FLAGS,
     actor,
   },
@@ -32,7 +32,7 @@ export const backfill: Command = defineCommand({
       line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --dry-run`,
     },
     {
-      purpose: 'all clients, without a question',
+      purpose: 'all clients, without confirmation',
       line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --types client.created --yes`,
     },
   ],
@@ -47,7 +47,7 @@ export const backfill: Command = defineCommand({
     if (done === null) return
     await session.print(done, () => `${describe(done)}\n`)
     if (done.next !== null && limit === undefined) {
-      throw new Failure('The backfill was stopped before its end: the same command does the rest')
+      throw new Failure('The backfill was stopped: run the same command to continue')
     }
   },
 })

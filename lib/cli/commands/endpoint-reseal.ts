@@ -11,14 +11,14 @@ import { readSecretKeys } from '../sealing.ts'
 export const reseal: Command = defineCommand({
   name: 'reseal',
   summary: 'seals the signing secrets and headers of all organizations under the first sealing key',
-  about: `For a change of BUSINESS_API_SECRET_KEYS: put the new key first in every process, run this command, and then take the old key away. No secret and no header changes, deliveries go on, and the command can be stopped and run again at any time.
+  about: `For a change of BUSINESS_API_SECRET_KEYS: put the new key first in every process, run this command, then remove the old key. No secret and no header changes, deliveries go on, and the command can be stopped and run again at any time.
 Exits with 1 where a credential does not open: each stays as it is.`,
   onShards: 'in turn',
   flags: {
     allowPlaintextSecrets: toggle('also seal what was stored unsealed, before there was a key'),
   },
   examples: [
-    { purpose: 'after a new key was put first', line: 'business-api-kit endpoints reseal' },
+    { purpose: 'after a new key was added first', line: 'business-api-kit endpoints reseal' },
     {
       purpose: 'after the first key was set',
       line: 'business-api-kit endpoints reseal --allow-plaintext-secrets',
@@ -42,7 +42,7 @@ Exits with 1 where a credential does not open: each stays as it is.`,
     })
     if (unopened > 0) {
       throw new Failure(
-        `Cannot open the credentials of ${endpointsOf(unopened)}: give all sealing keys in BUSINESS_API_SECRET_KEYS` +
+        `Cannot open the credentials of ${endpointsOf(unopened)}: set all sealing keys in BUSINESS_API_SECRET_KEYS` +
           (allowPlaintextSecrets
             ? ''
             : ', and pass --allow-plaintext-secrets for those that are stored unsealed'),

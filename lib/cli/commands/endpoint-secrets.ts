@@ -27,27 +27,23 @@ const EXAMPLE_ID = `we_${EXAMPLE_ULID}`
 export const add: Command = defineCommand({
   name: 'add',
   summary: 'registers an endpoint for the events of an organization',
-  about: `Prints the signing secret, only once: it is stored sealed, and no command can show it again. The URL must be https and public, with port 443 or a port from 1024 on. It is judged now, and again at every attempt.`,
+  about: `Prints the signing secret, only once: it is stored sealed and can't be shown again. The URL must be https and public, with port 443 or a port from 1024 on. It is judged now, and again at every attempt.`,
   flags: {
     organization,
     url: required(text('URL', 'where to send events')),
-    types: choices(
-      't,…',
-      'the types of event that it wants; default: every type, also future ones',
-      eventTypes,
-    ),
+    types: choices('t,…', 'event types to send; default: all, including future types', eventTypes),
     header: repeated(
       "'NAME: VALUE'",
       'a header to send with every event; other users of this machine can read it here',
     ),
     standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
-    secretStdin: toggle('take over the signing secret that the subscriber has: the first line of stdin'),
+    secretStdin: toggle('use the signing secret that the subscriber already has: the first line of stdin'),
     ...CHOICE_FLAGS,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
     maxEndpoints: maxFlag(
       'BUSINESS_API_MAX_ENDPOINTS',
-      'endpoints that the organization may have; default: 50',
+      'maximum number of endpoints of the organization; default: 50',
     ),
     actor,
   },
@@ -97,7 +93,7 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
     return [name, value]
   })
   if (new Set(headers.map(([name]) => name.toLowerCase())).size < headers.length) {
-    throw new UsageError('Cannot use --header because one name is given twice')
+    throw new UsageError('Cannot use --header because a name is repeated')
   }
   return Object.fromEntries(headers)
 }
@@ -105,7 +101,7 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
 /** Changes an endpoint's signing secret. */
 export const rotate: Command = defineCommand({
   name: 'rotate',
-  summary: 'makes a new signing secret for an endpoint',
+  summary: 'rotates the signing secret of an endpoint',
   about: `Prints the new secret, only once. The previous secret signs too for the overlap, so that the subscriber has time to change over. An overlap of 0 ends the previous secret at once.`,
   argument: 'ID',
   flags: {
@@ -121,7 +117,7 @@ export const rotate: Command = defineCommand({
       line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42`,
     },
     {
-      purpose: 'at once, because the secret got into the wrong hands',
+      purpose: 'at once, because the secret was leaked',
       line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42 --overlap 0`,
     },
   ],

@@ -13,7 +13,7 @@ import { describeExcerpt } from '../text.ts'
 /** Sends an example of an event to an endpoint. */
 export const test: Command = defineCommand({
   name: 'test',
-  summary: 'sends an example of an event to an endpoint at once, and shows the answer',
+  summary: 'sends an example event to an endpoint now, and shows the response',
   about: `The example is signed as every delivery is; its id begins with evt_test_. It is in no log, and is sent also while the endpoint is paused or disabled. The exit code is 1 when the answer is not 2xx.`,
   argument: 'ID',
   flags: {
@@ -49,7 +49,7 @@ function adviceFor({ error }: TestResult): string {
 }
 
 function answerOf({ status, error }: TestResult): string {
-  return status === null ? String(error) : `the answer is ${status}`
+  return status === null ? String(error) : `the response is ${status}`
 }
 
 function describeResult(result: TestResult, width: number): string {

@@ -29,7 +29,7 @@ import { test } from './endpoint-test.ts'
 const listEndpoints: Command = defineCommand({
   name: 'list',
   summary: 'shows the webhook endpoints of an organization',
-  about: 'Of headers the names are shown: their values are stored sealed.',
+  about: 'Only the names of headers are shown, because their values are stored sealed.',
   flags: { organization, ...TABLE_FLAGS },
   examples: [
     { purpose: 'all endpoints, newest first', line: 'business-api-kit endpoints list --organization org_42' },
@@ -166,7 +166,7 @@ const ALL = 'all'
 
 /** Null for every type, also future ones. */
 const types: Flag<readonly string[] | null | undefined> = (() => {
-  const help = "the types of event that it wants, or 'all', also future ones"
+  const help = "event types to send, or 'all', including future types"
   const some = choices('t,…', help, eventTypes, `, or ${ALL}`)
   return { ...some, read: (texts, ...about) => (texts[0] === ALL ? null : some.read(texts, ...about)) }
 })()
@@ -174,7 +174,7 @@ const types: Flag<readonly string[] | null | undefined> = (() => {
 /** Changes an endpoint. */
 const update: Command = defineCommand({
   name: 'update',
-  summary: 'changes what an organization decides about an endpoint: URL, types, signing and more',
+  summary: "changes an endpoint's URL, types, signing and more",
   about:
     'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of pending deliveries.',
   argument: 'ID',
@@ -203,7 +203,7 @@ const update: Command = defineCommand({
     const changes = { ...given, standardWebhooks: isOn }
     if (Object.values(changes).every((change) => change === undefined)) {
       const names = Object.keys(CHOICES).map(dashed)
-      throw new UsageError(`Give a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
+      throw new UsageError(`Pass a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
     }
     // The secret is only read, and never stored: one that is stored unsealed may be read too.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
@@ -219,7 +219,7 @@ const update: Command = defineCommand({
 /** Webhook endpoints of organizations. */
 export const endpoints: Group = {
   name: 'endpoints',
-  summary: 'the destinations of the events of an organization',
+  summary: "an organization's webhook endpoints",
   commands: [
     add,
     listEndpoints,

@@ -20,8 +20,8 @@ const listEvents: Command = defineCommand({
     'Also events that no endpoint wanted, without deliveries. With --type a page inspects 5000 events at most, and may be short although there are more.',
   flags: {
     organization,
-    subject: text('ID', 'about this record only, such as an invoice'),
-    type: eventTypeFlag('of this type only'),
+    subject: text('ID', 'only about this record, for example an invoice'),
+    type: eventTypeFlag('only of this type'),
     since: parsed('WHEN', 'published since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
     until: parsed('WHEN', 'published before', parsePast),
     withBody: toggle('each event with its body, in --json'),
@@ -92,7 +92,7 @@ function describeEvent(
   ] as const
   const deliveries =
     deliveryLog.length === 0
-      ? 'No deliveries: no endpoint wanted it.\n'
+      ? 'No deliveries: no endpoint subscribes to this type.\n'
       : formatTable(DELIVERY_COLUMNS, deliveryLog, width)
   return `${formatDetails(details, width)}\n${deliveries}\n${visibleLines(body)}\n`
 }
@@ -132,6 +132,6 @@ const redeliver: Command = defineCommand({
 /** The events of organizations. */
 export const events: Group = {
   name: 'events',
-  summary: 'the events of an organization, also without an endpoint',
+  summary: "an organization's events, also without an endpoint",
   commands: [listEvents, show, redeliver],
 }

@@ -28,7 +28,7 @@ export const exportCommand: Command = defineCommand({
 With --all the API keys, the rate limit, the endpoints, the events, the deliveries with their attempts and the audit follow, without any secret; what is added to them meanwhile may be missing. Left out of every export: the texts and digests of API keys, signing secrets, the values of headers, idempotency keys (their replies repeat records), document counters (import continues the numbers) and rate counters.`,
   flags: {
     organization,
-    all: toggle('everything that is kept of the organization, for handing over its data'),
+    all: toggle('everything about the organization, to hand over its data'),
     kinds: choices(
       'k,…',
       `of these kinds only: ${KINDS.join(', ')}; default: ${RECORD_KINDS[0]} to ${RECORD_KINDS.at(-1)}`,
@@ -38,7 +38,7 @@ With --all the API keys, the rate limit, the endpoints, the events, the deliveri
   examples: [
     { purpose: 'into a file', line: 'business-api-kit export --organization org_42 > org_42.ndjson' },
     {
-      purpose: 'everything, for a customer who leaves',
+      purpose: 'everything, for a customer who is leaving',
       line: 'business-api-kit export --organization org_42 --all | gzip > org_42.ndjson.gz',
     },
     {

@@ -11,7 +11,7 @@ function roleOf(part: Part): ReturnType<typeof repeated> {
 /** Prints the least privileges of database roles. */
 export const grants: Command = defineCommand({
   name: 'grants',
-  summary: 'prints the least privileges of database roles, as SQL',
+  summary: 'prints least-privilege grants for database roles, as SQL',
   about: `Reads no database and changes nothing: the owner of the schema runs the SQL, after each migrate, because new tables and functions have no grants yet. The roles must exist. The SQL only adds privileges, except that functions of the schema can no longer be executed by every role. A role may be given to several flags. The role that migrates owns the schema and needs no grants.`,
   flags: {
     api: roleOf('api'),
@@ -28,14 +28,14 @@ export const grants: Command = defineCommand({
       line: 'business-api-kit grants --api app_api --worker app_worker | psql -v ON_ERROR_STOP=1 "$DATABASE_URL"',
     },
     {
-      purpose: 'one role for the API and the calls of the host',
+      purpose: 'one role for the API and your own calls',
       line: 'business-api-kit grants --api app --platform app',
     },
   ],
   async run(flags, session) {
     const roles = PARTS.flatMap((part) => flags[part].map((role): RoleOfPart => ({ part, role })))
     if (roles.length === 0)
-      throw new UsageError(`Give at least one of ${PARTS.map((part) => `--${part}`).join(', ')}`)
+      throw new UsageError(`Pass at least one of ${PARTS.map((part) => `--${part}`).join(', ')}`)
     const statements = readStatements(roles)
     await session.print(
       { statements },

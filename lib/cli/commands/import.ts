@@ -24,7 +24,7 @@ const LINE_MAX = 8_388_608
 /** Imports the records of an NDJSON file. */
 export const importCommand: Command = defineCommand({
   name: 'import',
-  summary: 'writes records that exist already into an organization, from NDJSON, without events',
+  summary: 'imports existing records into an organization, from NDJSON, without events',
   about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. A record that is there already changes nothing, so that an interrupted import is started again from the beginning; a record that differs from the one with the same id is named and not overwritten. The other lines of export --all are counted and left out: API keys and endpoints do not work without their secrets, and events have been sent.
 --check writes in a transaction that is rolled back at the end: the answer is exact, and meanwhile the numbers of new invoices and proposals of the organization wait.`,
   argument: 'FILE',
@@ -66,7 +66,7 @@ interface Total {
   added: number
   known: number
   readonly different: { count: number; readonly shown: string[] }
-  /** Lines of an export that are no records, by kind. */
+  /** Lines of an export that aren't records, by kind. */
   readonly leftOut: Map<SettingsKind, number>
 }
 
@@ -130,7 +130,7 @@ function decode(line: Uint8Array, place: string, total: Total): string {
   }
 }
 
-/** @returns null for a line of an export that is no record */
+/** @returns null for an export line that isn't a record */
 function readLine(
   line: string,
   place: string,

@@ -13,12 +13,12 @@ import { type Column, formatTable } from '../table.ts'
 
 const maxApiKeys: Flag<number | undefined> = maxFlag(
   'BUSINESS_API_MAX_API_KEYS',
-  'keys in force that the organization may have; default: 100',
+  'maximum number of active keys of the organization; default: 100',
 )
 
 const someScopes = choices(
   'a,b',
-  'what the key may do, at least one scope; all: every scope',
+  'permissions of the key, at least one scope; all: every scope',
   scopesOf,
   ', or all',
 )
@@ -30,16 +30,16 @@ const scopesFlag: Flag<readonly KeyScope[] | undefined> = {
 
 const create: Command = defineCommand({
   name: 'create',
-  summary: 'makes an API key',
+  summary: 'creates an API key',
   about: `Prints the key, only once: only a digest is stored, and nothing can bring the key back.
 Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`,
   flags: {
     organization,
     scopes: required(scopesFlag),
-    name: text('NAME', "a name for people; default: 'Command line'"),
+    name: text('NAME', "a descriptive name; default: 'Command line'"),
     expires: parsed(
       'WHEN',
-      'the end of the key: 90d from now, or 2027-01-31T00:00:00Z; default: never',
+      'when the key expires: 90d from now, or 2027-01-31T00:00:00Z; default: never',
       parseFuture,
     ),
     ...RATE_FLAGS,
@@ -52,7 +52,7 @@ Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`
       line: 'business-api-kit keys create --organization org_42 --scopes clients:write,leads:write --name Website --expires 90d',
     },
     {
-      purpose: 'straight into a variable: stdout holds nothing but the key',
+      purpose: 'straight into a variable: stdout has only the key',
       line: 'KEY=$(business-api-kit keys create --organization org_42 --scopes clients:read)',
     },
   ],
@@ -70,17 +70,17 @@ Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`
 
 const importKey: Command = defineCommand({
   name: 'import',
-  summary: "takes over a key of the host's earlier API, which its callers keep",
+  summary: 'imports a key of your earlier API, which its callers keep',
   about:
     "Takes the digest of the key, never the key. The form of such keys is the importedKeys of the host's --service.",
   flags: {
     organization,
     digest: required(text('HEX', 'SHA-256 of the whole key')),
-    prefix: text('TEXT', 'the beginning of the key, for people; default: none'),
+    prefix: text('TEXT', 'the beginning of the key, to show; default: none'),
     lastFour: required(text('TEXT', 'the last four characters of the key')),
     scopes: required(scopesFlag),
-    name: required(text('NAME', 'a name for people')),
-    expires: parsed('WHEN', 'the end of the key; default: never', parseFuture),
+    name: required(text('NAME', 'a descriptive name')),
+    expires: parsed('WHEN', 'when the key expires; default: never', parseFuture),
     maxApiKeys,
     actor,
   },
@@ -100,13 +100,13 @@ const importKey: Command = defineCommand({
 
 const rotate: Command = defineCommand({
   name: 'rotate',
-  summary: 'makes a key that replaces another key',
-  about: `Prints the new key, only once. It has the name, the scopes and the rate limit of the previous key, which stays in force for the overlap. An overlap of 0 revokes the previous key at once.`,
+  summary: 'rotates an API key',
+  about: `Prints the new key, only once. It has the name, the scopes and the rate limit of the previous key, which stays active during the overlap. An overlap of 0 revokes the previous key at once.`,
   argument: 'ID',
   flags: {
     organization,
-    overlap: overlapFlag('both keys are in force'),
-    expires: parsed('WHEN', 'the end of the new key; default: the end of the previous key', parseFuture),
+    overlap: overlapFlag('both keys are active'),
+    expires: parsed('WHEN', 'when the new key expires; default: when the previous key does', parseFuture),
     maxApiKeys,
     ...CONFIRMATION_FLAGS,
     actor,
@@ -174,12 +174,12 @@ function stateOf(key: ApiKey): string {
 
 const revoke: Command = defineCommand({
   name: 'revoke',
-  summary: 'revokes an API key: the very next request is refused, in every process',
+  summary: 'revokes an API key: the next request is rejected, in every process',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: [
     {
-      purpose: 'a key that got into the wrong hands, with its id of keys list',
+      purpose: 'a leaked key, with its id from keys list',
       line: `business-api-kit keys revoke key_${EXAMPLE_ULID} --organization org_42`,
     },
   ],
@@ -197,12 +197,12 @@ const revoke: Command = defineCommand({
 
 const rename: Command = defineCommand({
   name: 'rename',
-  summary: 'gives an API key another name',
+  summary: 'renames an API key',
   argument: 'ID',
-  flags: { organization, name: required(text('NAME', 'a name for people')), actor },
+  flags: { organization, name: required(text('NAME', 'a descriptive name')), actor },
   examples: [
     {
-      purpose: 'a key with an id of keys list',
+      purpose: 'a key with an id from keys list',
       line: `business-api-kit keys rename key_${EXAMPLE_ULID} --organization org_42 --name Website`,
     },
   ],

@@ -8,7 +8,7 @@ const { perSecond, burst } = RATE_FLAGS
 
 const set: Command = defineCommand({
   name: 'set',
-  summary: 'sets the rate limit of an organization, from its next request on',
+  summary: 'sets the rate limit of an organization',
   about:
     'The limit holds for all API keys of the organization together. The limit of a single key is set when the key is made: see business-api-kit keys create --help.',
   flags: { organization, perSecond: required(perSecond), burst: required(burst), actor },
@@ -28,7 +28,7 @@ const set: Command = defineCommand({
 
 const reset: Command = defineCommand({
   name: 'reset',
-  summary: 'gives an organization the default rate limit of the API again',
+  summary: "resets an organization's rate limit to the API's default",
   flags: { organization, actor },
   examples: [{ purpose: 'the default again', line: 'business-api-kit limits reset --organization org_42' }],
   async run({ organization: owner, ...acting }, session) {

@@ -28,7 +28,7 @@ export const listen: Command = defineCommand({
   flags: {
     organization,
     forwardTo: required(text('URL', 'where to send the events: http://localhost:4000/hooks')),
-    types: choices('t,…', 'of these types only; default: every type', eventTypes),
+    types: choices('t,…', 'only of these types; default: all', eventTypes),
     standardWebhooks: toggle('send the headers of Standard Webhooks too'),
   },
   examples: [

@@ -18,7 +18,7 @@ import type { Session } from '../session.ts'
 /** Brings the schema up to date. */
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
-  summary: 'makes the schema business_api, or brings it up to date',
+  summary: 'creates the schema business_api, or brings it up to date',
   about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way. With --service, the service's own types of events are registered: business_api.publish_event takes them from then on.`,
   onShards: 'parallel',
   flags: {
@@ -29,13 +29,11 @@ export const migrateCommand: Command = defineCommand({
     ),
     timeout: parsed(
       'DURATION',
-      'how long locks and another migrating process may be waited for; default: 5m',
+      'how long to wait for locks and another migration; default: 5m',
       parseDuration,
     ),
-    dryRun: toggle('only say what would be applied'),
-    print: toggle(
-      'print the SQL instead, as a script for psql; of all migrations where no database is named',
-    ),
+    dryRun: toggle('only show what would be applied'),
+    print: toggle('print the SQL as a script for psql; of all migrations if no database is given'),
   },
   examples: [
     { purpose: 'as a step of every deployment', line: 'business-api-kit migrate' },
@@ -46,7 +44,7 @@ export const migrateCommand: Command = defineCommand({
     },
   ],
   async run({ dryRun, print, maxEventBytes, timeout }, session) {
-    if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
+    if (dryRun && print) throw new UsageError('Pass either --dry-run or --print')
     if (print && session.shards.size > 0)
       throw new UsageError('Name one database for --print with --database-url')
     if (print) return printScript(session)

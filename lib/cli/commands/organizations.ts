@@ -16,8 +16,8 @@ const deleteOrganization: Command = defineCommand({
     'Records, events, deliveries, idempotency entries, document numbers, the audit, endpoints and API keys. Keys are revoked and endpoints removed first. The work is done in small parts; after an interruption the same command does the rest. What subscribers have received, and backups of the database, are beyond the command. On a terminal the command asks for the id once more.',
   argument: 'ORGANIZATION',
   flags: {
-    confirm: text('ORGANIZATION', "the organization's id once more; required without a terminal"),
-    dryRun: toggle('only say what would happen, and change nothing'),
+    confirm: text('ORGANIZATION', "the organization's id again; required without a terminal"),
+    dryRun: toggle('only show what would happen'),
   },
   examples: [
     { purpose: 'asks first', line: 'business-api-kit organizations delete org_42' },
@@ -46,8 +46,7 @@ const deleteOrganization: Command = defineCommand({
     if (counts === null) return
     const sum = Object.values(counts).reduce((all, count) => all + count, 0)
     await session.print({ deleted: counts }, () => {
-      if (sum === 0)
-        return `Nothing was there to delete: see that ${visible(organizationId)} is the right id\n`
+      if (sum === 0) return `Nothing to delete: check that ${visible(organizationId)} is the right id\n`
       return `Deleted ${countOf(sum, 'row', 'rows', false)}\n`
     })
   },
@@ -55,14 +54,14 @@ const deleteOrganization: Command = defineCommand({
 
 const forget: Command = defineCommand({
   name: 'forget',
-  summary: 'removes the personal values of one business for good',
+  summary: "erases one business's personal data for good",
   about:
     "The business is then named 'Deleted', without its other values, also in stored events and replies. Nothing is published. The work is done in small parts; after an interruption the same command does the rest. The result says what is beyond the command. On a terminal the command asks for the id once more.",
   argument: 'BUSINESS',
   flags: {
     organization,
-    proposals: text('IDS', 'proposals whose signatory goes too, separated by commas'),
-    confirm: text('BUSINESS', "the business's id once more; required without a terminal"),
+    proposals: text('IDS', 'proposals whose signatory is removed too, separated by commas'),
+    confirm: text('BUSINESS', "the business's id again; required without a terminal"),
   },
   examples: [
     { purpose: 'asks first', line: 'business-api-kit organizations forget biz_… -o org_42' },
@@ -92,7 +91,7 @@ const forget: Command = defineCommand({
   },
 })
 
-/** @throws {@link Failure} for any answer but the id, `UsageError` without a terminal to ask on */
+/** @throws {@link Failure} for any input but the id, `UsageError` without a terminal to ask on */
 async function askForId(
   { argument, terminal: { stdin, stderr } }: Session,
   kind: 'organization' | 'business',
@@ -104,13 +103,13 @@ async function askForId(
     throw new UsageError(`Nothing was changed: --confirm is not the id of the ${kind}`)
   if (!stdin.isTTY || !stderr.isTTY) {
     throw new UsageError(
-      `Nothing was done because there is no terminal to ask in: ${sentence} Pass --confirm with the id${kind === 'organization' ? ', or --dry-run to change nothing' : ''}`,
+      `Nothing was done because there is no terminal to confirm in: ${sentence} Pass --confirm with the id${kind === 'organization' ? ', or --dry-run to change nothing' : ''}`,
     )
   }
   stderr.write(`${visible(sentence)}\nType the id of the ${kind} to go on: `)
   const answer = await stdin.readLine()
   if (answer === null) stderr.write('\n')
-  if (answer?.trim() !== argument) throw new Failure('Nothing was changed: the answer was not the id')
+  if (answer?.trim() !== argument) throw new Failure('Nothing was changed: the id was not repeated')
 }
 
 /** Commands about organizations as a whole. */

@@ -12,13 +12,13 @@ import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
-/** Rows of each kind that a statement erases at most, so that no other statement waits long. */
+/** Rows of each kind that a statement erases at most, so no other statement waits long. */
 const PURGE_LIMIT = 1000
 
 /** Erases old events. */
 export const purge: Command = defineCommand({
   name: 'purge',
-  summary: 'erases old events of all organizations, with their deliveries and attempts',
+  summary: 'deletes old events of all organizations, with their deliveries and attempts',
   about: `Failed deliveries go too, and cannot be recovered afterwards. An event with a delivery that is still to be sent stays at any age. Expired idempotency keys go as well. The work is done in small parts, so that others can work meanwhile; each organization that loses events gets an audit entry.
 A running business-api-kit deliver does all this by itself: see its --retention.`,
   onShards: 'in turn',
@@ -29,9 +29,9 @@ A running business-api-kit deliver does all this by itself: see its --retention.
     actor,
   },
   examples: [
-    { purpose: 'how much would go?', line: 'business-api-kit purge --older-than 30d --dry-run' },
+    { purpose: 'how much would be deleted?', line: 'business-api-kit purge --older-than 30d --dry-run' },
     {
-      purpose: 'from cron, without a question',
+      purpose: 'from cron, without confirmation',
       line: 'business-api-kit purge --older-than 30d --yes',
     },
   ],
@@ -66,7 +66,7 @@ function makeEntry(who: string, olderThanMs: number): PurgeEntry {
   return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
 }
 
-/** Rests as long as each part has taken, so that deliveries go on meanwhile. */
+/** Rests as long as each part has taken, so deliveries go on meanwhile. */
 async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,

@@ -16,7 +16,7 @@ import type { Session } from '../session.ts'
 /** Sends a single delivery again. */
 export const redeliver: Command = defineCommand({
   name: 'redeliver',
-  summary: 'sends a delivery that has ended again',
+  summary: 'sends a finished delivery again',
   about:
     'Also a delivery that succeeded or was cancelled. The event keeps its id, and a new round of attempts begins, which a running business-api-kit deliver makes.',
   argument: 'ID',
@@ -109,7 +109,7 @@ async function findDisabled(
   const { endpointId } = filter
   const all = await endpoints.list(owner)
   if (endpointId !== undefined && !all.some(({ id }) => id === endpointId)) {
-    throw new Failure('Cannot recover deliveries because the organization has no endpoint of that id')
+    throw new Failure('Cannot recover deliveries because the organization has no endpoint with this id')
   }
   const disabled = all.filter(({ id, state }) => state === 'disabled' && (endpointId ?? id) === id)
   const found = await Promise.all(

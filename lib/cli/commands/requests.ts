@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type LoggedRequest, REQUEST_CLASSES } from '../../access/request-log.ts'
 import { isStoreUnavailable } from '../../base/errors.ts'
+import type { Page } from '../../base/page.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
@@ -53,7 +54,7 @@ const COLUMNS: readonly Column<LoggedRequest>[] = [
 
 const show: Command = defineCommand({
   name: 'show',
-  summary: 'shows an API request by the id in its answer',
+  summary: 'shows an API request by the id in its response',
   argument: 'ID',
   flags: { organization },
   examples: [
@@ -69,9 +70,10 @@ const show: Command = defineCommand({
   },
 })
 
-/** Interval between two polls, and age of the requests that a poll reads: the API writes them a second late. In ms. */
+/** Interval between two polls, in ms. */
 const POLL_MS = 500
-const WINDOW_MS = 30_000
+/** Time from the arrival of a request until it is in the log, in ms: the answer takes 5 seconds at most, the batch one more. */
+const LATE_MS = 10_000
 
 const tail: Command = defineCommand({
   name: 'tail',
@@ -83,28 +85,52 @@ const tail: Command = defineCommand({
       line: 'business-api-kit requests tail --organization org_42 --status 4xx',
     },
   ],
-  async run({ organization: owner, key: keyId, status }, session) {
-    const begin = Date.now()
-    let shown = new Set<string>()
-    await withSettings(session, ({ requests: log }) =>
-      watchUntilStopped(session, async (watch) => {
+  async run({ organization: owner, key, status }, session) {
+    await withSettings(session, async ({ requests: log }) => {
+      const readNew = await createReader((since, before) => log.list(owner, { since, before, limit: 200 }))
+      session.note('Waiting for requests. Ctrl-C or SIGTERM stops')
+      await watchUntilStopped(session, async (watch) => {
         while (!watch.signal.aborted) {
-          const since = new Date(Math.max(begin, Date.now() - WINDOW_MS))
-          const page = await log.list(owner, { keyId, status, since, limit: 200 }).catch((error) => {
+          await sleep(POLL_MS, undefined, { signal: watch.signal }).catch(() => {})
+          try {
+            for (const request of await readNew())
+              if ([undefined, request.keyId].includes(key) && [undefined, classOf(request)].includes(status))
+                await watch.print(request, () => COLUMNS.map(({ value }) => value(request)).join('  '))
+          } catch (error) {
             if (!isStoreUnavailable(error)) throw error
             watch.onUnavailable(error)
-          })
-          for (const request of page?.data.toReversed() ?? []) {
-            if (shown.has(request.id)) continue
-            await watch.print(request, () => COLUMNS.map(({ value }) => value(request)).join('  '))
           }
-          if (page) shown = new Set(page.data.map(({ id }) => id))
-          await sleep(POLL_MS, undefined, { signal: watch.signal }).catch(() => {})
         }
-      }),
-    )
+      })
+    })
   },
 })
+
+/** Returns a function that reads what is new in the log, oldest first. By the times of the log alone, as the clocks of machines differ. */
+async function createReader(
+  list: (since: string | undefined, before: string | null) => Promise<Page<LoggedRequest>>,
+): Promise<() => Promise<readonly LoggedRequest[]>> {
+  const [last] = (await list(undefined, null)).data
+  let since = last?.at ?? new Date(0).toISOString()
+  const known = new Map(last ? [[last.id, last.at]] : [])
+  return async () => {
+    const found: LoggedRequest[] = []
+    for (let before: string | null = null, isLast = false; !isLast; isLast = before === null) {
+      const page = await list(since, before)
+      found.push(...page.data.filter(({ id }) => !known.has(id)))
+      before = page.next
+    }
+    for (const { id, at } of found) known.set(id, at)
+    const late = new Date(Date.parse(found[0]?.at ?? since) - LATE_MS).toISOString()
+    if (late > since) since = late
+    for (const [id, at] of known) if (at < since) known.delete(id)
+    return found.toReversed()
+  }
+}
+
+function classOf({ status }: LoggedRequest): string {
+  return `${Math.floor(status / 100)}xx`
+}
 
 /** The API requests of organizations. */
 export const requests: Group = {

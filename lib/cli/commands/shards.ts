@@ -35,7 +35,7 @@ async function moveTo(session: Session, name: string, isNew: boolean): Promise<v
     onStep: (step) => show('rows' in step ? `${step.step} ${formatCount(step.rows)} rows` : step.step),
   }).finally(progress.clear)
   for (const away of report.untold)
-    session.note(`Shard ${away} is away, and is told by the next process that starts`)
+    session.note(`Shard ${away} is down, and learns it from the next process that starts`)
   await session.print(report, () => {
     const rows = countOf(report.copied, 'row', 'rows', false)
     return `${visible(organizationId)} is on shard ${report.to}: copied ${rows}, deleted ${formatCount(report.deleted)}\n`
@@ -56,7 +56,7 @@ export const moveCommand: Command = defineCommand({
 
 const assign: Command = defineCommand({
   name: 'assign',
-  summary: 'gives a new organization to a shard, before its first record',
+  summary: 'assigns a new organization to a shard, before its first record',
   argument: 'ORGANIZATION',
   flags: { to },
   examples: [{ purpose: 'the next customer', line: 'business-api-kit shards assign org_43 --to d' }],
@@ -65,8 +65,8 @@ const assign: Command = defineCommand({
 
 const add: Command = defineCommand({
   name: 'add',
-  summary: 'adds a shard, which has no organizations until some are moved or assigned to it',
-  about: 'Migrate its database, give it to every process under its name, and then add it.',
+  summary: 'adds a shard, empty until organizations are moved or assigned to it',
+  about: 'Migrate its database, configure it in every process under its name, then add it.',
   argument: 'NAME',
   flags: {},
   examples: [{ purpose: 'with d in DATABASE_URLS', line: 'business-api-kit shards add d' }],

@@ -11,7 +11,7 @@ import { formatDetails } from '../table.ts'
 /** Says how things stand, without judging: see doctor.ts for that. */
 export const status: Command = defineCommand({
   name: 'status',
-  summary: 'shows how far the schema is and how much there is to do',
+  summary: 'shows the state of the schema and the backlog',
   about:
     'Counts all organizations together. Deliveries of each kind are counted to 10,000; 10001 in JSON stands for more.',
   onShards: 'parallel',
@@ -61,7 +61,7 @@ async function readStatus(inspector: Inspector): Promise<Status> {
   return { schema, backlog, retention, ...(await inspector.counts()) }
 }
 
-/** True if the schema can carry out this version's statements. */
+/** True if the schema can run this version's statements. */
 export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
   return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
 }
@@ -98,7 +98,7 @@ function describeBacklog({ due, oldestDueMs }: QueueCounts): string {
 
 function describeRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): string {
   if (lagMs === null) return 'not known'
-  if (retentionMs === null) return 'kept for ever'
+  if (retentionMs === null) return 'kept forever'
   const behind = lagMs === 0 ? '' : `, ${formatDuration(lagMs)} behind`
   const last = purgedAgoMs === null ? 'not yet' : `${formatDuration(purgedAgoMs)} ago`
   return `purged after ${formatDuration(retentionMs)}${behind}; last ${last}`

@@ -16,7 +16,7 @@ import { UsageError } from '../failure.ts'
 /** Publishes an example of an event. */
 export const trigger: Command = defineCommand({
   name: 'trigger',
-  summary: 'publishes an event with example data, as the host would',
+  summary: 'publishes an event with example data',
   about: `A real event: it goes to every endpoint of the organization that wants the type, with retries, and is in the log of events and deliveries. Its id begins with evt_test_, so that subscribers know a test. Asks first if there is such an endpoint. For one endpoint alone, without an event: business-api-kit endpoints test.`,
   argument: 'TYPE',
   flags: { organization, ...CONFIRMATION_FLAGS },
@@ -56,7 +56,7 @@ export const trigger: Command = defineCommand({
 /** @throws `UsageError` */
 function readType(given: string, service: Service): EventType {
   const types = eventTypes(service)
-  // A type of the host's own is one of the platform of the host's own service, which the compiler does not see here.
+  // The host's own types belong to the host's service, which the compiler doesn't see here.
   if (types.includes(given)) return given as EventType
   const suggestion = suggest(given, types)
   throw new UsageError(

@@ -30,19 +30,19 @@ interface Waiting {
 
 type Page = ResultColumns<PageColumn, 'page'>
 
-/** Keys in memory whose last request was rejected, some 100 bytes each. */
+/** Maximum number of keys in memory whose last request was rejected, about 100 bytes each. */
 const REJECTED_MAX = 10_000
 
 /**
- * Creates the admission of a store's requests. A request is judged by one statement and its page is read by another, so that no bucket
- * is locked while records are read or a slow answer is sent. The requests of a key that wait are judged together: they take their
- * tokens with one lock of the buckets.
+ * Creates the admission of a store's requests. A request is checked by one statement and its page is read by another, so no bucket is
+ * locked while records are read or a slow response is sent. A key's waiting requests are checked together and take their tokens under
+ * one lock of the buckets.
  *
  * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
- * rejected request of a key the verdict comes first, so that requests over a limit cost no pages.
+ * key's request was rejected, the verdict comes first, so requests over a limit cost no pages.
  */
 export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): Admissions {
-  /** By the limits of the API, of which a store may have several, and by key. */
+  /** By the API's limits (a store may have several) and by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
   /** The requests without a verdict, of all keys, and the judgements that they wait for. */
   let pending = 0

@@ -50,7 +50,7 @@ export interface Asking {
   readonly limits: WaitLimits | null
   /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
   hasRoom(): boolean
-  /** Milliseconds that a request may wait for its answer. */
+  /** How long a request may wait for its result, in ms. */
   readonly timeoutMs: number
 }
 
@@ -66,9 +66,9 @@ const BATCHES = Symbol('batches')
 const REQUESTS_MAX = 16
 /** The records of a batch from which on no request is added: some milliseconds of PostgreSQL. */
 const RECORDS_MAX = 800
-/** Milliseconds that a batch may take, many times what it should take. */
+/** Timeout of a batch, in ms: many times its usual duration. */
 const BATCH_MS = 500
-/** Milliseconds for which requests are asked alone after a batch of their statement has failed. */
+/** How long requests run alone after a batch of their statement has failed, in ms. */
 const ALONE_MS = 1000
 
 /** A request that waits for a batch. */
@@ -104,12 +104,12 @@ export function askEachAlone(database: RecordDatabase): Asking {
 /**
  * Creates the batches of a store. A quarter of the connections carries batches. A request that finds a free place among these is sent
  * without a wait, together with the requests that came in the same turn of the event loop; the others wait in round robin of the
- * organizations. The next batch takes the request whose turn it is, and with it the requests that wait for the same statement. So a
- * statement, its round trip and its two writes to sockets are shared by more requests the more requests come.
+ * organizations. The next batch takes the first request in turn, with all requests that wait for the same statement. So the more
+ * requests come, the more share a statement, a round trip and two socket writes.
  *
- * A request harms the other requests of its batch for half a second at most: a batch that fails or takes longer is given up, and each of
- * its requests is asked alone in the time that is left, on the connections of its organization. So are all requests for that statement
- * during the next second, because a table may be locked. Statements of batches wait for no locked row.
+ * A request can delay the rest of its batch for up to half a second: a batch that fails or takes longer is abandoned, and each request
+ * runs alone in the remaining time, on its organization's connections. So are all requests for that statement during the next second,
+ * because a table may be locked. Statements of batches wait for no locked row.
  */
 export function createBatches(database: Database): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
@@ -212,7 +212,7 @@ export function createBatches(database: Database): Batches {
         { atMostMs, answerMs: BATCH_MS, isOnce: true },
       )
       if (rows.length !== batch.length)
-        throw new Error('PostgreSQL has not answered every request of a batch')
+        throw new Error('PostgreSQL returned no result for a request of a batch')
       for (const row of rows) batch[Number(row.at(PLACE)) - 1]?.answer(row)
     } catch {
       aloneUntil.set(text, performance.now() + ALONE_MS)

@@ -13,7 +13,7 @@ export interface JudgementValues {
   readonly organizationHint: string
 }
 
-/** The columns of a judgement, all null for a key that is not in force: see `business_api.judge` in sql/21-rate-limits.sql. */
+/** The columns of a judgement, all null for a key that is not active: see `business_api.judge` in sql/21-rate-limits.sql. */
 const COLUMNS = {
   organizationId: 'judged.organization_id',
   keyId: 'judged.key_id',
@@ -54,7 +54,7 @@ function textOf(mayWait: boolean): string {
 /** In place of tokens: a bucket is locked by another statement, or missing. */
 const NOT_TAKEN = '-1'
 
-/** Judges the requests of any number of keys, with a row for each key. */
+/** Checks the requests of any number of keys, with a row for each key. */
 export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
   text: textOf(false),
   textOfOne: textOf(true),

@@ -9,7 +9,7 @@ import {
 import type { ResultColumns } from '../statements/statement.ts'
 import type { JudgedColumn } from './judgement.ts'
 
-/** The answer of the statement that judges. */
+/** The result of the checking statement. */
 export type Judged = ResultColumns<JudgedColumn, never>
 
 /**
@@ -34,7 +34,7 @@ export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: 
   }
 }
 
-/** Both buckets after the request, as if the requests had come one after the other. */
+/** Both buckets after the request, as if requests had come one after the other. */
 function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimitState {
   const limits = {
     key: limitOf(judged.keyPerSecond, judged.keyBurst, defaults.key),
@@ -50,11 +50,11 @@ function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimit
   if (tokensOfLater >= 0) return describeBuckets(times, limits, 0)
   const own = { key: judged.keyPerSecond !== null, organization: judged.organizationPerSecond !== null }
   const { state } = takeToken(times, limits, 0, own)
-  // The statement has refused: a rounding must not turn the refusal into an admission.
+  // The statement has rejected the request: rounding must not turn this into an admission.
   return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
 }
 
-/** The limit in force: the own one, else that of the API. */
+/** The limit active: the own one, else that of the API. */
 function limitOf(perSecond: string | null, burst: string | null, byDefault: RateLimit): RateLimit {
   return perSecond === null ? byDefault : { perSecond: Number(perSecond), burst: Number(burst) }
 }

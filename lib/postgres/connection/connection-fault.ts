@@ -4,26 +4,26 @@ const FAULTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused; is it running?',
   ECONNRESET: 'the connection was broken',
   EPIPE: 'the connection was broken',
-  ENOTFOUND: 'the name of its host is not known; check the host in the connection string',
-  EAI_AGAIN: 'the name of its host could not be looked up; check the DNS of this machine',
+  ENOTFOUND: 'its host name is unknown; check the host in the connection string',
+  EAI_AGAIN: 'its host name could not be resolved; check the DNS of this machine',
   EHOSTUNREACH: 'its host cannot be reached',
   ENETUNREACH: 'its network cannot be reached',
   ENOENT: 'its socket does not exist; is it running?',
-  ETIMEDOUT: 'no answer came in time; does a firewall stand between?',
-  CONNECT_TIMEOUT: 'no answer came in time; does a firewall stand between?',
+  ETIMEDOUT: 'it did not respond in time; does a firewall block the connection?',
+  CONNECT_TIMEOUT: 'it did not respond in time; does a firewall block the connection?',
   CONNECTION_CLOSED: 'the connection was closed',
   CONNECTION_DESTROYED: 'the connection was closed',
   '28000':
-    'this user is not let in; check pg_hba.conf of the server, and whether it asks for sslmode=require',
-  '28P01': 'the password was refused; check the user and the password in the connection string',
+    'this user may not connect; check pg_hba.conf of the server, and whether it requires sslmode=require',
+  '28P01': 'the password was rejected; check the user and the password in the connection string',
   '3D000': 'no database has that name; check the name in the connection string, or create the database',
   '53300': 'too many connections are open already; close some, or raise max_connections',
   '57P03': 'the server is starting up or shutting down; try again',
   ERR_TLS_REFUSED: 'the server does not speak TLS; leave sslmode out of the connection string',
   DEPTH_ZERO_SELF_SIGNED_CERT: untrusted('its certificate is self-signed'),
-  SELF_SIGNED_CERT_IN_CHAIN: untrusted('the certificate of its authority is not known here'),
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted('the certificate of its authority is not known here'),
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted('the certificate of its authority is not known here'),
+  SELF_SIGNED_CERT_IN_CHAIN: untrusted('its certificate authority is not trusted here'),
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted('its certificate authority is not trusted here'),
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted('its certificate authority is not trusted here'),
   CERT_REVOKED: 'its certificate was revoked; give the server a new one',
   CERT_HAS_EXPIRED: 'its certificate has expired; renew the certificate on the server',
   ERR_TLS_CERT_ALTNAME_INVALID:
@@ -45,14 +45,14 @@ export function connectionFault(error: unknown): string | null {
   // Servers without TLS close the connection in the middle of the negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
-    return 'it lets only encrypted connections in; add ?sslmode=require to the connection string'
+    return 'it accepts only encrypted connections; add ?sslmode=require to the connection string'
   }
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
-    return 'it lets no encrypted connections in; leave sslmode out of the connection string'
+    return 'it accepts no encrypted connections; leave sslmode out of the connection string'
   }
   // The server ends the session only while it opens; on an open connection the same codes mean the values of a statement.
   if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
-    // Other languages have other quotation marks.
+    // Quotation marks differ by language.
     const [, name] = /["«»„]\s?([\w.]+)/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }

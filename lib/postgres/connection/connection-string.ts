@@ -97,7 +97,7 @@ interface Address {
   readonly port: number | undefined
 }
 
-/** Reads `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns null for a host that is none. */
+/** Reads `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns null for an invalid host. */
 function readAddresses(authority: string): readonly Address[] | null {
   if (authority === '') return []
   const addresses = authority.split(',').map((text): Address | null => {

@@ -44,7 +44,7 @@ const ROLE_COLUMNS =
 /**
  * Lets the server end a statement within a tenth of a second after the connection was closed. Otherwise a statement that waited
  * for a turn in the pool, and then for a lock in the server, could still write after its caller had received an error. Servers
- * on systems that cannot notice a closed socket refuse the setting.
+ * on systems that cannot notice a closed socket reject the setting.
  */
 const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
   then pg_catalog.set_config('client_connection_check_interval', '100', false) end`
@@ -55,7 +55,7 @@ const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solari
  *
  * @param timeoutMs milliseconds for name lookup, TCP, TLS and authentication together
  * @param signal aborts the opening
- * @param hasSession false behind a pooler in transaction mode, where settings would stay with the server's session
+ * @param hasSession false behind a transaction-mode pooler, where settings would stay with the server's session
  * @throws the error of the network, of TLS or of the server
  */
 export async function openConnection(

@@ -10,7 +10,7 @@ import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
 export interface Connections {
-  /** Takes an idle connection; undefined when there is none. */
+  /** Takes an idle connection; undefined without one. */
   takeIdle(): Connection | undefined
   /**
    * Takes an idle connection, or waits until one is free or opened.
@@ -29,7 +29,7 @@ export interface Connections {
    */
   giveUp(connection: Connection, error: unknown, sentAt: number): void
   /**
-   * Closes a connection that has not answered, and all idle connections without an answer since `sentAt`: another statement on
+   * Closes a connection that has not responded, and all idle connections without a result since `sentAt`: another statement on
    * such a connection would probably wait in vain until its deadline.
    *
    * @param sentAt time of sending the unanswered statement, on the monotonic clock
@@ -49,7 +49,7 @@ export interface Connections {
  */
 export function createConnections(servers: Servers, maxConnections: number): Connections {
   const idle: Connection[] = []
-  /** Time of the last answer, on the monotonic clock. */
+  /** Time of the last result, on the monotonic clock. */
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()
@@ -191,7 +191,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function giveUpReadOnly(connection: Connection, error: unknown): void {
-    // An older connection was opened before the failover was known: its failure is no news.
+    // An older connection was opened before the failover was known, so its failure means nothing new.
     const isNews = connection.openedAt >= readOnlyAt
     if (isNews) {
       backoff.failed()

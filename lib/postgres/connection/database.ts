@@ -24,7 +24,7 @@ import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 /** Options of a store for connections and statements. */
 export interface DatabaseOptions {
   /**
-   * Greatest number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
+   * Maximum number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
    * connections, and a quarter is kept for organizations without one. Default: `max` of the connection string or the pool, or
    * 10.
    */
@@ -42,9 +42,8 @@ export interface DatabaseOptions {
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Greatest number of statements under way or waiting in this process. A further statement is refused at once, or takes the
-   * place of a waiting statement of the organization with the most waiting statements. As many requests may wait for a batch besides.
-   * Default 1000.
+   * Maximum number of statements under way or waiting in this process. Another statement is rejected at once, or displaces a waiting
+   * one of the organization with the most. As many requests may wait for a batch besides. Default 1000.
    */
   maxPending?: number | undefined
 }
@@ -59,10 +58,10 @@ export type TextRow = readonly (string | null)[]
 export type ByteRow = readonly (Buffer | null)[]
 
 /**
- * Builds a statement with the answer tag as the last column. The tag proves that an answer belongs to the statement: a driver
+ * Builds a statement with the answer tag as the last column. The tag proves that a result belongs to the statement: a driver
  * that mixed up two answers would otherwise give the data of one organization to another.
  *
- * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is text.
+ * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is a string.
  *
  * @param answerTag the tag as text
  */
@@ -80,7 +79,7 @@ export function withTagColumn(build: BuildStatement, share: Share | null): Build
   return (sql, answerTag) => {
     const tag = sql`${answerTag}::text`
     const checked = typeof share === 'string' ? ifHereIn(sql, share, tag) : tag
-    // A name of its own, because many drivers of hosts give a row by name.
+    // A unique name, because many drivers return rows as objects.
     return build(sql, sql`${checked} as answer_tag`)
   }
 }
@@ -92,25 +91,24 @@ export interface StatementWait {
   /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
   readonly atMostMs?: number | undefined
   /**
-   * The time for the answer once the statement was sent: without an answer until then the connection is closed, and the server is not
-   * blamed. Default unlimited.
+   * Response timeout, in ms. On timeout the connection is closed, but the server is not marked as failed.
+   * Default unlimited.
    */
   readonly answerMs?: number | undefined
-  /** True for a statement that must not be sent again when its answer was lost. */
+  /** True for a statement that must not be sent again when its result was lost. */
   readonly isOnce?: boolean | undefined
 }
 
 /** PostgreSQL for the slices of records: on the store's own connections, or in a transaction of the host. */
 export interface RecordDatabase {
   /**
-   * Sends a statement and returns the only row of the answer, as text columns.
+   * Sends a statement and returns the only row of the result, as text columns.
    *
    * Nearly every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
    * with another transaction, again and again until its time is over.
    *
-   * @param share the id of the organization whose share of the connections the statement takes; null for no single
-   *   organization
-   * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not answer in
+   * @param share the organization whose connections the statement uses; null for none
+   * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not respond in
    *   time, or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
@@ -125,8 +123,8 @@ export interface Database extends RecordDatabase {
   /** Sends a statement that belongs to no single organization: see {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
   /**
-   * Does the same as {@link RecordDatabase.bytesFor} with a statement that answers with several rows, each with the answer tag. The
-   * connection is closed after a failure, because the driver counts the rows that came before the failure to its next answer.
+   * Does the same as {@link RecordDatabase.bytesFor} with a statement that returns several rows, each with the answer tag. The
+   * connection is closed after a failure, because the driver counts the rows that came before the failure to its next result.
    */
   rowsFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<readonly ByteRow[]>
   readonly limits: DatabaseLimits
@@ -285,21 +283,21 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 }
 
 /**
- * Reads the rows of a statement's answer.
+ * Reads the rows of a statement's result.
  *
  * @param answerTag the required value of the last column
- * @throws an error that counts as a lost connection when the answer belongs to another statement
+ * @throws an error that counts as a lost connection when the result belongs to another statement
  */
 export function readAnswers(rows: RawRows, answerTag: string): readonly ByteRow[] {
   // In a transaction of the host, the pool's `transform` may change a row: almost every transform keeps the order of columns.
-  // The driver leaves holes before the rows of an answer that follows a failure after some rows.
+  // The driver leaves holes before the rows of a result that follows a failure after some rows.
   const answers = Array.from(rows, (row) => Object.values(row ?? []))
   if (answers.length === 0 || answers.some((row) => row.at(-1)?.toString('latin1') !== answerTag))
     throw mixedUp()
   return answers
 }
 
-/** Returns the row of a statement that answers with a single row. */
+/** Returns the row of a statement that returns a single row. */
 export function onlyRow(rows: readonly ByteRow[]): ByteRow {
   return rows[0] as ByteRow
 }
@@ -309,9 +307,9 @@ export function toText(row: ByteRow): TextRow {
   return row.map((column) => column?.toString('utf8') ?? null)
 }
 
-/** Creates the error for an answer of another statement. The code of a lost connection has the statement sent once more. */
+/** Creates the error for a result of another statement. The code of a lost connection has the statement sent once more. */
 function mixedUp(): Error {
-  return Object.assign(new Error('PostgreSQL gave the answer of another statement'), {
+  return Object.assign(new Error('PostgreSQL returned the result of another statement'), {
     code: 'CONNECTION_CLOSED',
   })
 }
@@ -321,5 +319,5 @@ const UNLIMITED = Number.POSITIVE_INFINITY
 /** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
 const CLOSE_MS = 4000
 
-/** Greatest pause after a conflict, in milliseconds. Pauses are random, so that statements in conflict do not meet again. */
+/** Greatest pause after a conflict, in milliseconds. Pauses are random, so statements in conflict do not meet again. */
 const CONFLICT_PAUSE_MAX_MS = 20

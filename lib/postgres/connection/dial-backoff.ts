@@ -1,4 +1,4 @@
-/** Decides when the next connection may be dialled, so that a server that refuses connections is not dialled in a loop. */
+/** Decides when the next connection may be dialled, so a server that rejects connections is not dialled in a loop. */
 export interface DialBackoff {
   /**
    * Milliseconds until the next dial is allowed; 0 for now.

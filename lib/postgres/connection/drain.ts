@@ -2,10 +2,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 
-/** Counts the work under way in a store, so that a close can wait for the end of all work. */
+/** Counts the work under way in a store, so a close can wait for the end of all work. */
 export interface Drain {
   /**
-   * Begins a statement. A drain refuses no statement, because the statement may belong to work under way.
+   * Begins a statement. A drain rejects no statement, because the statement may belong to work under way.
    *
    * @returns ends the statement
    */

@@ -10,8 +10,7 @@ import {
 import { connectionFault } from './connection-fault.ts'
 import { isSessionParameter } from './driver-options.ts'
 
-// The errors of PostgreSQL, of the driver and of the network, by meaning.
-// See https://www.postgresql.org/docs/current/errcodes-appendix.html
+// The errors of PostgreSQL, the driver and the network, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 /** The connection went away under the statement. The statement may have run. */
 const CONNECTION_LOST = new Set([
@@ -86,13 +85,13 @@ const REASONS: Readonly<Record<string, string>> = {
   '53200': 'the server is out of memory',
   '53300': 'the server has no free connection',
   '55P03': 'another transaction held a lock for too long',
-  '57014': 'the server ended the statement, whose time was over',
+  '57014': 'the server cancelled the statement on timeout',
 }
 
-/** Creates the error for a statement that could not be carried out: the failure and the reason, without details of the cause. */
+/** Creates the error for a statement that could not be run: the failure and the reason, without details of the cause. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
-  if (reason !== undefined) return storeUnavailable(`Cannot carry out a statement because ${reason}`, error)
+  if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
   const fault = connectionFault(error)
   return storeUnavailable(`Cannot reach PostgreSQL${fault === null ? '' : `: ${fault}`}`, error)
 }
@@ -115,8 +114,8 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
- * Returns the parameter for which a pooler in transaction mode has refused a connection, as PgBouncer does; null for another failure, and
- * an empty text for a parameter without a name.
+ * Returns the parameter for which a pooler in transaction mode has rejected a connection, as PgBouncer does; null for another failure, and
+ * an empty string for a parameter without a name.
  */
 function refusedParameter(error: unknown): string | null {
   if (codeOf(error) !== PROTOCOL_VIOLATION) return null
@@ -138,12 +137,12 @@ export function openFailure(error: unknown): unknown {
       refused === '' || isSessionParameter(refused)
         ? "set option 'sessions' to false, and leave such parameters out of the connection string"
         : 'leave it out of the connection string, or let it through in the pooler'
-    return storeUnavailable(`Cannot use PostgreSQL because its pooler refuses ${what}: ${advice}`, error)
+    return storeUnavailable(`Cannot use PostgreSQL because its pooler rejects ${what}: ${advice}`, error)
   }
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
+/** True if a connection can be used again after the failure of a statement, because the server rejected only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
   const isRefusal =
@@ -188,7 +187,7 @@ export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
-/** Codes of values that PostgreSQL cannot take. Other codes of their class are faults of a statement, not of a value. */
+/** Codes of values that PostgreSQL cannot take. Other codes of this class mean that the statement is wrong, not a value. */
 const OF_VALUES = [
   '22001', // string_data_right_truncation
   '22003', // numeric_value_out_of_range
@@ -253,7 +252,7 @@ function tooLargeEvent(error: unknown): string | undefined {
   return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`
 }
 
-const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
+const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, more than the maximum of \d+$/
 
 /** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
 function constraintOf(error: unknown): string {
@@ -263,8 +262,8 @@ function constraintOf(error: unknown): string {
 const CAUSES_MAX = 8
 
 /**
- * Finds the error of PostgreSQL or of the network in an error of the host's driver: query builders wrap the driver's error. An error
- * of pg for a lost connection has no code, and gets the code CONNECTION_CLOSED.
+ * Finds the PostgreSQL or network error in an error of the host's driver: query builders wrap the driver's error. An error of pg for a
+ * lost connection has no code, and gets the code CONNECTION_CLOSED.
  *
  * @returns the given error if nothing in its chain of causes has a code
  */

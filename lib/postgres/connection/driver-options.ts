@@ -15,7 +15,7 @@ export interface SessionOptions {
  */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
-/** The part of a statement's time that a wait for a lock may take. The rest is for the work and the answer's way back. */
+/** Share of a statement's timeout that it may wait for a lock. The rest is for the work and for returning the result. */
 const LOCK_SHARE = 0.8
 
 /** No `transform`, in the driver's resolved form. The host's transforms are for the host's rows. */
@@ -64,7 +64,7 @@ export function isSessionParameter(name: string): boolean {
 /** The settings on which the statements rely, whatever the server, the database and the role set. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
-    // Without limits an abandoned statement could wait for a lock for ever.
+    // Without limits an abandoned statement could wait for a lock forever.
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
     // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),

@@ -1,5 +1,5 @@
-// The parameters of a connection string, and the environment variables that stand for them: the one table of what each means.
-// lib/postgres/README.md shows the same table.
+// The parameters of a connection string and their environment variables: the only table of their meanings, also shown in
+// lib/postgres/README.md.
 
 /** Parameters of libpq that this folder reads. */
 const LIBPQ = names(`
@@ -7,7 +7,7 @@ const LIBPQ = names(`
   ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcrl sslkey sslmode sslnegotiation
   sslpassword sslrootcert target_session_attrs`)
 
-/** Options of postgres.js and of providers that this folder reads, and parameters that only another client needs. */
+/** Options of postgres.js and providers that this folder reads, and parameters that only other clients need. */
 const OTHERS = names(`
   idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer sslaccept
   gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname max_protocol_version servicefile
@@ -72,7 +72,7 @@ export function parameterFault(given: ReadonlyMap<string, string>): string | nul
 /**
  * Resolves the parameters of a connection string, with the environment for those that are absent. Read when connecting.
  *
- * @param hasPassword true if no password is wanted, so that the variable for a file of passwords says nothing
+ * @param hasPassword true if no password is wanted, so the variable for a file of passwords says nothing
  * @throws `TypeError` naming an environment variable that cannot be used
  */
 export function resolveParameters(given: ReadonlyMap<string, string>, hasPassword: boolean): Parameters {
@@ -110,7 +110,7 @@ const PROTOCOLS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3']
 
 const checkMode: Check = (name, value) =>
   value === NO_VERIFY
-    ? `${name}=no-verify is not of libpq: use sslmode=require, which encrypts and does not verify`
+    ? `${name}=no-verify is not of libpq: use sslmode=require, which encrypts without verifying`
     : oneOf(...SSL_MODES)(name, value)
 
 const CHECKS: Readonly<Record<string, Check>> = {

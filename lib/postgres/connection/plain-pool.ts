@@ -7,11 +7,11 @@ import { nameServer } from './tls.ts'
 const GOODBYE_MS = 500
 
 /**
- * Opens a pool of one connection to the database of a connection string, for work that needs transactions. The pool is the
- * driver's own, and leads to a server that `target_session_attrs` allows.
+ * Opens a pool with one connection, for work that needs transactions. The pool is the driver's own, and leads to a server that
+ * `target_session_attrs` allows.
  *
- * @throws `TypeError` for an unusable connection string, without any part of the string; the error of the network or of the
- *   server if no server can be used
+ * @throws `TypeError` for an invalid connection string, without any part of the string; the network's or the server's error if no
+ *   server can be used
  */
 export async function openPlainPool(url: string): Promise<Sql> {
   const source = readSource(url)

@@ -14,11 +14,11 @@ export type RawRows = readonly (readonly (Buffer | null)[])[]
 
 /** The time that a statement has, in milliseconds. */
 export interface StatementTime {
-  /** From the call to the answer, with the wait for a connection. */
+  /** From the call to the result, with the wait for a connection. */
   readonly timeoutMs: number
-  /** From the sending to the answer, where a caller waits for less than the ordinary time. Infinity: no such limit. */
+  /** From the sending to the result, where a caller waits for less than the ordinary time. Infinity: no such limit. */
   readonly answerMs: number
-  /** True for an answer of several rows: the driver counts rows that came before a failure to the next answer of the connection. */
+  /** True for a result of several rows: the driver counts rows that came before a failure to the next result of the connection. */
   readonly hasRows: boolean
 }
 
@@ -27,9 +27,9 @@ export interface Pool {
   /**
    * Sends a statement and returns the result of `read` for the statement's rows.
    *
-   * @param share the organization whose share of the connections the statement takes
+   * @param share the organization whose connections the statement uses
    * @param read reads the rows before the connection is used again; a throw closes the connection
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer in time, or too many statements wait
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no result in time, or too many statements wait
    */
   run<T>(
     share: Share,
@@ -121,5 +121,5 @@ const TIMED_OUT = Symbol('timed out')
 
 function unanswered(timeoutMs: number): Error {
   const afterMs = Math.round(timeoutMs)
-  return storeUnavailable(`Cannot use PostgreSQL because a statement had no answer within ${afterMs} ms`)
+  return storeUnavailable(`Cannot use PostgreSQL because a statement got no result within ${afterMs} ms`)
 }

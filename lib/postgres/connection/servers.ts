@@ -112,7 +112,7 @@ export function createServers(source: Source, session: SessionOptions): Servers 
 }
 
 function wrongServer(target: TargetSessionAttributes): Error {
-  const message = `no server is what target_session_attrs=${target} asks for`
+  const message = `no server matches target_session_attrs=${target}`
   return Object.assign(new Error(message), { code: 'ERR_TARGET_SESSION_ATTRS' })
 }
 

@@ -3,7 +3,7 @@ import { CONNECTION_FORM, type ConnectionString, parseConnectionString } from '.
 import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
 import { resolveTls } from './tls.ts'
 
-/** The driver's resolved options, of a connection string or of a host's pool. */
+/** The driver's resolved options, from a connection string or a host's pool. */
 export type DriverOptions = Sql['options']
 
 /** The servers that a connection may lead to, in libpq's words. */
@@ -41,7 +41,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 /**
  * Checks a source. Opens no connection, and reads no environment variable.
  *
- * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, because of its password
+ * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, which has a password
  */
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
@@ -81,7 +81,7 @@ function readConnectionString(url: string): Source {
   }
 }
 
-/** Zero, which is for ever in libpq, gives the default: nothing here waits for ever. */
+/** Zero, which is forever in libpq, gives the default: nothing here waits forever. */
 function timeoutOf(parameters: Parameters): number | undefined {
   const seconds = Number(parameters.get('connect_timeout') ?? 0)
   return seconds > 0 ? seconds * 1000 : undefined

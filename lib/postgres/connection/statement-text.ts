@@ -2,21 +2,21 @@ import type { ISql } from 'postgres'
 import type { SqlParameter } from '../drivers/sql-transaction.ts'
 import type { Statement } from './pool.ts'
 
-// Statements are written with the template of postgres.js. This template takes the same pieces (values, fragments, and texts by
-// `unsafe`) and gives a text with numbered parameters, which any driver can send.
+// Statements are written with the template of postgres.js. This template takes the same pieces (values, fragments, and strings by
+// `unsafe`) and returns a string with numbered parameters, which any driver can send.
 
-/** A statement as text. */
+/** A statement as a string. */
 export interface StatementText {
   /** The SQL text, with the parameters `$1`, `$2` … */
   readonly text: string
   readonly parameters: readonly SqlParameter[]
 }
 
-/** A piece of a statement: the texts between the values, or one text with numbered parameters. */
+/** A piece of a statement: the strings between the values, or one string with numbered parameters. */
 interface Piece {
   readonly texts: readonly string[]
   readonly values: readonly unknown[]
-  /** True if the text numbers its parameters itself. */
+  /** True if the string numbers its own parameters. */
   readonly isNumbered: boolean
 }
 

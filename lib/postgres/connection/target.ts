@@ -10,7 +10,7 @@ export interface ConnectionTarget {
   readonly database: string
 }
 
-/** Reads the target of a usable connection string, or of a host's pool. Opens no connection. */
+/** Reads the target from a valid connection string, or from a host's pool. Opens no connection. */
 export function readTarget(source: Sql | string): ConnectionTarget {
   const { host, port, path, user, database } = readSource(source).options()
   const servers = host.map((name, index) => `${isIPv6(name) ? `[${name}]` : name}:${port[index]}`)

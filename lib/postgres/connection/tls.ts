@@ -6,7 +6,10 @@ import type { Parameters } from './parameters.ts'
 const LEVELS = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type Level = (typeof LEVELS)[number]
 
-/** The levels of `sslmode` and `ssl`; of any other value `verify-full`. Nothing falls back to plain text, as `allow` and `prefer` of libpq do. */
+/**
+ * The levels of `sslmode` and `ssl`; any other value is `verify-full`. Nothing falls back to plain text, as `allow` and `prefer` of
+ * libpq do.
+ */
 const LEVEL_OF: Readonly<Record<string, Level>> = {
   disable: 'disable',
   false: 'disable',

@@ -15,8 +15,8 @@ import { driverError, isConflict, isParentGone, isUnavailable } from './driver-f
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
- * A transaction of postgres.js: the argument of the callback of `sql.begin`. The type is not the driver's own, because a host's
- * declaration files could not name a type of a package that the host does not depend on.
+ * A postgres.js transaction: the argument of `sql.begin`'s callback. The type is not the driver's own, because a host's declaration
+ * files could not name a type of a package that the host does not depend on.
  */
 export interface PostgresTransaction {
   readonly unsafe: (...args: never[]) => unknown
@@ -25,12 +25,11 @@ export interface PostgresTransaction {
 }
 
 /**
- * Creates the database of a transaction of the host. A statement is sent once and waits as long as the host's connection
- * allows. A write that has waited for a locked table for more than 4 s is refused and writes nothing; a wait for another holder of
- * its idempotency key does not count. A failed statement fails the whole transaction, and the host decides about a retry.
+ * Creates a database on the host's transaction. A statement is sent once and waits as long as the host's connection allows. A write
+ * that has waited for a locked table for more than 4 s is rejected and writes nothing; a wait for another holder of its idempotency key
+ * does not count. A failed statement fails the whole transaction, and the host decides about a retry.
  *
- * Due deliveries wake no loop, because only the host knows the moment of the commit: the next poll of a delivery loop finds
- * the deliveries.
+ * Due deliveries wake no loop, because only the host knows when it commits: a delivery loop's next poll finds them.
  */
 export function createTransactionDatabase(
   given: PostgresTransaction | SqlTransaction,
@@ -45,7 +44,7 @@ export function createTransactionDatabase(
     } catch (thrown) {
       const error = driverError(thrown)
       if (!isUnavailable(error) && (!isConflict(error) || isParentGone(error))) throw await explain(error)
-      throw storeUnavailable("Cannot go on with the host's transaction", error)
+      throw storeUnavailable('Cannot continue the transaction', error)
     }
   }
 
@@ -56,7 +55,7 @@ export function createTransactionDatabase(
   }
 }
 
-/** Sends a statement and reads the row of its answer. */
+/** Sends a statement and reads the row of its result. */
 type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {
@@ -65,7 +64,7 @@ function throughPostgresJs(transaction: TransactionSql): Send {
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
-  // One at a time: some drivers have no queue, and pg is about to give its queue up.
+  // One at a time: some drivers have no queue, and pg is about to drop its queue.
   let previous: Promise<unknown> = Promise.resolve()
 
   return (build, answerTag) => {
@@ -83,12 +82,12 @@ function toRawRows(rows: readonly SqlRow[]): (Buffer | null)[][] {
 
 function toBytes(value: unknown): Buffer | null {
   if (value === null) return null
-  if (typeof value !== 'string') throw unreadable(`a column of type text came as ${typeof value}`)
+  if (typeof value !== 'string') throw unreadable(`a column of type text was returned as ${typeof value}`)
   return Buffer.from(value)
 }
 
 function unreadable(reason: string): TypeError {
-  return new TypeError(`Cannot read the answer of the host's driver: ${reason}`)
+  return new TypeError(`Cannot read the result of the driver: ${reason}`)
 }
 
 function checkTransaction(given: unknown): TransactionSql {

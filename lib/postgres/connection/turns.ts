@@ -2,15 +2,15 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 
-/** The holder of a share of the connections: the id of an organization, or a symbol for work of no single organization. */
+/** Who holds a share of the connections: an organization's id, or a symbol for work that belongs to none. */
 export type Share = string | symbol
 
-/** The turns of statements at the connections of a store. */
+/** The turns of statements on a store's connections. */
 export interface Turns {
-  /** Begins the turn of a statement of `share`, which ends with {@link Turns.end}, if it need not wait. */
+  /** Begins a statement's turn for `share`, if it need not wait; {@link Turns.end} ends it. */
   takeNow(share: Share): boolean
   /**
-   * Waits for the turn of a statement of `share`, which ends with {@link Turns.end}.
+   * Waits for a statement's turn for `share`; {@link Turns.end} ends it.
    *
    * @returns false when no connection became free within `timeoutMs`
    * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; the error of
@@ -33,12 +33,12 @@ interface Waiter {
 }
 
 /**
- * Shares the connections out, so that statements of one organization that wait for a lock do not hold up other
+ * Shares the connections out, so statements of one organization that wait for a lock do not hold up other
  * organizations. One organization has at most half of the connections, and the last quarter goes to organizations without a
  * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
  * the round robin holds.
  *
- * @param maxPending greatest number of statements that have a connection or wait. A further statement is refused, or displaces
+ * @param maxPending maximum number of statements that have a connection or wait. A further statement is rejected, or displaces
  *   the oldest waiting statement of the organization with the most waiting statements
  */
 export function createTurns(connections: number, maxPending: number): Turns {

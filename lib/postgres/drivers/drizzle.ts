@@ -1,6 +1,6 @@
 import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** The argument of the callback of Drizzle's `db.transaction(…)`. A database has no `rollback`. */
+/** The argument of Drizzle's `db.transaction(…)` callback. A database has no `rollback`. */
 export interface DrizzleTransaction {
   execute(query: never): PromiseLike<unknown>
   rollback(): never
@@ -10,11 +10,17 @@ export interface DrizzleTransaction {
 export type DrizzleSql = (text: TemplateStringsArray, ...parameters: unknown[]) => unknown
 
 /**
- * Makes the host's transaction with Drizzle, on pg or on postgres.js, usable for `platform.using(…)`.
+ * Adapts a Drizzle transaction, on pg or postgres.js, for `platform.using(…)`.
  *
- * @param transaction the argument of the callback of `db.transaction(…)`
+ * @param transaction the argument of `db.transaction(…)`'s callback
  * @param sql the tag of drizzle-orm
- * @throws `TypeError` for a database, which would commit each statement by itself
+ * @throws `TypeError` for a database outside a transaction, which would commit each statement separately
+ * @example
+ * ```ts
+ * await drizzle.transaction(async (tx) => {
+ *   await platform.using(drizzleTransaction(tx, drizzleSql)).invoices.issue('org_42', { invoiceId })
+ * })
+ * ```
  */
 export function drizzleTransaction(transaction: DrizzleTransaction, sql: DrizzleSql): SqlTransaction {
   if (typeof transaction?.execute !== 'function' || typeof transaction.rollback !== 'function') {
@@ -31,7 +37,7 @@ export function drizzleTransaction(transaction: DrizzleTransaction, sql: Drizzle
   }
 }
 
-/** Splits a text at its parameters: the texts between them, and the number of each. No literal of a statement holds `$1`. */
+/** Splits a string at its parameters: the parts between them, and each parameter's number. No literal of a statement holds `$1`. */
 function splitText(text: string): { strings: TemplateStringsArray; positions: number[] } {
   const strings = text.split(/\$\d+/)
   const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position))

@@ -1,6 +1,6 @@
 import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** The argument of the callback of Kysely's `db.transaction().execute(…)`, or a controlled transaction. */
+/** The argument of Kysely's `db.transaction().execute(…)` callback, or a controlled transaction. */
 export interface KyselyTransaction {
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>
   readonly isTransaction: true
@@ -12,11 +12,17 @@ export interface KyselyCompiledQuery {
 }
 
 /**
- * Makes the host's transaction with Kysely usable for `platform.using(…)`.
+ * Adapts a Kysely transaction for `platform.using(…)`.
  *
- * @param transaction the argument of the callback of `db.transaction().execute(…)`
+ * @param transaction the argument of `db.transaction().execute(…)`'s callback
  * @param compiledQuery `CompiledQuery` of kysely
- * @throws `TypeError` for a database, which would commit each statement by itself
+ * @throws `TypeError` for a database outside a transaction, which would commit each statement separately
+ * @example
+ * ```ts
+ * await kysely.transaction().execute(async (tx) => {
+ *   await platform.using(kyselyTransaction(tx, CompiledQuery)).invoices.issue('org_42', { invoiceId })
+ * })
+ * ```
  */
 export function kyselyTransaction(
   transaction: KyselyTransaction,

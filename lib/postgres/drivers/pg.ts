@@ -18,14 +18,21 @@ export interface PgStatement {
 const TYPES = { getTypeParser: () => (value: string) => value }
 
 /**
- * Makes the host's transaction with pg usable for `platform.using(…)`.
+ * Adapts a transaction of pg for `platform.using(…)`.
  *
- * @param client the client that the host has sent `begin` with
- * @throws `TypeError` for a pool, which would commit each statement by itself, and for a client without a transaction
+ * @param client the client on which you have sent `begin`
+ * @throws `TypeError` for a pool, which would commit each statement separately, and for a client outside a transaction
+ * @example
+ * ```ts
+ * const client = await pool.connect()
+ * await client.query('begin')
+ * await platform.using(pgTransaction(client)).invoices.issue('org_42', { invoiceId })
+ * await client.query('commit')
+ * ```
  */
 export function pgTransaction(client: PgClient): SqlTransaction {
   if (typeof client?.query !== 'function' || typeof client.escapeIdentifier !== 'function') {
-    throw unusable('it is no client of pg: pass the client of pool.connect() after it has sent begin')
+    throw unusable('it is not a client of pg: pass the client of pool.connect() after sending begin')
   }
   // Since pg 8.20.
   if (Reflect.get(client, 'getTransactionStatus')?.call(client) === 'I') {

@@ -1,6 +1,6 @@
 import { type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** The argument of the callback of Prisma's interactive `prisma.$transaction(async (tx) => …)`. */
+/** …)`. => The argument of Prisma's interactive `prisma.$transaction(…)` callback. => …)`. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
   /** A method of clients, which transactions do not have. */
@@ -8,10 +8,16 @@ export interface PrismaTransaction {
 }
 
 /**
- * Makes the host's interactive transaction with Prisma usable for `platform.using(…)`.
+ * Adapts an interactive Prisma transaction for `platform.using(…)`.
  *
- * @param transaction the argument of the callback of `prisma.$transaction(async (tx) => …)`
- * @throws `TypeError` for a client, which would commit each statement by itself
+ * @param transaction …)` => the argument of `prisma.$transaction(…)`'s callback => …)`
+ * @throws `TypeError` for a client outside a transaction, which would commit each statement separately
+ * @example
+ * ```ts
+ * await prisma.$transaction(async (tx) => {
+ *   await platform.using(prismaTransaction(tx)).invoices.issue('org_42', { invoiceId })
+ * })
+ * ```
  */
 export function prismaTransaction(transaction: PrismaTransaction): SqlTransaction {
   if (typeof transaction?.$queryRawUnsafe !== 'function' || '$connect' in transaction) {
@@ -28,7 +34,7 @@ export function prismaTransaction(transaction: PrismaTransaction): SqlTransactio
   }
 }
 
-/** The error of the database within an error of Prisma, by the names of a driver adapter. */
+/** The database's error within Prisma's error, by a driver adapter's names. */
 interface AdapterFault {
   readonly kind?: string
   readonly originalCode?: string

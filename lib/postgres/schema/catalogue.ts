@@ -90,7 +90,7 @@ function columns(sql: Sql): Fragment {
       and attnum > 0 and not attisdropped`
 }
 
-/** Leaves out the named not-null constraints of PostgreSQL 18: the definitions of columns contain NOT NULL. */
+/** Leaves out the named not-null constraints of PostgreSQL 18, because column definitions contain NOT NULL. */
 function constraints(sql: Sql): Fragment {
   return sql`
     select

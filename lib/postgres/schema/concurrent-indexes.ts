@@ -6,7 +6,7 @@ import { readIndexStatements } from './index-statements.ts'
 import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
-// Migrations with the mark `concurrent` hold statements that PostgreSQL refuses inside a transaction. Such a statement stops
+// Migrations with the mark `concurrent` hold statements that PostgreSQL rejects inside a transaction. Such a statement stops
 // neither readers nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
 
 /** The limits of a build. */
@@ -67,7 +67,7 @@ async function isFinished(
     // The session of a process that died may go on building until PostgreSQL notices the closed connection.
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(
-        `Cannot apply migration '${name}': session ${builder} still builds ${index}; wait for its end, then migrate again`,
+        `Cannot apply migration '${name}': session ${builder} is still building ${index}; wait until it has finished, then migrate again`,
       )
     }
     warn(`Migration '${name}' waits for session ${builder}, which builds ${index}`)
@@ -83,7 +83,7 @@ async function runWatched(
   statement: string,
   { deadlineAt, warn }: BuildOptions,
 ): Promise<void> {
-  // Behind a pooler only the text of a statement identifies the statement's session.
+  // Behind a pooler a session can only be identified by its statement's text.
   const mark = `/* business-api-kit ${randomUUID()} */`
   const session = `query like '${mark}%'`
   let lastWait: LockWait | null = null
@@ -95,7 +95,7 @@ async function runWatched(
       const wait = isOver ? null : await watch.readWait(session).catch(() => null)
       if (wait === null || wait.blockers.length === 0) continue
       lastWait = wait
-      warn(`Migration '${name}' builds an index, and holds up nothing meanwhile: ${describeWait(wait)}`)
+      warn(`Migration '${name}' builds an index, and blocks nothing meanwhile: ${describeWait(wait)}`)
       if (performance.now() < deadlineAt) continue
       await watch.read(`select pg_catalog.pg_cancel_backend(${wait.pid})::text`).catch(() => {})
     }
@@ -124,7 +124,7 @@ function failureOf(name: string, cause: unknown, wait: LockWait | null, isLate: 
     )
   }
   const advice = isCanceled
-    ? '; if the user has a statement_timeout and a pooler stands between, connect directly, or alter role … set statement_timeout = 0'
+    ? '; if the user has a statement_timeout and you use a pooler, connect directly, or alter role … set statement_timeout = 0'
     : ''
   return new Error(`Cannot apply migration '${name}': ${reason}${advice}`, { cause })
 }

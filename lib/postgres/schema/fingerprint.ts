@@ -349,13 +349,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)':
-      'b78604f67aff',
+      '77598ae3b645',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function cancel_pending_part(first_block bigint, entry jsonb)': '8afc10b4653b',
     'function check_installation(given text, adopts boolean)': '1d9876d86ba1',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '99743f431bd3',
+      'b4ed5f5b6142',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)':
       '57d0bde305be',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -363,7 +363,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_activity(attempts business_api.ended_attempt[])': '63ca30bc1056',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '4b3a7d389639',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '3cb62bc7bc3b',
     'function database_identity()': 'e3f151c7d309',
     'function day_bound(at_time timestamp with time zone)': '1bfad28c4432',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
@@ -372,7 +372,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
       '0d2d78cbe9e2',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '06407d177e74',
+      '42772213cf5f',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       '8c62c3b228e6',
@@ -401,7 +401,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': 'd59950988f09',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '1e00e3bdbfae',
-    'function insert_events(organization_id text, events jsonb)': 'af590e5c6be4',
+    'function insert_events(organization_id text, events jsonb)': '684b6781ec3c',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -434,13 +434,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function log_open(d business_api.open_deliveries)': '047055f9ff2a',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '1e422b2817c8',
-    'function make_days()': '59a3108ca3db',
+    'function make_days()': '5560856ff100',
     'function make_days_ahead()': 'aac08bf60b66',
     'function make_days_between(begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '27a13d4e7558',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      '559de34cdd72',
+      'feabb12242ac',
     'function organization_tables(record_tables text[])': 'ffad8e8584a0',
     'function pick_deliveries(organization text, endpoint text, budget integer, token text, at_time timestamp with time zone, OUT ids text[], OUT events text[], OUT places tid[], OUT later jsonb, OUT turn_at timestamp with time zone)':
       '275a15ae76b6',
@@ -473,11 +473,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '7a252a9ed970',
     'function read_api_requests(requests json)': '7c384ae3d699',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
-    'function read_deliveries(organizations text[], ids text[])': 'c2118429f55b',
+    'function read_deliveries(organizations text[], ids text[])': '9219bc08d3d7',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
     'function reclaim_expired_leases(max_attempts integer)': '62acb1b71d67',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)':
-      'f628426d5d3c',
+      '6d1ddaece9d7',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)':
@@ -487,7 +487,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)':
-      '0496e21e68a6',
+      'e450995e023f',
     'function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       'f6d70875a65d',
     'function retained_deliveries()': '250744daa8fe',
@@ -504,7 +504,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function unlisted_days()': '92f821e54170',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '52e1ff9204c4',
+      '108668f561bc',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index api_requests_at_idx': 'b6ad55dc240c',
     'index audit_entries_action_idx': '16fbe8ee2856',

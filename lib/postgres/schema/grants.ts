@@ -1,6 +1,6 @@
 import { type Part, PRIVILEGES, type Privileges, type TablePrivileges } from './privileges.ts'
 
-/** A role of the database, and the part of the application that uses the role. */
+/** A database role, and the part of the application that uses it. */
 export interface RoleOfPart {
   readonly part: Part
   readonly role: string
@@ -10,7 +10,7 @@ export interface RoleOfPart {
  * Writes the statements that grant roles their privileges, to be run by the owner of the schema. A role keeps all privileges
  * that were granted before. Functions lose the privilege that PostgreSQL grants to every role.
  *
- * @throws RangeError for a text that cannot be the name of a role
+ * @throws RangeError for a string that cannot be the name of a role
  */
 export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   return [

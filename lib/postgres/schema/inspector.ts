@@ -19,13 +19,13 @@ import type { ServerKind } from './server-fault.ts'
 /** The version, the database and the clock of a server. */
 export interface ServerState extends ServerKind {
   readonly database: string
-  /** Milliseconds by which the database's clock is ahead of the clock of this process. */
+  /** How far the database's clock is ahead of this process's, in ms. */
   readonly clockAheadMs: number
-  /** Greatest error of `clockAheadMs`: half of the fastest round trip, in milliseconds. */
+  /** Maximum error of `clockAheadMs`: half of the fastest round trip, in ms. */
   readonly clockErrorMs: number
 }
 
-/** Numbers of records, of all organizations together. */
+/** Numbers of records, over all organizations. */
 export interface RecordCounts {
   readonly endpoints: {
     readonly enabled: number
@@ -70,7 +70,7 @@ export interface DaysState {
   readonly aheadMs: number
   /** The names of at most 100 days with a table whose row is missing or has other bounds, oldest first. */
   readonly unlisted: readonly string[]
-  /** The names of at most 100 days of which a table is gone or detached, oldest first. */
+  /** The names of up to 100 days whose tables are missing or detached, oldest first. */
   readonly incomplete: readonly string[]
 }
 
@@ -102,7 +102,7 @@ export interface Inspector {
   installation(): Promise<Installation | null>
   /** Counts organizations that are where they should not be. */
   misplaced(): Promise<MisplacedOrganizations>
-  /** Counts the keys in force by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
+  /** Counts the keys active by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
@@ -345,12 +345,12 @@ export function createInspector(url: string): Inspector {
   }
 }
 
-/** Builds the text with which the prefixes of events of an age begin: see sql/50-retention.sql. */
+/** Builds the string with which the prefixes of events of a given age begin: see sql/50-retention.sql. */
 function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
   return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
-/** Number of readings of the clock. The reading with the fastest answer counts; the first reading also opens the connection. */
+/** Number of clock readings. The reading with the fastest result counts; the first reading also opens the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

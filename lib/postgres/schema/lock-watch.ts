@@ -101,7 +101,7 @@ export function createLockWatch(pool: Sql): LockWatch {
         return limitless
       } catch (error) {
         await limitless.end({ timeout: 0 })
-        // The pooler refuses session parameters: the settings of the database user apply.
+        // The pooler rejects session parameters: the settings of the database user apply.
         if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
         return openBeside(pool)
       }

@@ -22,7 +22,7 @@ export interface MigrateOptions {
    */
   service?: Service | undefined
   /**
-   * The greatest size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
+   * The maximum size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
    * for publishers in SQL. Default: unchanged; a new database has 262,144.
    */
   maxEventBytes?: number | undefined
@@ -48,27 +48,26 @@ export interface MigrationReport {
 const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeoutMs: true, logger: true }
 
 /**
- * Brings the schema `business_api` up to date, and creates a missing schema. Each migration is one transaction, and a failed
- * migration leaves no trace; migrations that build indexes on large tables run outside a transaction (`create index
- * concurrently`). Any number of processes may call `migrate` at once, also at every start: each migration is applied once.
- * If no migration is pending, a database user that may only read `business_api.migrations` is enough.
+ * Creates the schema `business_api` or brings it up to date. Each migration runs in one transaction, and a failed one leaves no trace; indexes on
+ * large tables are built outside a transaction (`create index concurrently`). Any number of processes may call `migrate` at once, for example at
+ * every start: each migration is applied once. If none is pending, a user that may only read `business_api.migrations` is enough.
  *
- * Other sessions wait for at most a second at a time: a migration that waits longer for a lock leaves the queue, and is tried
- * again when the blocking transactions have ended. A transaction-mode pooler is fine; a waiting migration needs two free
- * connections of the pooler.
+ * Other sessions wait at most a second at a time: a migration that waits longer for a lock leaves the queue, and tries again once the blocking
+ * transactions have ended. It works through a transaction-mode pooler; a waiting migration needs two of the pooler's connections.
  *
- * A database that a newer version of this package has migrated is accepted, unless a newer migration is marked `breaking`:
- * older code cannot run against a breaking migration.
+ * A database that a newer version has migrated is accepted, unless a newer migration is marked `breaking`.
  *
- * @param source the host's postgres.js pool, with any options, or a connection string. For a connection string one connection
- *   is opened and closed again. Up to two more connections are opened while a migration waits or builds an index
- * @throws RangeError for an option out of range; TypeError for an unusable connection string, without any part of the string
- * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database;
- *   `store_unavailable`: PostgreSQL cannot be reached, or refuses the user, the password or the database, and the message says
- *   so with the remedy; or the time for waiting is over, and the message names the blocking sessions
- * @throws Error naming the file, with PostgreSQL's error as `cause`, for a failed migration; earlier migrations stay applied
- * @throws Error naming the migrations that are missing in the database although later migrations are applied, or that the
- *   database holds under another name
+ * @param source your postgres.js pool, with any options, or a connection string. For a connection string one connection is opened and closed
+ *   again. Up to two more are opened while a migration waits or builds an index
+ * @throws RangeError for an option out of range; TypeError for an invalid connection string, without any part of the string
+ * @throws BusinessApiError `schema_too_new`: this version can't run against the database; `store_unavailable`: PostgreSQL can't be reached or
+ *   rejects the login, or the timeout has passed, and the message names the reason and the remedy, or the blocking sessions
+ * @throws Error naming the file of a failed migration, with PostgreSQL's error as `cause`; earlier migrations stay applied
+ * @throws Error naming the migrations that are missing although later ones are applied, or that have another name in the database
+ * @example
+ * ```ts
+ * const { applied } = await migrate(process.env.DATABASE_URL ?? '')
+ * ```
  */
 export async function migrate(
   source: postgres.Sql | string,

@@ -18,7 +18,7 @@ import { findServerFault } from './server-fault.ts'
 // One migration at a time, each in a transaction that also records the migration. An advisory lock of that transaction keeps
 // other processes out. No session waits for the advisory lock: a waiting session has a snapshot, and CREATE INDEX CONCURRENTLY
 // waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
-// later. Locks of transactions, unlike locks of sessions, mean the same behind a transaction-mode pooler.
+// later. Transaction locks, unlike session locks, work behind a transaction-mode pooler.
 
 /** The result of a step. */
 export interface StepReport {
@@ -28,7 +28,7 @@ export interface StepReport {
   readonly current: number
 }
 
-/** The limits of a run of steps. */
+/** Limits for running steps. */
 export interface StepOptions {
   /** End of all waiting, on the monotonic clock, in milliseconds. */
   readonly deadlineAt: number

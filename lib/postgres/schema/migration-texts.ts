@@ -10,7 +10,7 @@ export const BASELINE = '0001-baseline.sql'
 const SQL = join(import.meta.dirname, '..', '..', '..', 'sql')
 
 /**
- * Reads the definition of the database: the files of `sql/`, one for each noun, in the order of their names.
+ * Reads the database's definition: the files of `sql/`, one for each noun, by name.
  *
  * @param directory default: `sql/` of this package
  */

@@ -55,7 +55,7 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
 function readMarks(name: string, text: string): readonly string[] {
   const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   const marks = directive.split(/\s+/).filter((mark) => mark !== '')
-  // Refused here, because a misspelt mark would show only in failures of old processes.
+  // Rejected here, because a misspelt mark would show only in failures of old processes.
   const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
   if (unknown !== undefined) {
     throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
@@ -63,7 +63,7 @@ function readMarks(name: string, text: string): readonly string[] {
   return marks
 }
 
-// --- Migrations of the database and of the package ---
+// --- Migrations in the database and in the package ---
 
 /** A number under which the database holds another migration than this package. */
 export interface RenamedMigration {
@@ -78,7 +78,7 @@ export interface RenamedMigration {
 export interface SchemaState {
   /** Number of the newest migration that the database holds; 0 for none. */
   readonly current: number
-  /** Number of the newest migration of this package. */
+  /** This package's newest migration number. */
   readonly latest: number
   /** Migrations of this package that the database does not hold, in order. */
   readonly pending: readonly Migration[]
@@ -107,7 +107,7 @@ export function compareMigrations(
 }
 
 /**
- * Refuses a database that would stay unusable after migrating.
+ * Rejects a database that would stay unusable after migrating.
  *
  * @throws `BusinessApiError` with code `schema_too_new` when a newer version has applied a breaking migration
  * @throws Error naming the migrations of a gap (see {@link gapOf}), or one that the database holds under another name

@@ -1,4 +1,4 @@
-// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts carries out
+// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts runs
 // every verb of the store with these roles, and fails for a table that no role's list mentions. Functions need no list: a function that
 // runs with the caller's privileges does nothing that the privileges on tables do not allow.
 
@@ -21,7 +21,7 @@ export interface TablePrivileges {
 
 /** Privileges inside the schema `business_api`. */
 export interface Privileges {
-  /** The purpose of the part, for readers of the grants. */
+  /** The part's purpose, shown with the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
   /** The functions with the privileges of the schema's owner that the part executes. Every part executes all other functions. */
@@ -35,7 +35,7 @@ const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
 
-/** For parts with a process of their own: the first process of a sharded store writes the map. */
+/** For parts that run in their own process: a sharded store's first process writes the map. */
 const PROCESS: Lists = merge(BASE, { tables: { shard_places: { insert: true } } })
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
@@ -105,7 +105,7 @@ const API = merge(
   PUBLISHING,
   IDEMPOTENCY,
   records('add', CREATED_KINDS),
-  // What the API lists.
+  // Columns that the API lists.
   records(
     'read',
     RECORD_KINDS.filter((kind) => kind !== 'payment'),
@@ -281,7 +281,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
   ],
 })
 
-/** For the deletion of organizations, and of personal values of a business. */
+/** For deleting organizations and erasing a business's personal values. */
 const ERASING = merge(records('erase', RECORD_KINDS), {
   tables: {
     api_keys: { select: true, update: ['revoked_at'], delete: true },

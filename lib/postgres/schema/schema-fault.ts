@@ -26,7 +26,7 @@ const NOT_FOUND = [
 
 const INSUFFICIENT_PRIVILEGE = ['42501']
 
-/** Sends a statement that answers one row of text columns. */
+/** Sends a statement that returns one row of text columns. */
 export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
@@ -38,7 +38,7 @@ export type ExplainError = (error: unknown) => Promise<unknown>
 const STATE_MS = 1000
 
 /**
- * Creates the explanation of errors by the state of the schema. Statements that fail together read the state once.
+ * Creates the explainer that finds a schema problem behind an error. Statements that fail together read the state once.
  *
  * @param send a function that does not explain its own errors
  * @param migrations default: the migrations of this package
@@ -67,7 +67,7 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
 }
 
 function denied(cause: Error): BusinessApiError {
-  const message = `Cannot carry out a statement because of ${cause.message}: 'business-api-kit grants' has the privileges of each part`
+  const message = `Cannot run a statement because of ${cause.message}: 'business-api-kit grants' has the privileges of each part`
   return new BusinessApiError(MISSING_PRIVILEGE, message, { cause })
 }
 
@@ -97,7 +97,7 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
   )
 }
 
-/** Reads the state of the migrations, in two statements: PostgreSQL refuses a statement that names a missing table. */
+/** Reads the state of the migrations, in two statements: PostgreSQL rejects a statement that names a missing table. */
 export async function readSchemaState(send: SendRow, migrations?: MigrationTexts): Promise<SchemaState> {
   return compareMigrations(await readApplied(send), await readMigrations(migrations))
 }

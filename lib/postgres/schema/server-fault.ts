@@ -1,4 +1,4 @@
-/** What decides whether a database can hold the schema. */
+/** Requirements for a database that holds the schema. */
 export interface ServerKind {
   /** `18.0`. */
   readonly version: string

@@ -11,7 +11,14 @@ const SEED_LOW = 0x7996dcfd
 /** The lowest bits of the number that hash_combine64 adds to the hash of the only column. */
 const COMBINED = 0x5a8e3
 
-/** Returns the slot of an organization: a whole number from 0 to 1023. */
+/**
+ * Returns an organization's slot, 0 to 1023.
+ *
+ * @example
+ * ```ts
+ * const { [slotOf('org_42')]: name } = slots   // the shard's name in your own copy of the map
+ * ```
+ */
 export function slotOf(organizationId: string): number {
   // The slot depends on the lower half of the hash only.
   return (hash(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)

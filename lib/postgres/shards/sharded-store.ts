@@ -40,7 +40,7 @@ export interface ShardedStore<Own extends Service = Service> extends BusinessApi
  * @example
  * ```ts
  * const store = createShardedStore({
- *   shards: { a: createPostgresStore(process.env.DATABASE_A!), b: createPostgresStore(process.env.DATABASE_B!) },
+ *   shards: { a: createPostgresStore('postgres://one/app'), b: createPostgresStore('postgres://two/app') },
  * })
  * const api = createBusinessApi(store)
  * ```

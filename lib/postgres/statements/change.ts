@@ -22,14 +22,14 @@ import { askEach, write } from './write.ts'
 //   written      the update
 //   published    the events, their placeholders filled in from the representation
 
-/** The values of every change, besides those of its resource. */
+/** The values of every change, besides its resource's. */
 export interface ChangeValues extends WriteValues {
   readonly recordId: string
   /** The states that allow the change, as JSON; null: any. */
   readonly from: string | null
 }
 
-/** The columns of a change's answer, after those of every write. */
+/** The columns of a change's result, after those of every write. */
 export type ChangeColumn = 'representation' | 'state' | 'reason'
 
 /** The steps and columns by which the changes of resources differ. */
@@ -39,7 +39,7 @@ export interface ChangeParts {
   readonly state: string
   /** The steps from `before` to `after`, and those that the representation needs. Default {@link afterIfAllowed}. */
   readonly after?: readonly string[]
-  /** JSON text, made of the row of {@link ChangeParts.from}. Default that of the table. */
+  /** JSON text, made from the row of {@link ChangeParts.from}. Default that of the table. */
   readonly representation?: string
   /** Default `after`. */
   readonly from?: string
@@ -53,7 +53,7 @@ export interface ChangeParts {
   readonly events?: string
   /** The values of placeholders besides the representation, as `json`. */
   readonly facts?: string
-  /** Why a record whose state allows the change is refused; null: because of the state. */
+  /** Why a change is rejected although the record's state allows it; null: because of the state. */
   readonly reason?: string
 }
 
@@ -104,10 +104,10 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/** The assignments by which clients that sync learn of a change: every update of a record makes them. */
+/** The assignments that show syncing clients a change: every update of a record makes them. */
 export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
-/** Maximum number of changes of one record between an attempt and the next attempt of the same change. */
+/** Maximum number of changes of one record between two tries of the same change. */
 const LATEST_CHANGES = 10
 
 const WITH_THIS_CHANGE = `latest_changes = (array[@writeId::text] || before.latest_changes)[:${LATEST_CHANGES}]`
@@ -125,7 +125,7 @@ export function afterIfAllowed(of: RecordTable, state: string): string {
   return `after as (select ${afterChange(columnsOf(of))} from before where ${isAllowed(state)})`
 }
 
-/** The values of `@set`, as JSON of texts. NaN is no number of JSON, but one of PostgreSQL, which refuses it. */
+/** The values of `@set`, as JSON of strings. NaN is not a JSON number, but PostgreSQL has one and rejects it. */
 export function setOf(values: object): string {
   return JSON.stringify(values, (_, value) => (typeof value === 'number' ? String(value) : value))
 }

@@ -1,10 +1,10 @@
 import { type BatchStatement, defineBatch } from './statement.ts'
 
-// Lists of changes. A transaction gets an id with the first write and may commit much later, so that the order of commits differs from
-// the order of the ids. But every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and the
-// writes of the transaction are visible. So a pass notes the floor with the first page and goes on by (changed_xid, id). The next pass
-// begins at the floor, because every write that was invisible at the first page has an id from the floor on. Records of a transaction
-// that stays open are not shown before the commit; records that changed meanwhile come again with every pass.
+// Lists of changes. A transaction gets an id with its first write and may commit much later, so commit order differs from id order. But
+// every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and the writes of the
+// transaction are visible. So a pass notes the floor with the first page and goes on by (changed_xid, id). The next pass begins at the
+// floor, because every write that was invisible at the first page has an id from the floor on. Records of a transaction that stays open
+// are not shown before the commit; records that changed meanwhile come again with every pass.
 //
 // A pass from a time goes by (updated_at, id) instead. The pass over all records is a pass from a time.
 
@@ -18,7 +18,7 @@ export type PageStatement<Values> = BatchStatement<
   'page'
 >
 
-/** Builds the statement of a page. @param listed a subquery of one row with the columns of a page */
+/** Builds the statement of a page. @param listed a subquery that returns one row with a page's columns */
 export function definePage<Values>(listed: string): PageStatement<Values> {
   return defineBatch({
     answer: { page: 'listed.page', next: 'listed.next', position: 'listed.position' },
@@ -27,7 +27,7 @@ export function definePage<Values>(listed: string): PageStatement<Values> {
   })
 }
 
-/** The values of a page of changes in the order of transactions. Ids of transactions are decimal numbers. */
+/** The values of a page of changes by transaction. Ids of transactions are decimal numbers. */
 export interface ChangesValues {
   readonly tableIdentity: string
   /** The record after which the page begins; with the empty id: the first record of the transaction. */
@@ -39,7 +39,7 @@ export interface ChangesValues {
   readonly ceiling: string | null
 }
 
-/** The values of a page of changes in the order of time. */
+/** The values of a page of changes by time. */
 export interface TimesValues {
   readonly time: string
   readonly id: string
@@ -49,21 +49,21 @@ export interface TimesValues {
 }
 
 /**
- * The statements of a list of changes. In the answers `next` is the position behind the page, null for the last page, and
- * `position` the beginning of the next pass, null if the given position is of another table, as after a restore.
+ * The statements for a list of changes. In the results `next` is the position behind the page, null for the last page, and `position`
+ * the start of the next pass, null if the given position belongs to another table, for example after a restore.
  */
 export interface ChangesStatements {
   readonly changes: PageStatement<ChangesValues>
   readonly times: PageStatement<TimesValues>
 }
 
-/** The representations of the rows named `record`, joined to the JSON text of an array. */
+/** The representations of the rows named `record`, joined into a JSON array. */
 export const JOINED = `'[' || coalesce(pg_catalog.string_agg(record.representation, ','), '') || ']'`
 
 /**
- * Builds the statements of a list of changes.
+ * Builds the statements for a list of changes.
  *
- * @param rows the records with the columns of every table of records
+ * @param rows the records, with the columns that every record table has
  */
 export function defineChanges(table: string, rows: string): ChangesStatements {
   return {
@@ -112,7 +112,7 @@ interface PageParts {
   readonly isSameTable: string
   /** The column before the id in the order of the pass. */
   readonly key: string
-  /** The value after which the page begins. Hidden in a subquery, so that no value promises a cheaper plan. */
+  /** The value after which the page begins. Hidden in a subquery, so no value promises a cheaper plan. */
   readonly after: string
   /** A condition, by the row's name with a dot: the row belongs to the pass. */
   readonly below: (row: string) => string

@@ -9,7 +9,7 @@ import type { Value } from './statement.ts'
 
 // The parts of statements that follow from the columns of a table. Each parameter of a new record has the name of its column.
 
-/** The columns of a new record, as values of a statement. */
+/** A new record's columns, as values of a statement. */
 export type ColumnValues = Readonly<Record<string, Value>>
 
 /** Gives the values of a new record. */
@@ -27,7 +27,7 @@ export function given({ name, type }: NamedColumn): string {
   return type === 'text' ? `@${name}::text` : `@${name}::text::${type}`
 }
 
-/** Joins the names of columns. @param of the name of a row, with a dot */
+/** Joins the names of columns. @param of a row's name, with a dot */
 export function namesOf(columns: readonly NamedColumn[], of = ''): string {
   return columns.map(({ name }) => of + name).join(', ')
 }
@@ -55,7 +55,7 @@ export function insertInto(
 /**
  * Builds the columns of a record after a change: as given, else as before.
  *
- * @param replaced SQL in place of these values, by the names of columns
+ * @param replaced SQL in place of these values, by column
  */
 export function afterChange(
   columns: readonly NamedColumn[],
@@ -70,9 +70,9 @@ export function afterChange(
 }
 
 /**
- * A column after the change: as it is given, else as it was; of a repeat always as it is.
+ * A column after the change: the given value, else the previous one; in a repeat the current one.
  *
- * @param field of the values that are given, as JSON of texts: `@set`
+ * @param field of the given values, as JSON of strings: `@set`
  */
 function orBefore(column: string, field: string, type: ColumnType): string {
   return `

@@ -83,7 +83,7 @@ const FIRST_OF_EACH_RECORD =
 
 const HAS_GONE_ON = `case when ${GONE_ON} then '1' else '0' end`
 
-/** Maximum number of an organization's statements under way at once: while one is committed, the next one is filled. */
+/** Maximum number of an organization's running statements: while the first commits, the second is filled. */
 const UNDER_WAY_MAX = 2
 /** Maximum number of creations in a statement. */
 const CREATIONS_MAX = 16
@@ -167,7 +167,7 @@ export function createCreationBatches<Values extends object, Column extends stri
     await withDeadline(Promise.allSettled(sent), LOCK_MS, () => {})
   }
 
-  /** Returns false if the statement has failed: the creation whose fault it is gets the error when it is sent alone. */
+  /** Returns false if the statement has failed: the creation at fault gets the error when it runs alone. */
   async function sendTogether(
     organizationId: string,
     creations: readonly Waiting<Values, Column>[],

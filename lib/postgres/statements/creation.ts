@@ -34,8 +34,8 @@ export interface CreationStatements<Column extends string> {
 }
 
 /**
- * A condition: the API key of a write is in force. It may have been revoked since it was judged. No `exists`, of which PostgreSQL would make
- * a join, planned for a table that was empty then.
+ * A condition: the API key of a write is active. It may have been revoked since the check. No `exists`, of which PostgreSQL would
+ * make a join, planned for a table that was empty then.
  */
 export const IS_IN_FORCE = `((
   select true from business_api.api_keys key
@@ -48,7 +48,7 @@ export const IS_IN_FORCE = `((
  * Builds the statements of a creation.
  *
  * @param condition the record may be written; without steps of its own. Default: always
- * @param answer further columns of the answer, without steps of their own. Default none
+ * @param answer more result columns, without own steps. Default none
  */
 export function defineCreation<Column extends string = never>(
   table: string,
@@ -85,7 +85,7 @@ export function defineCreation<Column extends string = never>(
   }
 }
 
-/** How a creation is sent, and its outcome read. */
+/** Sending a creation and reading the outcome. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
   /** Gives the values of the columns. Default the fields of the record. */

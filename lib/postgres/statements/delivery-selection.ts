@@ -10,7 +10,7 @@ import { textArray } from './fragments.ts'
 export interface DeliverySelection {
   readonly organizationId: string
   readonly filter: DeliveryFilter
-  /** Greatest number of deliveries to select. */
+  /** Maximum number of deliveries to select. */
   readonly limit: number
   /** Only deliveries with a smaller id; null: all. Default null. */
   readonly before?: string | null
@@ -18,7 +18,7 @@ export interface DeliverySelection {
   readonly isRecoverable?: boolean
 }
 
-/** Builds the table of the delivery of an id. */
+/** Builds the table with a delivery id's row. */
 export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fragment {
   return sql`(
     select delivery.* from business_api.list_open_deliveries(${organizationId}::text, '{}', ${id}, ${id} || '!', 1) as delivery
@@ -30,8 +30,8 @@ export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fr
 
 /**
  * Builds the table of the selected deliveries, which may have more rows than the limit. Without a filter the log is read along the primary
- * keys. With a filter each state and endpoint is a range of an index, and the limit applies to each range, so that no range is read
- * further than the whole selection can need.
+ * keys. With a filter, each state and endpoint is an index range, and the limit applies to each, so no range is read further than the
+ * whole selection can need.
  */
 export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter, isRecoverable = false } = selection
@@ -70,7 +70,7 @@ function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
   return eventId !== undefined || subjectId !== undefined
 }
 
-/** Selects deliveries of an event or of a record's events: at most one for each endpoint and event, so that the whole set is read. */
+/** Selects deliveries of an event, or of a record's events: at most one for each endpoint and event, so the whole set is read. */
 function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter } = selection
   if (filter.subjectId !== undefined) {
@@ -91,8 +91,8 @@ function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
 const LATE_ID_MS = 5 * 60 * 1000
 
 /**
- * Returns the bounds of the ids of a selection, the first and one beyond the last: an id begins with a time, which may be later than
- * `created_at`, the beginning of the transaction, but never earlier.
+ * Returns a selection's id bounds, the first and one beyond the last: an id begins with a time, which may be later than `created_at`
+ * (the transaction's start), but never earlier.
  */
 function idsOf({ filter: { since, until }, before = null }: DeliverySelection): {
   readonly firstId: string
@@ -105,21 +105,21 @@ function idsOf({ filter: { since, until }, before = null }: DeliverySelection): 
   }
 }
 
-/** Builds the table of the events of some ids. */
+/** Builds the table with some ids' events. */
 export function findEvents(sql: Sql, organizationId: string, eventIds: readonly string[]): Fragment {
   return sql`business_api.find_events(${organizationId}::text, ${textArray(sql, eventIds)})`
 }
 
 /**
- * Builds the table of the deliveries of an event, given the name of the event's table, for a statement with a single event: planned
- * for the day of the event, so that a new session does not plan for all days.
+ * Builds the table of an event's deliveries, given the event's table name, for a statement with a single event: planned for its day, so
+ * a new session does not plan for all days.
  */
 export function deliveriesOfOne(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_events(${row}.organization_id, array[${row}.id], array[${row}.delivery_prefix])`
 }
 
-/** Builds the table of the deliveries of an event, given the name of the event's table, for a statement with many events. */
+/** Builds the table of an event's deliveries, given the event's table name, for a statement with many events. */
 export function deliveriesOf(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_event(${row}.organization_id, ${row}.id, ${row}.delivery_prefix)`

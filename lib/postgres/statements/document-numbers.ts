@@ -111,6 +111,9 @@ export function createNumbered(
 
 function refuseTaken({ isTaken }: { readonly isTaken: string | null }): undefined {
   if (isTaken === 'true') {
-    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
+    throw new BusinessApiError(
+      ALREADY_EXISTS,
+      'Cannot create the record because its number is already in use',
+    )
   }
 }

@@ -3,12 +3,12 @@ import type { Statement } from '../connection/pool.ts'
 
 // Expressions that several statements share.
 
-/** Builds the text of a timestamp in the API's form: ISO 8601 in UTC with milliseconds. */
+/** Builds a timestamp in the API's format: ISO 8601 in UTC with milliseconds. */
 export function isoTimestamp(sql: Sql, column: string): Fragment {
   return sql`to_char(${sql.unsafe(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
-/** Builds the JSON text of a timestamp in the API's form. */
+/** Builds a JSON timestamp in the API's format. */
 export function jsonTimestamp(value: string): string {
   return `'"' || pg_catalog.to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'`
 }
@@ -21,7 +21,7 @@ export function textArray(sql: Sql, texts: readonly string[] | null): Fragment {
 
 /**
  * Writes a limit into the statement's text: with a parameter, a generic plan would estimate a tenth of the table and scan the
- * whole table. The limit is rounded up so that few different texts exist.
+ * whole table. The limit is rounded up, so few different statements exist.
  */
 export function literalLimit(sql: Sql, limit: number): Fragment {
   let rounded = 64

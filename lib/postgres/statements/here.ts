@@ -2,8 +2,8 @@ import type { Fragment, ISql as Sql } from 'postgres'
 
 // The last column of a statement of an organization checks that the database answers for the organization. Otherwise the statement fails,
 // and writes nothing: the organization has moved to another shard, and the caller's map is stale. So the check takes no round trip, and
-// holds for every statement and role, behind poolers and in transactions of the host. It is one descent of an index, which is empty on a
-// single server. A text, because PostgreSQL inlines no function with a subquery.
+// holds for every statement and role, behind poolers and in transactions of the host. One index descent; the index is empty on a single
+// server. A text, because PostgreSQL inlines no function with a subquery.
 
 const BEFORE_ID = `case when (
   select place.is_here from business_api.shard_places place where place.organization_id = `

@@ -30,7 +30,7 @@ export function keyValuesOf(idempotency: Omit<KeyReservation, 'reply'>): KeyValu
   return { operation, idempotencyKey: key, fingerprint, windowMs, lockTimeout }
 }
 
-/** The values that each statement of a write binds, besides those of the record. */
+/** The values that each statement of a write binds, besides the record's. */
 export interface WriteValues {
   readonly organizationId: string
   /** The id by which a repeated attempt recognizes the entry of the idempotency key. */
@@ -41,13 +41,13 @@ export interface WriteValues {
 
 /** The values of a simple creation. */
 export interface CreationValues extends WriteValues {
-  /** The answer of a replay; null without an idempotency key. */
+  /** A replay's response; null without an idempotency key. */
   readonly reply: string | null
 }
 
 /**
  * Gives the JSON of events that are written with a record. An id that was made for the event is marked, because the statement of the
- * record cannot write the event twice: such an id is not looked up. The option `ids` of a host may make ids of another form.
+ * record cannot write the event twice: such an id is not looked up. The host's option `ids` may make ids of another form.
  */
 export function eventsOf(events: readonly EventRecord[]): string {
   return JSON.stringify(
@@ -61,7 +61,7 @@ export function creationValues(creation: Creation<unknown>, writeId: string): Cr
   return { organizationId, writeId, events: eventsOf(events), reply: idempotency?.reply ?? null }
 }
 
-/** The columns of every write's answer: whether the statement went on, and how many deliveries are due. */
+/** The columns of every write's result: whether the statement went on, and how many deliveries are due. */
 export type OutcomeColumn = 'hasGoneOn' | 'due'
 
 /** The statement of a write, with an idempotency key and without. */
@@ -85,9 +85,9 @@ export type WriteParts<Column extends string = never> = StatementParts<Column, n
  * Builds the statements of a write.
  *
  * @param parts is given the step `reserved`: a row with the `write_id` if the statement may go on, no row if another creation or change holds
- *   the idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try of the statement, without an
- *   answer. The primary key makes a second holder of the key wait until the first has ended. The key is reserved only if `condition`
- *   holds; `reply` is the answer of a replay
+ *   the idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try whose result was lost. The
+ *   primary key makes a second holder of the key wait until the first has ended. The key is reserved only if `condition` holds; `reply`
+ *   is a replay's response
  */
 export function defineWrite<Values, Column extends string = never>(
   parts: (reserve: Reserve) => WriteParts<Column>,
@@ -105,12 +105,12 @@ export function defineWrite<Values, Column extends string = never>(
 /** A condition, after the step `reserved`: the write goes on. */
 export const GONE_ON = 'exists (select 1 from reserved where reserved.write_id = @writeId::text)'
 
-/** Builds a column of the answer that is read only if the write has not gone on. */
+/** Builds a result column that is read only if the write has not gone on. */
 export function unlessGoneOn(condition: string): string {
   return `case when not ${GONE_ON} then ${condition}::text end`
 }
 
-/** How the columns of every write's answer are read from its steps. */
+/** Reads the columns of every write's result from the steps. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',

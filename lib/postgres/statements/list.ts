@@ -1,6 +1,6 @@
 import { type ChangesStatements, defineChanges, definePage, JOINED, type PageStatement } from './changes.ts'
 
-/** The statements of a list: the stored representations of a page, joined to one text. */
+/** The statements of a list: a page's stored representations, joined into one string. */
 export interface ListStatements extends ChangesStatements {
   /** The newest records. */
   readonly newest: PageStatement<object>
@@ -11,7 +11,7 @@ export interface ListStatements extends ChangesStatements {
 /**
  * Builds the statements of a list.
  *
- * @param rows the records with the columns of every table of records, if they are not the rows of the table
+ * @param rows the records, with the columns that every record table has, if they are not the rows of the table
  */
 export function defineList(table: string, rows: string = table): ListStatements {
   return {

@@ -6,14 +6,14 @@ import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 import { defineList, type ListStatements } from './list.ts'
 
-// Reads of records on behalf of the host's own code. Every list is a scan of one index, or of one range of an index for each
-// value of a filter; the cost depends on the number of records listed, not on the size of the table.
+// Reads of records for the host's code. Every list is a scan of one index, or of one index range for each filter value; the cost
+// depends on the number of listed records, not on the table's size.
 
 /** A kind of records. */
 export interface RecordRows {
-  /** A table, or a subquery with the columns of a table of records. */
+  /** A table, or a subquery with a record table's columns. */
   readonly rows: string
-  /** JSON text, made of a row named `record`. */
+  /** JSON text, made from a row named `record`. */
   readonly representation: string
 }
 
@@ -26,7 +26,7 @@ export interface RecordStatements {
 /**
  * Builds the statements that read a kind of records.
  *
- * @param rows the records with the columns of every table of records, if they are not the rows of the table
+ * @param rows the records, with the columns that every record table has, if they are not the rows of the table
  * @param representation as the host reads a record, without the time of the latest change. Default as the API shows the record
  */
 export function defineReads(
@@ -40,7 +40,7 @@ export function defineReads(
   }
 }
 
-/** What a filter wants. */
+/** A filter's conditions. */
 export interface Wanted {
   /** The column of the record's state, and the states; absent values: all. */
   readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }
@@ -111,13 +111,13 @@ interface Unique {
 /**
  * Builds the representation with `updatedAt` as its last field, for the kinds that a client can sync.
  *
- * @param representation JSON text, made of a row of the table named `record`
+ * @param representation JSON text, made from a row named `record`
  */
 function withUpdatedAt(representation: string): string {
   return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
 
-/** Reads a record as JSON text; null if the organization has none of that id. */
+/** Reads a record as JSON text; null if the id does not exist in the organization. */
 export async function getRecord<Stored>(
   database: RecordDatabase,
   { rows, representation }: RecordRows,
@@ -153,7 +153,7 @@ export function listRecords<Stored>(
 /**
  * Lists the rows of a query named `record`, in an order.
  *
- * @param select gives a query of rows of the kind's table, which may give more than the limit
+ * @param select returns a query on the kind's table, which may return more rows than the limit
  */
 export async function listRows<Stored>(
   database: RecordDatabase,
@@ -230,7 +230,7 @@ export function atValue(sql: Sql, column: Fragment, value: string): Fragment {
   return sql`and ${column} >= ${value}::text and ${column} <= ${value}::text`
 }
 
-/** Builds the condition that a column has one of some values, beside a range of another column; absent values: no condition. */
+/** Builds the condition that a column has one of several values, beside a range of another column; absent values: no condition. */
 export function isOneOf(
   sql: Sql,
   column: 'status' | 'stage',

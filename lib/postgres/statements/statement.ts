@@ -6,7 +6,7 @@ import { ifHere } from './here.ts'
 /** The value of a parameter. */
 export type Value = string | number | null
 
-/** A statement of a fixed text, built once. */
+/** A constant statement, built once. */
 export interface FixedStatement<Values, Column extends string, Bytes extends Column = never> {
   /** The SQL text. The answer tag is the last parameter and the last column. */
   readonly text: string
@@ -22,7 +22,7 @@ export interface FixedStatement<Values, Column extends string, Bytes extends Col
 export interface StatementParts<Column extends string, Bytes extends Column> {
   /** The steps of `with`. */
   readonly steps?: readonly string[]
-  /** The columns of the answer's only row: an SQL expression of type text for each name. */
+  /** The columns of the only row: an SQL expression of type text for each name. */
   readonly answer: Readonly<Record<Column, string>>
   /** The columns that {@link ask} returns as bytes instead of strings. Default none. */
   readonly bytes?: readonly Bytes[]
@@ -31,21 +31,21 @@ export interface StatementParts<Column extends string, Bytes extends Column> {
 }
 
 /**
- * A statement that answers any number of requests. Each parameter is the text of an array, with an element for each request
- * ({@link arrayOf}). Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
+ * A statement that serves any number of requests. Each parameter is the text of an array, with an element for each request ({@link
+ * arrayOf}). Each request gets a row; the column before the answer tag is the request's place, from 1 on.
  */
 export interface BatchStatement<Values, Column extends string, Bytes extends Column = never>
   extends FixedStatement<Values, Column, Bytes> {
   /** The text for a single request that may wait for locks. Default the same text. */
   readonly textOfOne?: string
-  /** Returns whether an answer leaves the request to the text for a single request. Default: none does. */
+  /** Returns whether a result leaves the request to the single-request statement. Default: none does. */
   readonly mustAskAlone?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
 const TYPED_PARAMETER = /@([a-z]\w*)::(\w+)/gi
 
-/** Builds a statement of an organization, of constant parts. Values are parameters, never parts of the text. */
+/** Builds an organization's statement from constant parts. Values are parameters, never parts of the text. */
 export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
   steps = [],
   answer,
@@ -73,7 +73,7 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 const ANSWER_TAG = 'answerTag'
 
 /**
- * Builds a statement that answers any number of requests of organizations.
+ * Builds a statement that serves any number of requests.
  *
  * @param parts without steps. Every `@name` has a cast, and `from` continues a join of one row for each request
  */
@@ -108,7 +108,7 @@ export function defineBatch<Values, Column extends string, Bytes extends Column 
   }
 }
 
-/** Stands for null: a database may have `array_nulls = off`, which makes a text of the word NULL. No value of a request is this character. */
+/** Stands for null: a database may have `array_nulls = off`, which makes a string of the word NULL. No value of a request is this character. */
 const NULL_TEXT = '\x01'
 
 /** Builds the text of a PostgreSQL array for {@link defineBatch}. */
@@ -119,13 +119,13 @@ export function arrayOf(values: readonly Value[]): string {
   return `{${elements.join(',')}}`
 }
 
-/** The columns of an answer by name. */
+/** A result's columns by name. */
 export type ResultColumns<Column extends string, Bytes extends Column> = {
   readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
 }
 
 /**
- * Sends a statement, prepared if the connections allow prepared statements, and returns the answer's only row by name.
+ * Sends a statement, prepared if the connections allow prepared statements, and returns the only row by name.
  *
  * @param share the organization whose share of the connections the statement takes; null for work of no single organization
  * @throws as {@link RecordDatabase.rowFor}
@@ -179,7 +179,7 @@ export function callFor<Result>(
 }
 
 /**
- * Does the same as {@link ask} with a statement for any number of requests, and the parameters of one.
+ * Does the same as {@link ask} with a statement for any number of requests, and one request's parameters.
  *
  * @param parameters gives the parameters when the statement has a connection; the same ones when it is sent again
  */
@@ -209,7 +209,7 @@ function send(
   )
 }
 
-/** Puts the values of a request into the order of the parameters. */
+/** Puts a request's values into the order of the parameters. */
 export function boundValues<Values extends object>(
   { parameters }: { readonly parameters: readonly (keyof Values & string)[] },
   values: Values & { readonly [Name in keyof Values]: Value },

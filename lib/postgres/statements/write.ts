@@ -12,7 +12,7 @@ import {
 } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
-/** How often a reservation is tried anew after the entry that stood in its way has expired. */
+/** Maximum number of retries of a reservation after the blocking entry has expired. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -23,9 +23,9 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
   return known
 }
 
-/** The meaning of a statement's answer. */
+/** The meaning of a statement's result. */
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
-  /** Reads the answer of a statement that went on. */
+  /** Reads the result of a statement that went on. */
   done(answer: ResultColumns<Column, never>): Done
   /** Judges, before the key is checked, a statement that did not go on; `undefined`: the key decides. */
   judged?(answer: ResultColumns<Column, never>): Verdict | undefined
@@ -65,8 +65,8 @@ export type KeyVerdict =
   | { readonly outcome: 'mismatch' | 'in_progress' }
 
 /**
- * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second one reads
- * the reply when another creation or change holds the key.
+ * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second reads the reply if
+ * another creation or change holds the key.
  *
  * @param asks send statements that are safe to repeat
  */
@@ -140,7 +140,7 @@ export type EntryStatement = FixedStatement<
 /**
  * Builds the statement that reads the live entry of an idempotency key.
  *
- * @param reply what a replay answers, made of the row `entry`
+ * @param reply a replay's response, made from the row `entry`
  */
 export function defineEntry(reply = 'entry.reply'): EntryStatement {
   return defineStatement({

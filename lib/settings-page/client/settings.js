@@ -28,6 +28,7 @@ function enhance(root) {
   for (const time of root.querySelectorAll('time')) localize(time)
   for (const button of all('[data-copy]', root)) button.hidden = false
   for (const list of all('[data-types]', root)) addTypeTools(list)
+  for (const button of all('[data-add]', root)) addLines(button)
   for (const fields of all('[data-custom]', root)) followPeriod(fields)
   for (const live of all('[data-live=yes]', root)) addPause(live)
   for (const label of all('[data-all]', root)) addSelectAll(label)
@@ -310,6 +311,31 @@ function addTypeTools(list) {
       }
     })
   }
+}
+
+// A box for all types of a resource ticks the boxes of its group, and is no longer ticked once one of them is not.
+document.addEventListener('change', (event) => {
+  const box = event.target
+  const group = box instanceof HTMLInputElement && box.closest('[data-types] [role=group]')
+  if (!group) return
+  for (const each of group.querySelectorAll('input'))
+    if (box.name === 'group') each.checked = box.checked
+    else if (each.name === 'group' && !box.checked) each.checked = false
+})
+
+/** Adds copies of the line before a button. @type {(button: HTMLElement) => void} */
+function addLines(button) {
+  button.hidden = false
+  button.addEventListener('click', () => {
+    const line = button.previousElementSibling?.cloneNode(true)
+    if (!(line instanceof HTMLElement)) return
+    for (const field of line.querySelectorAll('input')) {
+      field.value = ''
+      field.ariaLabel = (field.ariaLabel ?? '').replace(/\d+/, (number) => String(Number(number) + 1))
+    }
+    button.before(line)
+    line.querySelector('input')?.focus()
+  })
 }
 
 /** @type {(fields: HTMLElement) => void} */

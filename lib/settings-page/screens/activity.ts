@@ -167,7 +167,7 @@ ${table<EndpointActivity>(
         return access.can('endpoints:read') ? html`<a href="${link(`/endpoints/${id}`)}">${name}</a>` : name
       },
     },
-    { head: t`State`, isPlain: true, cell: (endpoint) => stateOf(context, endpoint) },
+    { head: t`Status`, isPlain: true, cell: (endpoint) => stateOf(context, endpoint) },
     { head: t`Success rate`, cell: (endpoint) => rateText(context, endpoint) },
     { head: t`Failed`, cell: ({ failed }) => format.number(failed) },
     { head: periodText(context), cell: ({ series }) => sparkline(filled(activity, series)) },

@@ -9,7 +9,7 @@ import {
 } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
-import { isFiltered, readId, readRecordId } from '../form-values.ts'
+import { isFiltered, readForeignId, readId } from '../form-values.ts'
 import { attributes, type Content, type Html, html } from '../html.ts'
 import { selectionForm } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
@@ -136,7 +136,7 @@ const FIELDS: readonly Field[] = [
     name: 'record',
     label: (t) => t`Record ID`,
     attributes: { placeholder: 'inv_…', size: 14 },
-    read: (text) => (readRecordId(text) === '' ? [] : [{ subjectId: text }]),
+    read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
   },
 ]
 
@@ -208,13 +208,8 @@ export function liveRegion(
   deliveries: readonly Pick<Delivery, 'state'>[],
   content: Content,
 ): Html {
-  const moves = isMoving(deliveries)
+  const moves = deliveries.some(({ state }) => isOpen(state))
   return html`${moves && html`<p class="ba-live"><a class="ba-quiet-link" href="" data-refresh>${t`Refresh`}</a></p>`}<div data-live="${moves ? 'yes' : 'no'}">${content}</div>`
-}
-
-/** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
-export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
-  return deliveries.some(({ state }) => isOpen(state))
 }
 
 /** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */

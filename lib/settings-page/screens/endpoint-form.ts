@@ -1,6 +1,7 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
 import { type EventDefinition, eventTypes, findEvent } from '../../resources/own-events.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
+import type { EndpointChoices } from '../../webhooks/endpoint-choices.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
@@ -116,10 +117,13 @@ function comparedOf(
     ...wish.added.map(({ name }) => `${name} (${t`New value`})`),
   ]
   const wished = choicesOf(wish)
+  const signatureOf = (choices: Partial<EndpointChoices>): string =>
+    choices.standardWebhooks ? t`On` : t`Off`
   return [
     ...TEXT_FIELDS.map(({ label, choice }): Compared => {
       return [label(t), choiceText(endpoint, choice), choiceText(wished, choice)]
     }),
+    [t`Standard Webhooks headers`, signatureOf(endpoint), signatureOf(wished)],
     [t`Events`, namesOf(types), namesOf(wish.wants === 'all' ? null : wish.types)],
     [t`Headers`, headerNames.join(', '), headers.join(', ')],
   ]
@@ -185,6 +189,7 @@ ${radios(
   wish.wants,
   typeList(context, wish),
 )}
+<div class="ba-field">${checkbox({ name: 'standardWebhooks', value: 'yes', checked: wish.standardWebhooks }, t`Also send the headers of Standard Webhooks`)}</div>
 ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent with each event. Values are encrypted and can't be viewed again.`, problems }, headerFields(context, wish))}`,
   html`<button class="ba-button ba-button-main">${isNew ? t`Create endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
 )}`
@@ -207,6 +212,7 @@ ${typesByResource(offered).map(
     resource,
     all,
   ]) => html`<div role="group" aria-labelledby="types-${resource}"><h3 id="types-${resource}">${resource}</h3>
+${all.length > 1 && checkbox({ name: 'group', value: resource }, t`All ${resource} events`)}
 ${all.map(
   (type) =>
     html`${checkbox({ name: 'type', value: type, checked: types.includes(type) }, type)}${ownType(t, findEvent(service, type))}`,
@@ -248,5 +254,6 @@ function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
 ${fresh.map(
   ({ name }, index) =>
     html`<div class="ba-headers"><input class="ba-input" name="header-name" value="${name}" aria-label="${t`Name of header ${index + 1}`}" placeholder="${t`Name`}" autocomplete="off" spellcheck="false"><input class="ba-input" name="header-value" aria-label="${t`Value of header ${index + 1}`}" placeholder="${t`Value`}" autocomplete="off" spellcheck="false"></div>`,
-)}`
+)}
+<button class="ba-button" type="button" data-add hidden>${t`Add header`}</button>`
 }

@@ -8,6 +8,7 @@ import { textOf, textsOf } from '../form-values.ts'
 import type { Attributes } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import type { Problems } from '../views/form.ts'
+import { resourceOf } from './endpoint-words.ts'
 
 /** A choice that the form shows as an input of a single line. */
 interface TextField {
@@ -64,7 +65,8 @@ export function factsOf(t: Texts, endpoint: EndpointChoices): readonly (readonly
   const facts = TEXT_FIELDS.map(
     ({ fact, choice }) => [fact?.(t) ?? '', choiceText(endpoint, choice)] as const,
   )
-  return facts.filter(([name, text]) => name !== '' && text !== '')
+  const signature = [t`Standard Webhooks headers`, endpoint.standardWebhooks ? t`On` : ''] as const
+  return [...facts, signature].filter(([name, text]) => name !== '' && text !== '')
 }
 
 /** The values of an endpoint's form, sent or freshly opened. */
@@ -72,6 +74,8 @@ export interface EndpointWish {
   readonly id: string
   /** The texts of {@link TEXT_FIELDS}, by choice. */
   readonly texts: Readonly<Record<string, string>>
+  /** True: attempts also carry the headers of Standard Webhooks. */
+  readonly standardWebhooks: boolean
   readonly wants: 'all' | 'some' | null
   readonly types: readonly string[]
   /** The headers of the endpoint. The values are never shown. */
@@ -82,9 +86,10 @@ export interface EndpointWish {
 
 /** The form of an endpoint before any change. */
 export function wishOf({ id, headerNames, ...endpoint }: WebhookEndpoint): EndpointWish {
-  const { types } = endpoint
+  const { types, standardWebhooks } = endpoint
   return {
     id,
+    standardWebhooks,
     texts: textsBy(({ choice }) => choiceText(endpoint, choice)),
     wants: types === null ? 'all' : 'some',
     types: types ?? [],
@@ -99,17 +104,18 @@ function textsBy(read: (field: TextField) => string): Readonly<Record<string, st
 
 /** The form of a new endpoint. */
 export function emptyWish(id: string): EndpointWish {
-  return { id, texts: {}, wants: null, types: [], known: [], added: [] }
+  return { id, texts: {}, standardWebhooks: false, wants: 'all', types: [], known: [], added: [] }
 }
 
 /** The choices of a form without faults. */
 export function choicesOf({
   texts,
+  standardWebhooks,
   wants,
   types,
 }: EndpointWish): Partial<EndpointChoices> & { readonly url: string } {
   const choices = Object.fromEntries(TEXT_FIELDS.map((field) => [field.choice, chosen(field, texts)]))
-  return { url: '', ...choices, types: wants === 'all' ? null : types }
+  return { url: '', ...choices, standardWebhooks, types: wants === 'all' ? null : types }
 }
 
 function chosen({ choice, read }: TextField, texts: EndpointWish['texts']): unknown {
@@ -125,7 +131,9 @@ export function inOrder({ service }: Context['settings'], types: readonly string
 
 /** Reads a sent form. */
 export function readWish({ form, settings }: Context): EndpointWish {
-  const chosen = textsOf(form, 'type')
+  const groups = textsOf(form, 'group')
+  const inGroups = eventTypes(settings.service).filter((type) => groups.includes(resourceOf(type)))
+  const chosen = [...new Set([...textsOf(form, 'type'), ...inGroups])]
   const wants = textOf(form, 'wants')
   const [acts, knownValues, values] = [
     textsOf(form, 'known-act'),
@@ -135,6 +143,7 @@ export function readWish({ form, settings }: Context): EndpointWish {
   return {
     id: textOf(form, 'id'),
     texts: textsBy(({ choice }) => textOf(form, choice)),
+    standardWebhooks: textOf(form, 'standardWebhooks') === 'yes',
     wants: wants === 'all' || wants === 'some' ? wants : null,
     types: inOrder(settings, chosen),
     known: textsOf(form, 'known').map((name, index) => ({

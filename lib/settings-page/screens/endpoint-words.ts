@@ -52,6 +52,7 @@ export function typesByResource(
   return resources.map((resource) => [resource, types.filter((type) => resourceOf(type) === resource)])
 }
 
-function resourceOf(type: string): string {
+/** The resource of an event type, by which the types are grouped. */
+export function resourceOf(type: string): string {
   return type.split('.', 1)[0] ?? ''
 }

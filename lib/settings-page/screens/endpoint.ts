@@ -12,7 +12,7 @@ import { buttonLink, questionLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { activitySection, readActivity } from './activity.ts'
 import { attemptFacts } from './attempt.ts'
-import { deliveryTable, isMoving } from './deliveries.ts'
+import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
 import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
@@ -87,7 +87,7 @@ ${deliveries}
 <h2>${t`Settings`}</h2>
 ${facts([
   [t`URL`, html`<code>${url}</code>`],
-  [t`State`, endpointState(t, endpoint)],
+  [t`Status`, endpointState(t, endpoint)],
   [t`Events to send`, types === null ? t`All events (including future types)` : types.join(', ')],
   ...factsOf(t, endpoint),
   headerNames.length === 0
@@ -103,6 +103,7 @@ ${facts([
     mayWrite && [
       buttonLink(link(`/endpoints/${id}/edit`), t`Edit`),
       buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
+      endpoint.state === 'enabled' && buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
     ]
   }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View changes`}</a>`}</p>
 ${mayWrite && testForm(context, endpoint)}
@@ -139,8 +140,8 @@ async function describeSecret(
 function doneNotice({ query, t }: Context): Content {
   const texts: Readonly<Record<string, string>> = {
     changed: t`Changes saved`,
-    pause: t`Endpoint paused. Events wait until you resume it.`,
-    resume: t`Endpoint resumed. Waiting events are being sent.`,
+    pause: t`Endpoint paused. Deliveries stay pending until you resume it.`,
+    resume: t`Endpoint resumed. Pending deliveries are sent now.`,
     enable: t`Endpoint enabled. Skipped deliveries stay skipped until you resend them.`,
     disable: t`Endpoint disabled. Its events are recorded and skipped.`,
   }
@@ -192,7 +193,7 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
   return html`<h2>${t`Danger zone`}</h2>
 <p class="ba-buttons">${
     state !== 'disabled' && questionLink(link(`/endpoints/${id}/disable`), t`Disable`, 'danger')
-  }${questionLink(link(`/endpoints/${id}/remove`), t`Remove`, 'danger')}</p>`
+  }${questionLink(link(`/endpoints/${id}/remove`), t`Delete`, 'danger')}</p>`
 }
 
 // --- Deliveries ---
@@ -221,11 +222,7 @@ async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): P
     access.can('deliveries:write') &&
     questionLink(link('/deliveries/recover', { endpoint: id }), t`Resend failed`)
   }</div>
-<nav class="ba-periods" aria-label="${t`Filter by state`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
-${
-  data.length === 0
-    ? empty(nothing)
-    : html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, null)}</div>`
-}
+<nav class="ba-periods" aria-label="${t`Filter by status`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
+${data.length === 0 ? empty(nothing) : liveRegion(context, data, deliveryTable(context, data, null))}
 ${next !== null && html`<p><a href="${link('/deliveries', { endpoint: id, state: chosen })}">${t`View all deliveries`}</a></p>`}`
 }

@@ -1,3 +1,4 @@
+import { isRateLimit, type RateLimit } from '../../access/rate-limit.ts'
 import { type KeyScope, RESOURCES } from '../../access/scopes.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../../base/errors.ts'
 import { exampleBody } from '../../resources/example-data.ts'
@@ -23,11 +24,16 @@ interface Wish {
   readonly scopes: readonly KeyScope[]
   readonly expiry: (typeof EXPIRIES)[number] | null
   readonly date: string
+  /** Requests per second, and at once; empty texts: the API's limit. */
+  readonly perSecond: string
+  readonly burst: string
 }
 
 /** `/keys/new`: the form. */
 export function ask(context: Context): ScreenPage {
-  return showForm(context, { id: context.newId('key'), name: '', scopes: [], expiry: null, date: '' }, {})
+  const scopes = context.access.grantableScopes.filter((scope) => scope.endsWith(':read'))
+  const texts = { name: '', date: '', perSecond: '', burst: '' }
+  return showForm(context, { id: context.newId('key'), scopes, expiry: null, ...texts }, {})
 }
 
 /** Makes the key and shows the key, this once. */
@@ -35,8 +41,10 @@ export async function act(context: Context): Promise<Screen> {
   const { settings, access, t } = context
   const wish = readWish(context)
   const expiresAt = readExpiry(wish, context.now)
-  const problems = judge(context, wish, expiresAt)
-  if (Object.keys(problems).length > 0 || expiresAt === undefined) return showForm(context, wish, problems)
+  const rateLimit = readLimit(wish)
+  const problems = judge(context, wish, expiresAt, rateLimit)
+  if (Object.keys(problems).length > 0 || expiresAt === undefined || rateLimit === undefined)
+    return showForm(context, wish, problems)
   const { id, name, scopes } = wish
   try {
     const created = await settings.apiKeys.create(access.organizationId, {
@@ -44,6 +52,7 @@ export async function act(context: Context): Promise<Screen> {
       name,
       scopes,
       expiresAt,
+      rateLimit,
       actor: access.actor,
     })
     return showSecret(context, created, t`API key created`)
@@ -105,6 +114,8 @@ function readWish({ form, access }: Context): Wish {
     scopes: access.grantableScopes.filter((scope) => chosen.includes(scope)),
     expiry: choiceOf(form, 'expiry', EXPIRIES),
     date: textOf(form, 'date'),
+    perSecond: textOf(form, 'perSecond'),
+    burst: textOf(form, 'burst'),
   }
 }
 
@@ -116,7 +127,20 @@ function readExpiry({ expiry, date }: Wish, now: number): string | null | undefi
   return end > now && end < Date.UTC(10_000) ? new Date(end).toISOString() : undefined
 }
 
-function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined): Problems {
+/** Returns the limit of the key; undefined for an invalid one. Without a burst, ten seconds of requests may come at once. */
+function readLimit({ perSecond, burst }: Wish): RateLimit | null | undefined {
+  if (perSecond === '' && burst === '') return null
+  const rate = Number(perSecond)
+  const limit = { perSecond: rate, burst: burst === '' ? Math.max(1, Math.ceil(10 * rate)) : Number(burst) }
+  return isRateLimit(limit) ? limit : undefined
+}
+
+function judge(
+  { t }: Context,
+  wish: Wish,
+  expiresAt: string | null | undefined,
+  rateLimit: RateLimit | null | undefined,
+): Problems {
   const isDate = wish.expiry === 'date'
   const nameProblem = keyNameProblem(t, wish.name)
   return {
@@ -125,6 +149,7 @@ function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined)
     ...(expiresAt === undefined && {
       [isDate ? 'date' : 'expiry']: isDate ? t`Enter a future date` : t`Select an expiration`,
     }),
+    ...(rateLimit === undefined && { perSecond: t`Enter two positive numbers, such as 5 and 50` }),
   }
 }
 
@@ -158,6 +183,15 @@ ${radios(
   ],
   wish.expiry,
   input({ name: 'date', label: t`Date`, problems }, { type: 'date', value: wish.date }),
+)}
+${fieldset(
+  {
+    name: 'limit',
+    label: t`Rate limit (optional)`,
+    hint: t`Default: the API's limit for each key. The limit for your organization applies too.`,
+  },
+  html`${input({ name: 'perSecond', label: t`Requests per second`, problems }, { inputmode: 'decimal', value: wish.perSecond, autocomplete: 'off' })}
+${input({ name: 'burst', label: t`Requests at once`, problems }, { inputmode: 'numeric', value: wish.burst, autocomplete: 'off' })}`,
 )}`,
   html`<button class="ba-button ba-button-main">${t`Create API key`}</button>${buttonLink(link('/keys'), t`Cancel`)}`,
 )}`

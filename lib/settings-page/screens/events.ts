@@ -1,0 +1,149 @@
+import { BusinessApiError, INVALID_STATE } from '../../base/errors.ts'
+import { eventTypes } from '../../resources/own-events.ts'
+import type { EventDetails, ListedEvent } from '../../settings/events.ts'
+import type { EventFilter } from '../../webhooks/event-log.ts'
+import type { Context, Screen, ScreenPage } from '../context.ts'
+import { isFiltered, readForeignId, textOf } from '../form-values.ts'
+import { type Content, exact, html } from '../html.ts'
+import { codeBlock } from '../views/copyable.ts'
+import { facts } from '../views/facts.ts'
+import { form, select } from '../views/form.ts'
+import { buttonLink, pageLinks } from '../views/link.ts'
+import { empty, notice } from '../views/notice.ts'
+import { table } from '../views/table.ts'
+import { deliveryTable, liveRegion } from './deliveries.ts'
+import { DELIVERY_STATES, describeState } from './delivery-words.ts'
+import { nameFor } from './endpoint-words.ts'
+import { type FilterField, logFilterForm, readFilter } from './filter.ts'
+
+/** `/events`: the events of the organization, also those that no endpoint wanted. */
+export async function list(context: Context): Promise<ScreenPage> {
+  const { settings, access, t, link, format, query } = context
+  const { texts, filter } = readFilter(FIELDS, query, context)
+  const before = readForeignId(query.get('before'))
+  const { data, next } = await settings.events.list(access.organizationId, { ...filter, before })
+  const content = html`<p class="ba-lead">${t`Everything that happened in your account, whether or not an endpoint received it.`}</p>
+${logFilterForm(context, '/events', FIELDS, texts, null)}
+${
+  data.length > 0
+    ? table<ListedEvent>(
+        t`Events`,
+        [
+          {
+            head: t`Event`,
+            // A host may give an event an id that no path can have.
+            cell: ({ id, type }) =>
+              /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
+          },
+          { head: t`Deliveries`, cell: (event) => countsText(context, event) },
+          { head: t`Event ID`, isPlain: true, cell: ({ id }) => html`<code>${id}</code>` },
+          { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
+        ],
+        data,
+      )
+    : isFiltered(texts)
+      ? empty(t`No events match these filters.`, buttonLink(link('/events'), t`Clear filters`))
+      : empty(t`No events yet. They appear here when something happens in your account.`)
+}
+${pageLinks(context, '/events', texts, before, next)}`
+  return { title: t`Events`, content }
+}
+
+const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
+  {
+    name: 'type',
+    label: (t) => t`Type`,
+    choices: ({ settings }) => eventTypes(settings.service).map((type) => ({ value: type, text: type })),
+    read: (type, { settings }) => (eventTypes(settings.service).includes(type) ? [{ type }] : []),
+  },
+  {
+    name: 'record',
+    label: (t) => t`Record ID`,
+    attributes: { placeholder: 'inv_…', size: 14 },
+    read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
+  },
+]
+
+/** The number of deliveries in each state: `2 Delivered, 1 Failed`. */
+function countsText({ t, format }: Context, { deliveries }: Pick<ListedEvent, 'deliveries'>): string {
+  const counted = DELIVERY_STATES.flatMap((state) => {
+    const { [state]: count = 0 } = deliveries
+    return count === 0 ? [] : [`${format.number(count)} ${describeState(t, state)[0]}`]
+  })
+  return counted.join(', ') || t`None`
+}
+
+// --- One event ---
+
+/** `/events/:id`. */
+export async function show(context: Context): Promise<ScreenPage> {
+  return showEvent(context, null)
+}
+
+/** `/events/:id/redeliver`: sends the event to an endpoint of choice. */
+export const redelivery = {
+  ask: show,
+  async act(context: Context): Promise<Screen> {
+    const { settings, access, params, form: sent, link, t } = context
+    const options = { endpointId: textOf(sent, 'to') || '-', actor: access.actor }
+    try {
+      const { id } = await settings.events.redeliver(access.organizationId, params.id ?? '', options)
+      return { location: link(`/deliveries/${id}`, { done: 'redelivered' }) }
+    } catch (error) {
+      if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
+      const text = t`Couldn't resend: the delivery to this endpoint is pending or sending.`
+      return { ...(await showEvent(context, notice('wait', text))), status: 409 }
+    }
+  },
+}
+
+async function showEvent(context: Context, message: Content): Promise<ScreenPage> {
+  const { settings, access, params, t, link, format } = context
+  const [event, endpoints] = await Promise.all([
+    settings.events.get(access.organizationId, params.id ?? ''),
+    settings.endpoints.list(access.organizationId),
+  ])
+  const { id, type, createdAt, onlyEndpointId, body, deliveryLog } = event
+  const only = endpoints.find((endpoint) => endpoint.id === onlyEndpointId)
+  const offered = endpoints.filter(({ state }) => state !== 'disabled')
+  const content = html`${message}
+${facts([
+  [t`Event ID`, html`<code>${id}</code>`],
+  [t`Created`, format.time(createdAt)],
+  onlyEndpointId === null ? null : [t`Backfill for`, only ? nameFor(access, only) : onlyEndpointId],
+])}
+<h2>${t`Payload`}</h2>
+${codeBlock(t, pretty(event), t`Payload`)}
+<details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>
+<h2>${t`Deliveries`}</h2>
+${
+  deliveryLog.length === 0
+    ? empty(t`No endpoint received this event.`)
+    : liveRegion(context, deliveryLog, deliveryTable(context, deliveryLog, endpoints))
+}
+${
+  access.can('deliveries:write') &&
+  offered.length > 0 &&
+  html`<h2>${t`Resend`}</h2>
+${form(
+  context,
+  link(`/events/${id}/redeliver`),
+  {},
+  select(
+    { name: 'to', label: t`Endpoint` },
+    offered.map((endpoint) => ({ value: endpoint.id, text: nameFor(access, endpoint) })),
+    null,
+  ),
+  html`<button class="ba-button ba-button-main">${t`Resend event`}</button>`,
+)}`
+}`
+  return { title: type, content, up: { href: link('/events'), text: t`Events` } }
+}
+
+function pretty({ body }: EventDetails): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2)
+  } catch {
+    return body
+  }
+}

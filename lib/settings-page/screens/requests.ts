@@ -1,0 +1,127 @@
+import type { ApiKey } from '../../access/api-keys.ts'
+import { type LoggedRequest, REQUEST_CLASSES, type RequestFilter } from '../../access/request-log.ts'
+import { BusinessApiError, NOT_FOUND } from '../../base/errors.ts'
+import type { Page } from '../../base/page.ts'
+import type { Context, ScreenPage } from '../context.ts'
+import { isFiltered, readForeignId, readId } from '../form-values.ts'
+import { type Content, type Html, html } from '../html.ts'
+import { badge, type Tone } from '../views/badge.ts'
+import { facts } from '../views/facts.ts'
+import { buttonLink, pageLinks } from '../views/link.ts'
+import { empty } from '../views/notice.ts'
+import { table } from '../views/table.ts'
+import { type FilterField, logFilterForm, readFilter } from './filter.ts'
+
+/** `/requests`: the log of API requests. A request id in the filter finds one request, with all that is known. */
+export async function show(context: Context): Promise<ScreenPage> {
+  const { settings, access, t, link, query } = context
+  const { texts, filter } = readFilter(FIELDS, query, context)
+  const before = readForeignId(query.get('before'))
+  const [{ data, next }, keys] = await Promise.all([
+    findRequests(context, filter, before),
+    settings.apiKeys.list(access.organizationId),
+  ])
+  const [first] = data
+  const content = html`<p class="ba-lead">${t`Requests to the API of the last 7 days. Query strings, bodies and keys are never logged.`}</p>
+${logFilterForm(context, '/requests', FIELDS, texts, keys)}
+${
+  first === undefined
+    ? isFiltered(texts)
+      ? empty(t`No requests match these filters.`, buttonLink(link('/requests'), t`Clear filters`))
+      : empty(t`No requests yet. They appear here if the service keeps a request log.`)
+    : filter.requestId === undefined
+      ? requestTable(context, data)
+      : requestFacts(context, first)
+}
+${pageLinks(context, '/requests', texts, before, next)}`
+  return { title: t`API requests`, content }
+}
+
+// --- The filter ---
+
+/** The filter of the log; a request id selects that request alone. */
+type Filter = RequestFilter<Date> & { readonly requestId?: string }
+
+async function findRequests(
+  { settings, access }: Context,
+  { requestId, ...filter }: Filter,
+  before: string | null,
+): Promise<Page<LoggedRequest>> {
+  const { organizationId } = access
+  if (requestId === undefined) return settings.requests.list(organizationId, { ...filter, before })
+  try {
+    return { data: [await settings.requests.get(organizationId, requestId)], next: null }
+  } catch (error) {
+    if (error instanceof BusinessApiError && error.code === NOT_FOUND) return { data: [], next: null }
+    throw error
+  }
+}
+
+const FIELDS: readonly FilterField<Filter, readonly ApiKey[]>[] = [
+  {
+    name: 'status',
+    label: (t) => t`Status`,
+    choices: () => REQUEST_CLASSES.map((value) => ({ value, text: value })),
+    read: (text) => REQUEST_CLASSES.filter((status) => status === text).map((status) => ({ status })),
+  },
+  {
+    name: 'key',
+    label: (t) => t`API key`,
+    choices: ({ access }, keys) =>
+      access.can('keys:read')
+        ? keys.slice(0, KEYS_MAX).map(({ id, name }) => ({ value: id, text: name }))
+        : [],
+    read: (text) => (readId(text) === '' ? [] : [{ keyId: text }]),
+  },
+  {
+    name: 'id',
+    label: (t) => t`Request ID`,
+    attributes: { type: 'search', placeholder: 'req_…', size: 20 },
+    read: (text) => (readForeignId(text) === null ? [] : [{ requestId: text }]),
+  },
+]
+
+/** Keys of the filter's list at most, the newest: revoked keys are kept for good, and a page needs a bound. */
+const KEYS_MAX = 50
+
+// --- Requests ---
+
+function requestTable(context: Context, requests: readonly LoggedRequest[]): Html {
+  const { t, link, format } = context
+  return table<LoggedRequest>(
+    t`API requests`,
+    [
+      {
+        head: t`Request`,
+        cell: ({ id, method, path }) => html`<a href="${link('/requests', { id })}">${method} ${path}</a>`,
+      },
+      { head: t`Status`, isPlain: true, cell: ({ status }) => statusBadge(status) },
+      { head: t`Duration`, isPlain: true, cell: ({ durationMs }) => format.duration(durationMs) },
+      { head: t`API key`, isPlain: true, cell: ({ keyName }) => keyName },
+      { head: t`Time`, isPlain: true, cell: ({ at }) => format.time(at) },
+    ],
+    requests,
+  )
+}
+
+function requestFacts(context: Context, request: LoggedRequest): Content {
+  const { t, format, access, link } = context
+  const { id, at, keyId, keyName, method, route, path, status, durationMs, error, isReplay } = request
+  const isLinked = access.can('keys:read') && readId(keyId) !== ''
+  return facts([
+    [t`Request ID`, html`<code>${id}</code>`],
+    [t`Time`, format.time(at)],
+    [t`Request`, html`<code>${method} ${path}</code>`],
+    route === path ? null : [t`Operation`, html`<code>${method} ${route}</code>`],
+    [t`Status`, statusBadge(status)],
+    error === null ? null : [t`Error`, error],
+    [t`Duration`, format.duration(durationMs)],
+    [t`API key`, isLinked ? html`<a href="${link(`/keys/${keyId}`)}">${keyName}</a>` : keyName],
+    isReplay ? [t`Idempotent replay`, t`Yes`] : null,
+  ])
+}
+
+function statusBadge(status: number): Html {
+  const tones: Readonly<Record<number, Tone>> = { 2: 'good', 4: 'wait', 5: 'bad' }
+  return badge(tones[Math.floor(status / 100)] ?? 'quiet', String(status))
+}
