@@ -4,6 +4,8 @@ import { type Html, html } from './html.ts'
 export interface Format {
   /** Shows a moment. The browser's script adds the time that has passed since. */
   time(iso: string): Html
+  /** Shows a moment in few characters, for a line of a list: without the year, or with `day` without the time. */
+  short(iso: string, unit?: 'day'): Html
   /** Shows a moment as text. */
   date(iso: string): string
   /** Shows a duration in milliseconds: `12 ms`, `1.2 s`. */
@@ -27,6 +29,13 @@ export function createFormat(locale: string, timeZone: string): Format {
     timeZone,
     timeZoneName: 'short',
   })
+  const shortly = {
+    minute: new Intl.DateTimeFormat(locale, {
+      ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' },
+      ...{ hourCycle: 'h23', timeZone, timeZoneName: 'short' },
+    } as const),
+    day: new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone }),
+  }
   const numbers = new Intl.NumberFormat(locale)
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 })
   const intervals = new Map<string, Intl.DateTimeFormat>()
@@ -43,6 +52,8 @@ export function createFormat(locale: string, timeZone: string): Format {
   const date = (iso: string): string => dates.format(new Date(iso))
   return {
     time: (iso) => html`<time datetime="${iso}">${date(iso)}</time>`,
+    short: (iso, unit) =>
+      html`<time datetime="${iso}">${shortly[unit ?? 'minute'].format(new Date(iso))}</time>`,
     date,
     duration: (ms) => (ms < 1000 ? unit(ms, 'millisecond', 0) : unit(ms / 1000, 'second', 1)),
     number: (value) => numbers.format(value),

@@ -13,7 +13,7 @@ import * as events from './screens/events.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
-import { recovery } from './screens/recovery.ts'
+import { recovery, selection } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 import * as requests from './screens/requests.ts'
 
@@ -62,6 +62,7 @@ export const ROUTES: readonly PageRoute[] = [
   act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
   act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
 
+  act('/deliveries/resend', 'deliveries', selection),
   ...both('/deliveries/recover', 'deliveries', recovery),
   { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },
   { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },

@@ -100,12 +100,12 @@ export function answersOf(seeded: Seeded): readonly Answer[] {
     {
       name: 'a cancelled delivery',
       path: `/deliveries/${pendingDelivery}/cancel`,
-      act: (page) => press(page, '.ba-button-danger', '.ba-notice'),
+      act: (page) => press(page, '.ba-question button', '.ba-notice'),
     },
     {
       name: 'a recovery',
       path: '/deliveries/recover',
-      act: (page) => press(page, '.ba-button-danger', '.ba-notice'),
+      act: (page) => press(page, '.ba-question button', '.ba-notice'),
     },
   ]
 }

@@ -42,7 +42,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
 
   test('a test of an endpoint is sent and told without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${stage.host.seeded.endpoint}`)
-    await page.click('text=Send test')
+    await page.click('button:has-text("Send test event")')
     await page.getByText('Test event delivered').waitFor()
     await context.close()
   })

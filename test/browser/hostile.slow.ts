@@ -73,7 +73,7 @@ describe('hostile text in a browser', { skip: missingBrowser, concurrency: false
       }
       // A test's answer, a refused form, and a question in a dialog take another way into the page: the script's.
       await page.goto(`${host.base}/endpoints/${host.seeded.endpoint}`)
-      await page.click('text=Send test')
+      await page.click('button:has-text("Send test event")')
       await page.getByText("Couldn't deliver test event").waitFor()
       await see('the result of a test')
       await page.click('a[href$="/remove"]')

@@ -18,12 +18,12 @@ import { createDeliveryLoop, createWebhookSender, verifyWebhook } from '../../li
 import { named } from '../_service.ts'
 import { launch, missingBrowser, watch } from './_browser.ts'
 
-// Nine tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
+// Ten tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
 // delivery loop, sender and subscriber are real. SCREENSHOTS=<folder> keeps a picture of every step.
 
 const ORGANIZATION = 'org_tasks'
 
-describe('nine tasks of a new administrator', { skip: missingBrowser, concurrency: false }, () => {
+describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency: false }, () => {
   let browser: Browser
   let page: Page
   let heard: string[]
@@ -34,7 +34,14 @@ describe('nine tasks of a new administrator', { skip: missingBrowser, concurrenc
   const endings: (() => Promise<unknown>)[] = []
 
   /** The subscriber, which answers 401 to a delivery with a wrong signature. */
-  const subscriber = { secret: '', isDown: false, verified: [] as string[], refused: 0 }
+  const subscriber = {
+    secret: '',
+    isDown: false,
+    status: 503,
+    answer: 'The queue is full',
+    verified: [] as string[],
+    refused: 0,
+  }
   /** The events that the endpoint Archive got. */
   const archived: string[] = []
   /** Milliseconds by which the clock of the store and the page is ahead. */
@@ -87,7 +94,7 @@ describe('nine tasks of a new administrator', { skip: missingBrowser, concurrenc
         archived.push(String(request.headers['x-service-event-id']))
         return void response.writeHead(204).end()
       }
-      if (subscriber.isDown) return void response.writeHead(503).end('The queue is full')
+      if (subscriber.isDown) return void response.writeHead(subscriber.status).end(subscriber.answer)
       try {
         const signature = request.headers['x-service-signature'] as string
         verifyWebhook(Buffer.concat(chunks).toString(), signature, subscriber.secret, { clock })
@@ -263,6 +270,28 @@ describe('nine tasks of a new administrator', { skip: missingBrowser, concurrenc
     assert.ok(subscriber.verified.includes(archived[0] ?? ''), 'another event')
   })
 
+  test('finds out why deliveries failed yesterday evening', async () => {
+    Object.assign(subscriber, { isDown: true, status: 500, answer: 'No space left on device' })
+    await publish()
+    while ((await settings.deliveries.count(ORGANIZATION, { states: ['failed'] })) === 0) await sleep(20)
+    const evening = Date.now() + aheadMs
+    aheadMs += 20 * 60 * 60 * 1000
+    await press('Deliveries')
+    const minute = (ms: number) => new Date(ms).toISOString().slice(0, 16)
+    await page.getByLabel('Time').selectOption({ label: 'Last hour' })
+    await sees('No deliveries match these filters.')
+    await page.getByLabel('Time').selectOption({ label: 'Custom range (UTC)' })
+    await page.getByLabel('From').fill(minute(evening - 3_600_000))
+    await page.getByLabel('To', { exact: true }).fill(minute(evening + 3_600_000))
+    await page.getByLabel('Status').selectOption({ label: 'Failed' })
+    await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
+    await screenshot('yesterday-evening')
+    await press('project.completed')
+    await sees('500 Internal Server Error')
+    await sees('No space left on device')
+    Object.assign(subscriber, { isDown: false })
+  })
+
   test('sees who disabled an endpoint', async () => {
     const endpoint = (await settings.endpoints.list(ORGANIZATION)).at(-1)
     await settings.endpoints.disable(ORGANIZATION, endpoint?.id ?? '', { actor: 'grace@example.com' })
@@ -271,7 +300,7 @@ describe('nine tasks of a new administrator', { skip: missingBrowser, concurrenc
     await press('View endpoint')
     await press('See who, and when')
     await sees('grace@example.com')
-    assert.ok(await page.getByText('disabled endpoint').first().isVisible())
+    await sees('disabled endpoint')
     assert.deepEqual(heard, [])
   })
 })

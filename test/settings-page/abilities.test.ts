@@ -38,7 +38,9 @@ function pathOf({ path }: PageRoute, seeded: Seeded): string {
 }
 
 /** Fields with which every form of the page has an effect. */
-const fieldsOf = ({ endpoint }: Seeded) => ({
+const fieldsOf = ({ endpoint, failedDelivery }: Seeded, { path }: PageRoute) => ({
+  // The selected rows of the list.
+  ...(path === '/deliveries/resend' && { id: failedDelivery }),
   to: endpoint,
   name: 'Renamed',
   scope: 'clients:read',
@@ -69,7 +71,7 @@ test('the fields and ids of these tests have an effect on every route, else the 
   for (const route of POSTS) {
     const under = await setUpSeeded()
     const before = await stateOf(under)
-    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded))
+    const { status } = await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded, route))
     assert.ok(status === 200 || status === 303, `${route.path} ${status}`)
     assert.notDeepEqual(await stateOf(under), before, route.path)
   }
@@ -84,7 +86,7 @@ test('without an ability to read its paths are 404, for GET and POST, and no lin
       const path = pathOf(route, under.seeded)
       const { status } = await (route.method === 'GET'
         ? under.get(path)
-        : under.post(path, fieldsOf(under.seeded)))
+        : under.post(path, fieldsOf(under.seeded, route)))
       assert.equal(status, 404, `${route.method} ${path}`)
     }
     const hidden = new RegExp(`(href|action)="${BASE}/${ability.split(':')[0]}["/?]`)
@@ -115,7 +117,7 @@ test('without an ability to write, the controls are absent on every screen, and 
     for (const control of controls) assert.doesNotMatch(less, control)
     for (const route of POSTS.filter(({ writes }) => writes === ability)) {
       assert.equal(
-        (await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded))).status,
+        (await under.post(pathOf(route, under.seeded), fieldsOf(under.seeded, route))).status,
         403,
         route.path,
       )
@@ -137,7 +139,7 @@ test('ids of another organization are 404 on every path, and neither organizatio
     const path = pathOf(route, under.seeded)
     const { status } = await (route.method === 'GET'
       ? under.get(path)
-      : under.post(path, fieldsOf(under.seeded)))
+      : under.post(path, fieldsOf(under.seeded, route)))
     assert.equal(status, 404, `${route.method} ${path}`)
   }
   const { endpoint, failedDelivery } = under.seeded
@@ -158,12 +160,12 @@ test('a session revoked between the form and the POST is refused on every route,
     const isForm = ROUTES.some((each) => each.path === route.path && each.method === 'GET')
     if (isForm) assert.equal((await under.get(path)).status, 200, path)
     under.access = null
-    assert.equal((await under.post(path, fieldsOf(under.seeded))).status, 401, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded, route))).status, 401, path)
     under.access = { redirect: '/login' }
-    assert.deepEqual((await under.post(path, fieldsOf(under.seeded))).location, '/login', path)
+    assert.deepEqual((await under.post(path, fieldsOf(under.seeded, route))).location, '/login', path)
     // The person still has a session, but no longer the right.
     under.access = { ...EVERYTHING, can: 'read' }
-    assert.equal((await under.post(path, fieldsOf(under.seeded))).status, 403, path)
+    assert.equal((await under.post(path, fieldsOf(under.seeded, route))).status, 403, path)
   }
   assert.deepEqual(await stateOf(under), before)
 })
@@ -174,7 +176,7 @@ test('a form of another origin is refused on every route, and nothing is changed
   for (const route of POSTS) {
     const path = pathOf(route, under.seeded)
     for (const headers of [{ 'Sec-Fetch-Site': 'same-site' }, { Origin: 'null' }, {}]) {
-      assert.equal((await under.post(path, fieldsOf(under.seeded), headers)).status, 403, path)
+      assert.equal((await under.post(path, fieldsOf(under.seeded, route), headers)).status, 403, path)
     }
   }
   assert.deepEqual(await stateOf(under), before)

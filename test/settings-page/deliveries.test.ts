@@ -57,6 +57,59 @@ test('GET /deliveries/:id shows body and attempts in words, newest first', async
   assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
 })
 
+test('GET /deliveries/:id has a table of attempts, and the request and response of the chosen one', async () => {
+  const under = await setUpSeeded()
+  const { failedDelivery: id } = under.seeded
+  await under.post(`/deliveries/${id}/redeliver`, {})
+  const [again] = (await claim(under.store, ORGANIZATION)).filter((claimed) => claimed.id === id)
+  assert.ok(again)
+  await record(under.store, [again], 'failed', {
+    ...{ status: 302, reason: 'http_302', location: 'https://elsewhere.example/', bodyExcerpt: 'Moved' },
+    headers: { request: { 'X-Team': '(hidden)' }, response: { 'retry-after': '60' } },
+  })
+  const newest = await under.get(`/deliveries/${id}`)
+  assert.match(newest.words, /#2 302 Found .*#1 503 Service Unavailable .*Attempt 2, /)
+  assert.match(newest.words, /Redirects to https:\/\/elsewhere\.example\/ \(not followed\).*Moved/)
+  assert.match(
+    newest.words,
+    /Response headers retry-after: 60.*POST https:\/\/hooks\.example\.com\/warehouse/,
+  )
+  assert.match(newest.words, /X-SERVICE-Event-Id: evt_\w+ X-SERVICE-Event-Type: \S+ .*X-Team: \(hidden\)/)
+  assert.match(newest.text, new RegExp(`data-copy="${id}" aria-label="Copy delivery ID" hidden`))
+  const first = await under.get(`/deliveries/${id}?attempt=1`)
+  assert.match(first.words, /Attempt 1, .*The queue is full/)
+  assert.doesNotMatch(first.words, /Moved/)
+  await under.settings.endpoints.update(ORGANIZATION, under.seeded.failingEndpoint, {
+    url: 'https://hooks.example.com/new',
+  })
+  // The URL of the attempts is no longer known.
+  assert.doesNotMatch((await under.get(`/deliveries/${id}`)).words, /POST https/)
+})
+
+test('POST /deliveries/resend sends the selected deliveries again, and says which could not be', async () => {
+  const under = await setUpSeeded()
+  const { failedDelivery, deliveredDelivery, pendingDelivery } = under.seeded
+  const list = await under.get('/deliveries?state=failed')
+  assert.match(list.text, new RegExp(`<input type="checkbox" name="id" value="${failedDelivery}"`))
+  const all = await under.get('/deliveries')
+  assert.match(all.text, new RegExp(`value="${pendingDelivery}" aria-label="\\S+" disabled>`))
+  const id = [failedDelivery, deliveredDelivery, pendingDelivery, 'dlv_missing', 'nonsense']
+  const sent = await under.post('/deliveries/resend?type=client.created', { id })
+  assert.equal(sent.location, `${BASE}/deliveries?type=client.created&resent=2&left=1`)
+  const { words } = await under.get((sent.location ?? '').replace(BASE, ''))
+  assert.match(
+    words,
+    /2 deliveries queued Couldn't resend 1 delivery Still in progress, or the endpoint was deleted/,
+  )
+  for (const one of [failedDelivery, deliveredDelivery])
+    assert.equal((await under.settings.deliveries.get(ORGANIZATION, one)).state, 'pending')
+  const none = await under.post('/deliveries/resend', {})
+  assert.match(
+    (await under.get((none.location ?? '').replace(BASE, ''))).words,
+    /Select at least one delivery/,
+  )
+})
+
 test('POST /deliveries/:id/redeliver and cancel act once, and show the present state when refused', async () => {
   const under = await setUpSeeded()
   const { failedDelivery: id } = under.seeded
@@ -91,11 +144,22 @@ test('a recovery of more than a request can wait for goes on in parts', async ()
   for (let event = 0; event < 5001; event++) await publish(under.store, ORGANIZATION)
   await record(under.store, await claim(under.store, ORGANIZATION), 'failed')
   const first = await under.submit(`/deliveries/recover?endpoint=${id}`, {})
-  assert.match(first.words, /5,000 deliveries queued.*More deliveries match.*Continue/)
+  assert.match(first.text, /<progress[^>]* value="5000" max="5001"/)
+  assert.match(first.words, /5,000 of 5,001 deliveries queued.*Continue/)
   const second = await under.post('/deliveries/recover', hiddenOf(first))
-  assert.match(second.words, /1 delivery queued/)
+  assert.match(second.words, /5,001 deliveries queued/)
   assert.doesNotMatch(second.words, /Continue/)
   assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['failed'] }), 0)
+})
+
+test('a recovery by the script shows its progress after each thousand', async () => {
+  const under = setUp()
+  await under.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com' })
+  for (let event = 0; event < 1001; event++) await publish(under.store, ORGANIZATION)
+  await record(under.store, await claim(under.store, ORGANIZATION), 'failed')
+  const first = await under.submit('/deliveries/recover', { enhanced: '1' })
+  assert.match(first.words, /1,000 of 1,001 deliveries queued.*Continue Stop/)
+  assert.match((await under.post('/deliveries/recover', hiddenOf(first))).words, /1,001 deliveries queued/)
 })
 
 test('GET / shows everything that needs an administrator, and No issues only when nothing does', async () => {

@@ -78,7 +78,7 @@ test('every form of every screen carries the organization, and the version of it
       forms++
       assert.match(form, /name="organization" value="org_page"/, path)
       // An event never changes.
-      const isOfRecord = !/\/(new|recover)$|\/events\//.test(action)
+      const isOfRecord = !/\/(new|recover|resend)(\?|$)|\/events\//.test(action)
       assert.equal(/name="version" value="[\w-]{16}"/.test(form), isOfRecord, `${path} ${action}`)
     }
   }

@@ -16,7 +16,8 @@ async function shorten(name, loader) {
     minify: true,
     format: loader === 'js' ? 'esm' : undefined,
   })
-  return JSON.stringify(code.trim())
+  // esbuild leaves white space in the values of custom properties.
+  return JSON.stringify(loader === 'css' ? code.trim().replace(/([,:]) /g, '$1') : code.trim())
 }
 
 await writeFile(

@@ -1,7 +1,9 @@
 // Makes the page better where JavaScript runs: dialogs, forms without a reload, copy buttons, times in the viewer's zone,
 // refreshed rows. Everything works without this module too.
 
-const REFRESH_MS = 5000
+const TICK_MS = 1000
+/** Reads of a page that moves: once a second at first, later every fifth second. */
+const QUICK_READS = 15
 const PATIENCE_MS = 1000
 
 /** @type {(selector: string, root?: ParentNode) => HTMLElement[]} */
@@ -29,6 +31,12 @@ function enhance(root) {
   for (const button of all('[data-add]', root)) addLines(button)
   for (const fields of all('[data-custom]', root)) followPeriod(fields)
   for (const live of all('[data-live=yes]', root)) addPause(live)
+  for (const label of all('[data-all]', root)) addSelectAll(label)
+  // Hidden and not removed: Enter in a field presses it.
+  for (const button of all('.ba-filters > button', root)) button.hidden = true
+  // A long act goes on by itself.
+  for (const part of all('[data-continue] form', root))
+    if (part instanceof HTMLFormElement) void send(part, null)
   addRoles(root)
 }
 
@@ -56,14 +64,14 @@ function localize(time) {
   const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
   // A row of a table leads to a page with the exact time; nowhere else does only the pointer find it.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
-  if (time.closest('td')) time.textContent = relative(at, lang)
-  else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang)].join(' · ')
+  if (time.closest('td')) time.textContent = relative(at, lang, 'narrow')
+  else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang, 'long')].join(' · ')
 }
 
-/** @type {(at: Date, lang: string | undefined) => string} */
-function relative(at, lang) {
+/** @type {(at: Date, lang: string | undefined, style: 'narrow' | 'long') => string} */
+function relative(at, lang, style) {
   const seconds = (at.getTime() - Date.now()) / 1000
-  const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto' })
+  const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto', style })
   const size = Math.abs(seconds)
   if (size < 60) return format.format(Math.round(seconds), 'second')
   if (size < 3600) return format.format(Math.round(seconds / 60), 'minute')
@@ -76,9 +84,10 @@ function relative(at, lang) {
 
 /** @type {(button: HTMLElement) => Promise<void>} */
 async function copy(button) {
-  const source = button.parentElement?.querySelector('input, code')
+  const source = button.parentElement?.querySelector('input, code, a')
   if (!source) return
-  const text = source instanceof HTMLInputElement ? source.value : (source.textContent ?? '')
+  const id = button.getAttribute('data-copy')
+  const text = id || (source instanceof HTMLInputElement ? source.value : (source.textContent ?? ''))
   try {
     await navigator.clipboard.writeText(text)
     say(words.copied)
@@ -115,9 +124,11 @@ async function send(form, button) {
   button?.setAttribute('aria-busy', 'true')
   const timer = setTimeout(() => say(words.waiting), PATIENCE_MS)
   try {
+    const fields = new URLSearchParams(/** @type {any} */ (new FormData(form)))
+    fields.set('enhanced', '1')
     const answer = await fetch(form.action, {
       method: 'POST',
-      body: new URLSearchParams(/** @type {any} */ (new FormData(form))),
+      body: fields,
       headers: { 'X-BA-Enhanced': '1' },
     })
     if (answer.status === 401) return say(words.signedOut)
@@ -139,13 +150,18 @@ function show(text, url) {
   const [main, old] = [next.querySelector('.ba-main'), document.querySelector('.ba-main')]
   if (!main || !old) return location.assign(url)
   for (const dialog of all('dialog')) dialog.remove()
+  // Between two parts of a long act the focus stays on Stop.
+  const isStopping = document.activeElement?.closest('[data-continue]') !== null
   document.title = next.title
   if (url !== location.href) history.pushState(null, '', url)
   shownAt = address()
   old.replaceWith(document.adoptNode(main))
   const nav = next.querySelector('.ba-nav')
   if (nav) document.querySelector('.ba-nav')?.replaceWith(document.adoptNode(nav))
+  reads = 0
   enhance(document)
+  const stop = all('[data-continue] a')[0]
+  if (isStopping && stop) return stop.focus()
   const focused = all('[data-focus]').find((each) => !each.hidden) ?? document.querySelector('h1')
   if (focused instanceof HTMLElement) focused.focus()
   scrollTo(0, 0)
@@ -161,10 +177,54 @@ addEventListener('popstate', () => {
 
 document.addEventListener('submit', (event) => {
   const form = event.target
-  if (!(form instanceof HTMLFormElement) || form.method !== 'post') return
+  if (!(form instanceof HTMLFormElement)) return
+  if (form.method === 'post') void send(form, event.submitter)
+  else if (form.matches('.ba-filters')) void filter(form)
+  else return
   event.preventDefault()
-  void send(form, event.submitter)
 })
+
+// --- Filters that apply with each change ---
+
+/** @type {(root: ParentNode) => HTMLFormElement[]} */
+const filtersIn = (root) =>
+  all('form.ba-filters', root).flatMap((form) => (form instanceof HTMLFormElement ? [form] : []))
+
+document.addEventListener('change', (event) => {
+  const form = event.target instanceof Element ? event.target.closest('form') : null
+  if (form?.matches('.ba-filters')) form.requestSubmit()
+})
+
+let wanted = ''
+
+/** Puts the list of a filter after the form, which keeps the focus. @type {(form: HTMLFormElement) => Promise<void>} */
+async function filter(form) {
+  const fields = [...new FormData(form)].flatMap(([name, value]) => (value ? [[name, String(value)]] : []))
+  const url = [form.getAttribute('action'), new URLSearchParams(fields)].join('?')
+  wanted = url
+  const answer = await fetch(url).catch(() => null)
+  const page = new DOMParser().parseFromString((await answer?.text()) ?? '', 'text/html')
+  if (wanted !== url) return
+  const [next] = filtersIn(page)
+  if (!answer?.ok || isForeign(page) || !next || !form.isConnected) return location.assign(url)
+  history.replaceState(null, '', url)
+  shownAt = address()
+  reads = 0
+  while (form.nextSibling) form.nextSibling.remove()
+  const clear = form.querySelector('[data-clear]')
+  if (clear instanceof HTMLElement) clear.hidden = next.querySelector('[data-clear][hidden]') !== null
+  document.querySelector('.ba-heading')?.replaceWith(page.querySelector('.ba-heading') ?? '')
+  let last = /** @type {Node} */ (form)
+  while (next.nextSibling) {
+    const node = document.adoptNode(next.nextSibling)
+    last.parentNode?.insertBefore(node, last.nextSibling)
+    last = node
+  }
+  enhance(/** @type {ParentNode} */ (form.parentNode))
+  const isEmpty = document.querySelector('.ba-main .ba-empty') !== null
+  say(isEmpty ? words.nothing : words.filtered)
+  setTimeout(say, 2 * PATIENCE_MS, '')
+}
 
 // --- Questions as dialogs ---
 
@@ -289,10 +349,23 @@ function followPeriod(fields) {
 // --- Rows that will change by themselves ---
 
 let isPaused = false
+let reads = 0
+
+/** @type {(label: HTMLElement) => void} */
+function addSelectAll(label) {
+  label.hidden = false
+  const box = label.querySelector('input')
+  box?.addEventListener('change', () => {
+    for (const each of label.closest('form')?.querySelectorAll('input[name=id]') ?? [])
+      if (each instanceof HTMLInputElement && !each.disabled) each.checked = box.checked
+  })
+}
 
 /** @type {(live: HTMLElement) => void} */
 function addPause(live) {
-  if (live.previousElementSibling?.hasAttribute('data-pause')) return
+  const before = live.previousElementSibling
+  if (before?.hasAttribute('data-pause')) return
+  before?.querySelector('[data-refresh]')?.remove()
   const button = document.createElement('button')
   button.type = 'button'
   button.className = 'ba-button'
@@ -312,22 +385,33 @@ setInterval(async () => {
     isPaused ||
     document.hidden ||
     document.querySelector('dialog') ||
-    live.contains(document.activeElement)
+    live.contains(document.activeElement) ||
+    live.querySelector(':checked')
   )
     return
+  reads++
+  if (reads > QUICK_READS && reads % 5) return
   const url = location.href
   const answer = await fetch(url).catch(() => null)
   if (!answer?.ok || location.href !== url) return
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
   if (isForeign(page)) return location.reload()
   const next = page.querySelector('[data-live]')
-  if (!next || !live.isConnected || live.contains(document.activeElement)) return
+  if (!next || !live.isConnected || live.contains(document.activeElement) || live.querySelector(':checked'))
+    return
   live.replaceWith(document.adoptNode(next))
-  for (const time of next.querySelectorAll('time')) localize(time)
-  addRoles(next)
-  if (next.getAttribute('data-live') === 'no') for (const button of all('[data-pause]')) button.remove()
-}, REFRESH_MS)
+  enhance(next)
+  if (next.getAttribute('data-live') === 'yes') return
+  for (const button of all('[data-pause]')) button.remove()
+  // The acts of a delivery depend on its state.
+  const acts = document.querySelector('.ba-heading .ba-acts')
+  const present = page.querySelector('.ba-heading .ba-acts')
+  if (acts?.contains(document.activeElement)) return
+  acts?.remove()
+  if (present) document.querySelector('.ba-heading')?.append(document.adoptNode(present))
+}, TICK_MS)
 
 enhance(document)
+document.querySelector('.ba-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 const first = all('[data-focus]').find((each) => !each.hidden)
 if (first) first.focus()

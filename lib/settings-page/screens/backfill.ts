@@ -45,13 +45,13 @@ export const backfill = {
 ${
   next === null
     ? html`<p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
-    : form(
+    : html`<div data-continue>${form(
         context,
         link(`/endpoints/${endpoint.id}/backfill`),
         { after: next, total: String(total) },
         types.map((type) => html`<input type="hidden" name="type" value="${type}">`),
         html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(back, t`Stop`)}`,
-      )
+      )}</div>`
 }`
       return {
         title: next === null ? t`Backfill complete` : t`Backfill in progress`,

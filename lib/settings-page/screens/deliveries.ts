@@ -3,17 +3,19 @@ import { eventTypes } from '../../resources/own-events.ts'
 import {
   type Delivery,
   type DeliveryFilter,
+  type DeliveryState,
   RESPONSES,
   type ResponseClass,
 } from '../../webhooks/deliveries.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
-import { isFiltered, readId } from '../form-values.ts'
-import { type Content, type Html, html } from '../html.ts'
+import { isFiltered, readForeignId, readId } from '../form-values.ts'
+import { attributes, type Content, type Html, html } from '../html.ts'
+import { selectionForm } from '../views/form.ts'
 import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
-import { empty } from '../views/notice.ts'
-import { table } from '../views/table.ts'
-import { answerText, DELIVERY_STATES, deliveryState, describeState } from './delivery-words.ts'
+import { empty, notice } from '../views/notice.ts'
+import { lines } from '../views/table.ts'
+import { DELIVERY_STATES, deliveryState, describeState, errorText } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
@@ -28,15 +30,22 @@ export async function show(context: Context): Promise<ScreenPage> {
     settings.endpoints.list(access.organizationId),
   ])
   const { state = '', response = '' } = texts
+  const mayWrite = access.can('deliveries:write')
   const canRecover =
-    response === '' &&
-    access.can('deliveries:write') &&
-    (state === '' || state === 'failed' || state === 'skipped')
+    mayWrite && response === '' && (state === '' || state === 'failed' || state === 'skipped')
+  const list = deliveryTable(context, data, endpoints, mayWrite)
   const content = html`<p class="ba-lead">${t`Every event sent to your endpoints.`}</p>
 ${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}
+${resentNotice(context)}
 ${
   data.length > 0
-    ? html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, endpoints)}</div>`
+    ? liveRegion(
+        context,
+        data,
+        mayWrite
+          ? selectionForm(context, link('/deliveries/resend', texts), t`Resend selected`, t`Select all`, list)
+          : list,
+      )
     : isFiltered(texts)
       ? empty(t`No deliveries match these filters.`, buttonLink(link('/deliveries'), t`Clear filters`))
       : empty(
@@ -57,6 +66,24 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
       t`Resend failed`,
     )
   return { title: t`Deliveries`, content, acts }
+}
+
+/** Tells how many of the selected deliveries were sent again, after the form's redirect. */
+function resentNotice({ query, t }: Context): Content {
+  const [resent, left] = ['resent', 'left'].map((name) =>
+    Number(/^\d{1,2}$/.exec(query.get(name) ?? '')?.[0] ?? -1),
+  )
+  if (resent === undefined || left === undefined || resent < 0) return null
+  if (resent + left <= 0) return notice('wait', t`Select at least one delivery`)
+  return [
+    resent > 0 && notice('good', t.count(resent, '1 delivery queued', '{0} deliveries queued')),
+    left > 0 &&
+      notice(
+        'wait',
+        t.count(left, "Couldn't resend 1 delivery", "Couldn't resend {0} deliveries"),
+        html`<p>${t`Still in progress, or the endpoint was deleted.`}</p>`,
+      ),
+  ]
 }
 
 // --- The filter ---
@@ -105,6 +132,12 @@ const FIELDS: readonly Field[] = [
     read: (text) => (readId(text) === '' ? [] : [{ eventId: text }]),
     isForListOnly: true,
   },
+  {
+    name: 'record',
+    label: (t) => t`Record ID`,
+    attributes: { placeholder: 'inv_…', size: 14 },
+    read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
+  },
 ]
 
 /** Reads a filter of the delivery log. @param isForList false: only the fields that a recovery takes */
@@ -123,48 +156,60 @@ export function readDeliveryFilter(
  * Deliveries as rows.
  *
  * @param endpoints of the organization; null leaves the column out
+ * @param isSelectable true: a box for each delivery that can be sent again, for the form around the table
  */
 export function deliveryTable(
   context: Context,
   deliveries: readonly Delivery[],
   endpoints: readonly WebhookEndpoint[] | null,
+  isSelectable = false,
 ): Html {
-  const { t, link, format, access } = context
+  const { t, link, format, access, now } = context
   const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameFor(access, endpoint)]))
   const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`
-  return table<Delivery>(
+  return lines<Delivery>(
     t`Deliveries`,
     [
       {
         head: t`Event`,
-        cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${breakable(type)}</a>`,
+        width: 'large',
+        cell: ({ id, type, state }) =>
+          html`${isSelectable && html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type, disabled: isOpen(state) })}> `}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
       },
-      { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
-      ...(endpoints === null ? [] : [{ head: t`Endpoint`, isPlain: true, cell: endpointCell }]),
-      { head: t`Status`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
-      { head: t`Attempts`, cell: ({ attempts }: Delivery) => format.number(attempts) },
+      {
+        head: t`Status`,
+        cell: (delivery) => [
+          deliveryState(t, delivery),
+          delivery.dueAt !== null &&
+            Date.parse(delivery.dueAt) > now &&
+            html` ${format.short(delivery.dueAt)}`,
+        ],
+      },
       {
         head: t`Response`,
-        cell: ({ lastStatus, lastError }: Delivery) => answerText(t, lastStatus, lastError),
+        width: 'medium',
+        cell: ({ lastStatus, lastError }) =>
+          lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
       },
-      {
-        head: t`Next attempt`,
-        cell: ({ dueAt }: Delivery) => dueText(context, dueAt),
-      },
+      ...(endpoints === null ? [] : [{ head: t`Endpoint`, cell: endpointCell }]),
+      { head: t`Time`, width: 'medium', cell: ({ createdAt }) => format.short(createdAt) },
     ],
     deliveries,
   )
 }
 
-/** A type of event that a narrow column breaks behind its dot, not inside a word. */
-function breakable(type: string): Content {
-  const [resource, event] = type.split('.', 2)
-  return event === undefined ? type : html`${resource}.<wbr>${event}`
+function isOpen(state: DeliveryState): boolean {
+  return state === 'pending' || state === 'sending'
 }
 
-/** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
-export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
-  return deliveries.some(({ state }) => state === 'pending' || state === 'sending')
+/** A part of a page that the script reads again while a delivery moves; without the script, a link does. */
+export function liveRegion(
+  { t }: Context,
+  deliveries: readonly Pick<Delivery, 'state'>[],
+  content: Content,
+): Html {
+  const moves = deliveries.some(({ state }) => isOpen(state))
+  return html`${moves && html`<p class="ba-live"><a class="ba-quiet-link" href="" data-refresh>${t`Refresh`}</a></p>`}<div data-live="${moves ? 'yes' : 'no'}">${content}</div>`
 }
 
 /** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */

@@ -130,10 +130,12 @@ function comparedOf(
 }
 
 /** The signing secret, shown once, with code that verifies webhooks. */
-export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): ScreenPage {
-  const { t, link, settings } = context
+export function showSecret(context: Context, endpoint: EndpointWithSecret, title: string): ScreenPage {
+  const { t, link, settings, format } = context
+  const { id, secret, previousSecretExpiresAt } = endpoint
   const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Use this secret to verify webhook signatures.`}</p>`)}
 ${secretField(t, t`Signing secret`, secret)}
+${previousSecretExpiresAt !== null && html`<p>${t`Previous secret expires`} ${format.time(previousSecretExpiresAt)}</p>`}
 <h2>${t`Verify webhooks`}</h2>
 ${verificationCode(t, settings.service.headerPrefix)}
 <p>${buttonLink(link(`/endpoints/${id}`), t`Done`, 'main')}</p>`

@@ -11,8 +11,8 @@ import { buttonForm, form, select } from '../views/form.ts'
 import { buttonLink, questionLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { activitySection, readActivity } from './activity.ts'
-import { deliveryTable, isMoving } from './deliveries.ts'
-import { attemptFacts } from './delivery.ts'
+import { attemptFacts } from './attempt.ts'
+import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
 import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
@@ -140,8 +140,8 @@ async function describeSecret(
 function doneNotice({ query, t }: Context): Content {
   const texts: Readonly<Record<string, string>> = {
     changed: t`Changes saved`,
-    pause: t`Endpoint paused. Events wait until you resume it.`,
-    resume: t`Endpoint resumed. Waiting events are being sent.`,
+    pause: t`Endpoint paused. Deliveries stay pending until you resume it.`,
+    resume: t`Endpoint resumed. Pending deliveries are sent now.`,
     enable: t`Endpoint enabled. Skipped deliveries stay skipped until you resend them.`,
     disable: t`Endpoint disabled. Its events are recorded and skipped.`,
   }
@@ -223,10 +223,6 @@ async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): P
     questionLink(link('/deliveries/recover', { endpoint: id }), t`Resend failed`)
   }</div>
 <nav class="ba-periods" aria-label="${t`Filter by status`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
-${
-  data.length === 0
-    ? empty(nothing)
-    : html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, null)}</div>`
-}
+${data.length === 0 ? empty(nothing) : liveRegion(context, data, deliveryTable(context, data, null))}
 ${next !== null && html`<p><a href="${link('/deliveries', { endpoint: id, state: chosen })}">${t`View all deliveries`}</a></p>`}`
 }

@@ -3,7 +3,7 @@ import type { Context, ScreenPage } from '../context.ts'
 import { html } from '../html.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { table } from '../views/table.ts'
+import { lines } from '../views/table.ts'
 import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
 
 /** `/endpoints`. */
@@ -16,7 +16,7 @@ export async function list(context: Context): Promise<ScreenPage> {
 ${
   endpoints.length === 0
     ? empty(t`No endpoints yet. Create one to get notified when events happen in your account.`, act)
-    : table<WebhookEndpoint>(
+    : lines<WebhookEndpoint>(
         t`Webhook endpoints`,
         [
           {
@@ -25,17 +25,16 @@ ${
           },
           // Text and no link: a click would send a request that the page does not control.
           { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
-          { head: t`Events`, cell: ({ types }) => typesText(t, types) },
-          { head: t`Status`, cell: (endpoint) => endpointState(t, endpoint) },
+          { head: t`Events`, width: 'small', cell: ({ types }) => typesText(t, types) },
           {
-            head: t`Trouble`,
-            cell: (endpoint) => [
-              disabledReason(t, endpoint),
-              endpoint.failingSince !== null &&
-                html` ${t`Failing since`} ${format.time(endpoint.failingSince)}`,
-              endpoint.state !== 'disabled' && endpoint.failures === 0 && t`None`,
-            ],
+            head: t`Health`,
+            cell: (endpoint) =>
+              disabledReason(t, endpoint) ||
+              (endpoint.failingSince === null
+                ? t`No recent failures`
+                : html`${t`Failing since`} ${format.short(endpoint.failingSince)}`),
           },
+          { head: t`Status`, width: 'small', cell: (endpoint) => endpointState(t, endpoint) },
         ],
         endpoints,
       )

@@ -11,7 +11,7 @@ import { form, select } from '../views/form.ts'
 import { buttonLink, pageLinks } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { table } from '../views/table.ts'
-import { deliveryTable, isMoving } from './deliveries.ts'
+import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
@@ -91,7 +91,7 @@ export const redelivery = {
       return { location: link(`/deliveries/${id}`, { done: 'redelivered' }) }
     } catch (error) {
       if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
-      const text = t`Couldn't resend: the delivery to this endpoint is pending or being sent.`
+      const text = t`Couldn't resend: the delivery to this endpoint is pending or sending.`
       return { ...(await showEvent(context, notice('wait', text))), status: 409 }
     }
   },
@@ -119,7 +119,7 @@ ${codeBlock(t, pretty(event), t`Payload`)}
 ${
   deliveryLog.length === 0
     ? empty(t`No endpoint received this event.`)
-    : html`<div data-live="${isMoving(deliveryLog) ? 'yes' : 'no'}">${deliveryTable(context, deliveryLog, endpoints)}</div>`
+    : liveRegion(context, deliveryLog, deliveryTable(context, deliveryLog, endpoints))
 }
 ${
   access.can('deliveries:write') &&

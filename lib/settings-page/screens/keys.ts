@@ -7,11 +7,12 @@ import { html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
 import { comparison } from '../views/comparison.ts'
 import { confirmationPage } from '../views/confirmation.ts'
+import { copyableId } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink, questionLink, quietLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { table } from '../views/table.ts'
+import { lines } from '../views/table.ts'
 import { auditOf } from './audit.ts'
 import { BEYOND_GRANT } from './failure.ts'
 import { keyNameProblem, keyState, NAME_MAX, scopeText } from './key-words.ts'
@@ -35,16 +36,27 @@ export async function list(context: Context): Promise<ScreenPage> {
 ${
   keys.length === 0
     ? empty(t`No active API keys. Create one to authenticate your requests.`, act)
-    : table<ApiKey>(
+    : lines<ApiKey>(
         t`API keys`,
         [
           { head: t`Name`, cell: ({ id, name }) => html`<a href="${link(`/keys/${id}`)}">${name}</a>` },
-          { head: t`Key`, cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>` },
+          {
+            head: t`Key`,
+            width: 'medium',
+            cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>`,
+          },
           { head: t`Permissions`, cell: ({ scopes }) => scopeText(context, scopes) },
-          { head: t`Created`, cell: ({ createdAt }) => format.time(createdAt) },
-          { head: t`Last used`, cell: ({ lastUsedAt }) => (lastUsedAt ? format.time(lastUsedAt) : never) },
-          { head: t`Expires`, cell: ({ expiresAt }) => (expiresAt ? format.time(expiresAt) : never) },
-          { head: t`Status`, cell: (key) => keyState(t, key, now) },
+          {
+            head: t`Last used`,
+            width: 'small',
+            cell: ({ lastUsedAt }) => (lastUsedAt ? format.short(lastUsedAt, 'day') : never),
+          },
+          {
+            head: t`Expires`,
+            width: 'small',
+            cell: ({ expiresAt }) => (expiresAt ? format.short(expiresAt, 'day') : never),
+          },
+          { head: t`Status`, width: 'small', cell: (key) => keyState(t, key, now) },
         ],
         keys,
       )
@@ -151,7 +163,8 @@ ${form(
         overlapMs,
         actor: access.actor,
       })
-      return showSecret(context, rotated, t`API key rotated`)
+      const { expiresAt } = await find(context)
+      return showSecret(context, rotated, t`API key rotated`, expiresAt)
     } catch (error) {
       const made = alreadyMade(error, context, 'key')
       if (made) return made
@@ -190,15 +203,29 @@ ${await auditOf(context, key.id)}`
 
 function describe(context: Context, key: ApiKey) {
   const { t, format, now, link } = context
-  const { prefix, lastFour, scopes, createdAt, lastUsedAt, expiresAt, revokedAt, successorId, rateLimit } =
-    key
+  const {
+    id,
+    prefix,
+    lastFour,
+    scopes,
+    createdAt,
+    lastUsedAt,
+    expiresAt,
+    revokedAt,
+    successorId,
+    rateLimit,
+  } = key
   return facts([
     [t`Status`, keyState(t, key, now)],
     [t`Key`, html`<code>${prefix}…${lastFour}</code>`],
+    [t`Key ID`, copyableId(t, t`key ID`, id)],
     [t`Permissions`, scopeText(context, scopes)],
     [t`Created`, format.time(createdAt)],
     [t`Last used`, lastUsedAt ? format.time(lastUsedAt) : t`Never`],
-    [t`Expires`, expiresAt ? format.time(expiresAt) : t`Never`],
+    [
+      endOfKey(key, now) === 'expired' ? t`Expired` : t`Expires`,
+      expiresAt ? format.time(expiresAt) : t`Never`,
+    ],
     revokedAt === null ? null : [t`Revoked`, format.time(revokedAt)],
     successorId === null
       ? null

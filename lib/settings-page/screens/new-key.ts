@@ -67,13 +67,23 @@ export async function act(context: Context): Promise<Screen> {
   }
 }
 
-/** The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key. */
-export function showSecret(context: Context, created: CreatedApiKey, title: string): ScreenPage {
-  const { t, link, reference, settings } = context
+/**
+ * The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key.
+ *
+ * @param oldKeyExpiresAt the end of the overlap with the key that this one replaces; null for none
+ */
+export function showSecret(
+  context: Context,
+  created: CreatedApiKey,
+  title: string,
+  oldKeyExpiresAt: string | null = null,
+): ScreenPage {
+  const { t, link, format, now, reference, settings } = context
   const server = reference?.().server ?? 'https://api.example.com'
   const call = exampleCall(created, server, settings.service.routes)
   const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Store it securely, such as in a secrets manager. Never commit it to source control.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
+${oldKeyExpiresAt !== null && html`<p>${Date.parse(oldKeyExpiresAt) > now ? t`Old key expires` : t`Old key expired`} ${format.time(oldKeyExpiresAt)}</p>`}
 <h2>${t`Make your first request`}</h2>
 ${callCode(t, call, created.key)}
 <p>${buttonLink(link(`/keys/${created.id}`), t`Done`, 'main')}</p>`

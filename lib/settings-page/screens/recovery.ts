@@ -1,16 +1,19 @@
+import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
 import { isIdOf } from '../../base/ids.ts'
 import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
-import type { Context, Screen, ScreenPage } from '../context.ts'
-import { textOf } from '../form-values.ts'
+import type { Act, Context, Screen, ScreenPage } from '../context.ts'
+import { textOf, textsOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
-import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { readDeliveryFilter } from './deliveries.ts'
+import { continuation } from '../views/progress.ts'
+import { readDeliveryFilter, show } from './deliveries.ts'
 
 /** Deliveries of a part: some seconds of work. */
 const PART_MAX = 5000
+/** Deliveries of a part that the script asks for, which shows the progress. */
+const STEP_MAX = 1000
 
 /** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
@@ -46,7 +49,8 @@ export const recovery = {
       action: link('/deliveries/recover'),
       back,
       verb: t.count(count, 'Resend 1', 'Resend {0}'),
-      hidden: hiddenOf(texts, filter),
+      hidden: { ...hiddenOf(texts, filter), total: String(count) },
+      isSafe: true,
     })
   },
 
@@ -61,23 +65,22 @@ export const recovery = {
     const scope = { ...filter, ...(since && { since }), ...(until && { until }) }
     const { recovered, next } = await settings.deliveries.recover(access.organizationId, {
       ...scope,
-      limit: PART_MAX,
+      limit: textOf(sent, 'enhanced') === '' ? PART_MAX : STEP_MAX,
       before,
       actor: access.actor,
     })
-    const text = t.count(recovered, '1 delivery queued', '{0} deliveries queued')
-    const content = html`${notice('good', text, next !== null && html`<p>${t`More deliveries match.`}</p>`)}
-${
-  next === null
-    ? html`<p>${buttonLink(link('/deliveries', texts), t`View deliveries`, 'main')}</p>`
-    : form(
-        context,
-        link('/deliveries/recover'),
-        { ...hiddenOf(texts, scope), before: next },
-        null,
-        html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(link('/deliveries', texts), t`Stop`)}`,
-      )
-}`
+    const done = numberOf(values.get('done')) + recovered
+    const total = numberOf(values.get('total'))
+    const back = link('/deliveries', texts)
+    const content =
+      next === null
+        ? html`${notice('good', t.count(done, '1 delivery queued', '{0} deliveries queued'))}
+<p>${buttonLink(back, t`View deliveries`, 'main')}</p>`
+        : continuation(context, {
+            ...{ done, total, stop: back, action: link('/deliveries/recover') },
+            text: total > done ? t`${done} of ${total} deliveries queued` : t`${done} deliveries queued`,
+            hidden: { ...hiddenOf(texts, scope), before: next },
+          })
     return { title: t`Resend failed deliveries`, content }
   },
 }
@@ -91,6 +94,39 @@ function hiddenOf(
   return Object.fromEntries(Object.entries(hidden).filter(([, value]) => value !== ''))
 }
 
+function numberOf(text: string): number {
+  return /^\d{1,9}$/.test(text) ? Number(text) : 0
+}
+
 function readMoment(text: string): Date | null {
   return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) && !Number.isNaN(Date.parse(text)) ? new Date(text) : null
 }
+
+// --- Selected deliveries ---
+
+/** `/deliveries/resend`: sends the selected deliveries again. */
+export const selection: Act = { ask: show, act: resend }
+
+async function resend(context: Context): Promise<Screen> {
+  const { settings, access, form, link, query } = context
+  const ids = [...new Set(textsOf(form, 'id'))].filter((id) => isIdOf('dlv', id)).slice(0, SELECTION_MAX)
+  const sent = await Promise.all(
+    ids.map((id) =>
+      settings.deliveries.redeliver(access.organizationId, id, { actor: access.actor }).then(
+        () => true,
+        (error) => {
+          if (error instanceof BusinessApiError && [INVALID_STATE, NOT_FOUND].includes(error.code as never))
+            return false
+          throw error
+        },
+      ),
+    ),
+  )
+  const count = sent.filter((isSent) => isSent).length
+  const { texts } = readDeliveryFilter(context, query, true)
+  const numbers = { resent: String(count), left: String(sent.length - count) }
+  return { location: link('/deliveries', { ...texts, ...numbers }) }
+}
+
+/** A page of the list has no more. */
+const SELECTION_MAX = 50

@@ -16,12 +16,14 @@ export interface Confirmation {
   /** The text of the button: the verb and the subject. */
   readonly verb: string
   readonly hidden?: Readonly<Record<string, string>>
+  /** True for an act that takes nothing away: its button has the colour of every other act. Default false. */
+  readonly isSafe?: boolean
 }
 
 /** A page that asks before a dangerous act: Cancel comes first in the order of tabs, and Enter does nothing by default. */
 export function confirmationPage(
   context: Context,
-  { title, consequences, action, back, verb, hidden = {} }: Confirmation,
+  { title, consequences, action, back, verb, hidden = {}, isSafe = false }: Confirmation,
 ): ScreenPage {
   const content = html`<div class="ba-question">
 ${consequences.map(
@@ -32,7 +34,7 @@ ${consequences.map(
   action,
   hidden,
   null,
-  html`${buttonLink(back, context.t`Cancel`)}<button class="ba-button ba-button-danger">${verb}</button>`,
+  html`${buttonLink(back, context.t`Cancel`)}<button class="ba-button ba-button-${isSafe ? 'main' : 'danger'}">${verb}</button>`,
 )}</div>`
   return { title, content }
 }

@@ -6,6 +6,16 @@ export function codeBlock(t: Texts, code: Content, label: string): Html {
   return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button" type="button" data-copy hidden>${t`Copy`}</button></div>`
 }
 
+/** An id with a copy button. */
+export function copyableId(
+  t: Texts,
+  label: string,
+  id: string,
+  shown: Content = html`<code>${id}</code>`,
+): Html {
+  return html`<span class="ba-id">${shown} <button class="ba-copy" type="button" data-copy="${id}" aria-label="${t`Copy ${label}`}" hidden>${t`Copy`}</button></span>`
+}
+
 /** A secret that is shown once. */
 export function secretField(t: Texts, label: string, secret: string): Html {
   return html`<div class="ba-secret" data-secret><label for="secret">${label}</label>

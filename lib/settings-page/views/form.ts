@@ -1,7 +1,6 @@
 import type { Context } from '../context.ts'
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { quietLink } from './link.ts'
 
 /** The faults of a form's fields, by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
@@ -29,13 +28,29 @@ ${content}
 </form>`
 }
 
-/** A form that filters a list: it sends a GET, so that every view of the list has a URL. */
+/**
+ * A form that filters a list: it sends a GET, so that every view of the list has a URL. The script sends it with each change, and
+ * puts the answer's list after the form.
+ */
 export function filterForm(t: Texts, action: string, isFiltered: boolean, fields: Content): Html {
   return html`<form class="ba-filters" method="get" action="${action}" role="search" aria-label="${t`Filter`}">
 ${fields}
 <button class="ba-button">${t`Apply`}</button>
-${isFiltered && quietLink(action, t`Clear filters`)}
+<a class="ba-quiet-link" href="${action}" data-clear${attributes({ hidden: !isFiltered })}>${t`Clear filters`}</a>
 </form>`
+}
+
+/** A form around a list, for an act on the selected rows. The script shows the box that selects all. */
+export function selectionForm(
+  { stamp }: Pick<Context, 'stamp'>,
+  action: string,
+  verb: string,
+  all: string,
+  list: Content,
+): Html {
+  return html`<form method="post" action="${action}">${hiddenFields(stamp)}
+<p class="ba-acts"><label class="ba-choice" data-all hidden><input type="checkbox"> <span>${all}</span></label><button class="ba-button">${verb}</button></p>
+${list}</form>`
 }
 
 /** A form that is a button alone. */

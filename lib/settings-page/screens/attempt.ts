@@ -1,0 +1,127 @@
+import type { DeliveryAttempt } from '../../webhooks/claims.ts'
+import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
+import { isSuccess } from '../../webhooks/webhook-answer.ts'
+import type { Context } from '../context.ts'
+import { attributes, type Content, exact, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { badge } from '../views/badge.ts'
+import { codeBlock } from '../views/copyable.ts'
+import { facts } from '../views/facts.ts'
+import { lines } from '../views/table.ts'
+import { answerText } from './delivery-words.ts'
+
+/** The attempt of the URL, else the newest; null before the first. */
+export function chosenAttempt({ query }: Context, { attemptLog }: DeliveryDetails): DeliveryAttempt | null {
+  const wanted = query.get('attempt')
+  return attemptLog.find(({ number }) => String(number) === wanted) ?? attemptLog.at(-1) ?? null
+}
+
+/** Shows the attempts of a delivery, newest first, each with a link that chooses it. */
+export function attemptTable(
+  { t, link, format }: Context,
+  { id, attemptLog }: DeliveryDetails,
+  chosen: DeliveryAttempt,
+): Html {
+  return lines<DeliveryAttempt>(
+    t`Attempts`,
+    [
+      {
+        head: t`Attempt`,
+        width: 'small',
+        cell: ({ number }) =>
+          html`<a href="${link(`/deliveries/${id}`, { attempt: String(number) })}"${attributes({ 'aria-current': number === chosen.number ? 'true' : null })}>#${number}</a>`,
+      },
+      {
+        head: t`Status`,
+        cell: ({ status, error }) =>
+          badge(isSuccess({ status }) ? 'good' : 'bad', answerText(t, status, error)),
+      },
+      { head: t`Duration`, width: 'small', cell: ({ durationMs }) => format.duration(durationMs) },
+      { head: t`Time`, width: 'medium', cell: ({ startedAt }) => format.short(startedAt) },
+    ],
+    attemptLog.toReversed(),
+  )
+}
+
+/** The request and the response of an attempt. @param url null if it is not known, or not for the person */
+export function showAttempt(
+  context: Context,
+  { body }: DeliveryDetails,
+  attempt: DeliveryAttempt,
+  url: string | null,
+): Html {
+  const { t, access, format } = context
+  const { number, startedAt, headers } = attempt
+  const shownUrl = access.can('endpoints:read') && url !== null && html`<p><code>POST ${url}</code></p>`
+  const bodyExcerpt = access.can('endpoints:read')
+    ? attempt.bodyExcerpt
+    : withoutUrl(url, attempt.bodyExcerpt)
+  return html`<h2>${t`Attempt ${number}`}, ${format.time(startedAt)}</h2>
+<h3>${t`Response`}</h3>
+${attemptFacts(context, { ...attempt, bodyExcerpt })}
+${headers && headerBlock(t, t`Response headers`, headers.response)}
+<h3>${t`Request`}</h3>
+${shownUrl}
+${headers ? headerBlock(t, t`Request headers`, headers.request) : html`<p class="ba-hint">${t`Headers not available.`}</p>`}
+${requestBody(t, body)}`
+}
+
+/** Headers as they are in a request. */
+function headerBlock(t: Texts, label: string, headers: Readonly<Record<string, string>>): Content {
+  const text = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  return (
+    text.length > 0 &&
+    html`<details open><summary>${label}</summary>${codeBlock(t, text.join('\n'), label)}</details>`
+  )
+}
+
+/** Shows the body of an event, formatted and as it is sent. */
+export function requestBody(t: Texts, body: string): Html {
+  return html`<details open><summary>${t`Request body`}</summary>${codeBlock(t, pretty(body), t`Request body`)}</details>
+<details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>`
+}
+
+/**
+ * A receiver may repeat the URL that was asked, with tokens in path or query: for a person without the right to see endpoints they are left
+ * out, and so is the excerpt when the URL is no longer known. Parts of fewer than 8 characters are words.
+ */
+function withoutUrl(url: string | null, excerpt: string): string {
+  if (url === null) return ''
+  const { pathname, search } = new URL(url)
+  const tokens = `${pathname}${search}`.split(/[/?&=]/).filter(({ length }) => length >= 8)
+  const decoded = new URLSearchParams(tokens.map((token) => `_=${token}`).join('&')).getAll('_')
+  return [pathname + search, pathname, ...tokens, ...decoded]
+    .filter((part) => part !== '/')
+    .reduce((text, part) => text.replaceAll(part, '…'), excerpt)
+}
+
+function pretty(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2)
+  } catch {
+    return body
+  }
+}
+
+/** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
+export function attemptFacts(
+  { t, format, access }: Context,
+  attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'>,
+): Html {
+  const { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt, location } = attempt
+  const phases = [
+    [t`DNS lookup`, dnsMs],
+    [t`Connect`, connectMs],
+    [t`TLS`, tlsMs],
+    [t`First byte`, firstByteMs],
+  ] as const
+  const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
+  return html`${facts([
+    [t`Status`, answerText(t, status, error)],
+    // A redirect mostly repeats the endpoint's own URL.
+    location === null || !access.can('endpoints:read')
+      ? null
+      : [t`Redirects to`, html`${location} <span class="ba-hint">${t`(not followed)`}</span>`],
+    [t`Duration`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`Response body`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not valid UTF-8. Unreadable bytes are shown as ${'\uFFFD'}.`}</p>`}`
+}
