@@ -5,7 +5,7 @@
 
 import { createServer } from 'node:http'
 import { BlockList, isIPv6 } from 'node:net'
-import { createBusinessApi } from 'business-api-kit'
+import { createBusinessApi, Refusal } from 'business-api-kit'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import postgres from 'postgres'
 
@@ -33,7 +33,7 @@ const api = createBusinessApi(store, {
   onRequest({ organizationId, remoteAddress }) {
     const allowed = networks.get(organizationId)
     if (!allowed || isIn(allowed, remoteAddress)) return
-    return { status: 403, error: 'The API key cannot be used from this address' }
+    throw new Refusal(403, 'The API key cannot be used from this address')
   },
   onResponse({ organizationId, status, isReplay }) {
     // A replay created nothing, and an error is free.

@@ -73,11 +73,19 @@ export interface BusinessApiStore extends RecordStore {
    * @throws `BusinessApiError` with code `store_unavailable` since the close began
    */
   beginRequest?(): () => void
-  /**
-   * The shards of a store over shards. Keys are looked up on each by itself, and metrics have a label `shard`. Absent: the store is the
-   * only one.
-   */
+  /** The shards of a store over shards: metrics have a label `shard`. Absent: the store is the only one. */
   readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
+  /**
+   * Finds the organization of an API key on the shards that may have the key. Optional: of a store over shards.
+   *
+   * @param slot the slot that the key carries; null for a key without one, which any shard may have
+   * @param lookUp looks up the key on one shard: by `identify`, with the slot
+   * @returns the first organization that is found; null once all these shards have answered, and none has the key
+   */
+  findKey?(
+    slot: number | null,
+    lookUp: (shard: Pick<BusinessApiStore, 'apiKeys'>) => Promise<string | null>,
+  ): Promise<string | null>
   /** Tells the use of the store's connections at this moment, for metrics. Optional: missing in a store without connections. */
   connectionUse?(): ConnectionUse
 }

@@ -6,7 +6,7 @@ export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
 export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
-export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
+export type { AdmittedCall, AnsweredCall, ApiCall, OnRequest, OnResponse } from './api/hooks.ts'
 export type { RequestLog, RequestLogChoice } from './api/request-log.ts'
 
 // The service, and the host's own events

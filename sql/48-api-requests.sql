@@ -47,6 +47,10 @@ as $$
     cross join lateral (
       select f.organization_id, f.id from business_api.api_keys f
        where f.digest = r."keyDigest" and f.organization_id = coalesce(r."organizationId", f.organization_id)
+         and (
+           select p.is_here from business_api.shard_places p
+            where p.organization_id = f.organization_id order by p.version desc limit 1
+         ) is not false
        limit 1
     ) as k
 $$;

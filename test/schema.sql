@@ -413,6 +413,7 @@ create table business_api.shard_places (
   slots text[],
   added text[] default '{}'::text[] not null,
   is_here boolean default true not null,
+  slot integer generated always as (((((hashtextextended(organization_id, '8816678312871386365'::bigint) & (1023)::bigint) + 227))::integer & 1023)) stored not null,
   constraint shard_places_pkey PRIMARY KEY (organization_id, version),
   constraint shard_places_slots_check CHECK (
 CASE
@@ -527,6 +528,8 @@ CREATE INDEX proposals_organization_id_status_id_idx ON business_api.proposals U
 
 CREATE INDEX proposals_organization_id_updated_at_id_idx ON business_api.proposals USING btree (organization_id, updated_at, id);
 
+CREATE INDEX shard_places_slot_idx ON business_api.shard_places USING btree (slot) WHERE (organization_id <> ''::text);
+
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
@@ -546,7 +549,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- c2a6de390bfc business_api.day_grace_ms(double precision)
 -- 9de673665a94 business_api.day_width(double precision)
 -- f0a2113c8b87 business_api.days_end(timestamp with time zone)
--- db98a2d59a68 business_api.delete_left_part(text,integer,jsonb,text[])
+-- 104fe90dec07 business_api.delete_left_part(text,integer,jsonb,text[])
 -- b08bb465e4ca business_api.delete_organization_part(text,integer,jsonb,text[])
 -- 398b58310f6c business_api.deliveries_of_event(text,text,text)
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
@@ -616,7 +619,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- f3e1818d94ae business_api.purge_removed_endpoints(jsonb,integer)
 -- 888b584db369 business_api.rate_allowance(text,text,double precision,integer,timestamp with time zone)
 -- 98dbd13c6f6d business_api.read_activity(text,text,timestamp with time zone,timestamp with time zone,text)
--- f65da466cf15 business_api.read_api_requests(json)
+-- 9a40f0d04ad0 business_api.read_api_requests(json)
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 5a75b57e8c19 business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)

@@ -7,16 +7,21 @@ import type { AuditedRequest } from './audit.ts'
 import type { Insertion } from './insertion.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
+import { SLOTS } from './slots.ts'
 
 // --- Form ---
 
-/** The number of base62 digits that 32 random bytes need, and that a CRC32 needs. */
-const SECRET_DIGITS = 43
+/** The number of base62 digits that a slot, 30 random bytes and a CRC32 need. */
+const SLOT_DIGITS = 2
+const SECRET_DIGITS = 41
 const CHECKSUM_DIGITS = 6
 
+/** Changes the checksum of keys that carry a slot. Older keys have 32 random bytes in place of slot and secret. */
+const SLOT_MARK = 0x5107ab1e
+
 /**
- * The shape of every API key, for secret scanners: `<prefix>_live_`, 43 base62 digits of 32 random bytes, 6 base62
- * digits of the CRC32 over all that precedes them.
+ * The shape of every API key, for secret scanners: `<prefix>_live_`, 2 base62 digits of the organization's slot, 41 of 30 random bytes, 6
+ * of the CRC32 over all that precedes them, with a mark. The slot is public: it says on which shard a key may be.
  */
 export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
 
@@ -32,15 +37,26 @@ export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
  * Makes a new key. Only the returned value holds the key in full.
  *
  * @param prefix matches {@link API_KEY_PREFIX}
+ * @param slot that of the key's organization: `slotOf`
  */
-export function generateApiKey(prefix: string): string {
-  const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
-  return unchecked + checksum(unchecked)
+export function generateApiKey(prefix: string, slot: number): string {
+  const secret = toBase62(BigInt(`0x${randomBytes(30).toString('hex')}`), SECRET_DIGITS)
+  const unchecked = `${prefix}_live_${toBase62(BigInt(slot), SLOT_DIGITS)}${secret}`
+  return unchecked + checksum(unchecked, SLOT_MARK)
 }
 
-/** Returns whether a string has the shape and the checksum of a key, so a typing error costs no round trip. */
-export function isWellFormedApiKey(text: string): boolean {
-  return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
+/**
+ * Reads the form of a key, so that a typing error costs no round trip.
+ *
+ * @returns the slot that the key carries, null for an older key without one; undefined for a text without the shape or checksum of a key
+ */
+export function readApiKey(text: string): number | null | undefined {
+  if (!WHOLE_KEY.test(text)) return undefined
+  const unchecked = text.slice(0, -CHECKSUM_DIGITS)
+  const given = text.slice(-CHECKSUM_DIGITS)
+  if (given === checksum(unchecked)) return null
+  const slot = fromBase62(unchecked.slice(-SECRET_DIGITS - SLOT_DIGITS, -SECRET_DIGITS))
+  return given === checksum(unchecked, SLOT_MARK) && slot < SLOTS ? slot : undefined
 }
 
 /** The keys of the host's earlier API, which `apiKeys.import` takes over. */
@@ -70,8 +86,8 @@ export function digestApiKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
 
-function checksum(text: string): string {
-  return toBase62(BigInt(crc32(text)), CHECKSUM_DIGITS)
+function checksum(text: string, mark = 0): string {
+  return toBase62(BigInt((crc32(text) ^ mark) >>> 0), CHECKSUM_DIGITS)
 }
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -82,6 +98,10 @@ function toBase62(value: bigint, digits: number): string {
     text = BASE62.charAt(Number(rest % 62n)) + text
   }
   return text
+}
+
+function fromBase62(text: string): number {
+  return [...text].reduce((value, digit) => value * 62 + BASE62.indexOf(digit), 0)
 }
 
 // --- Types ---
@@ -191,9 +211,10 @@ export interface ApiKeyStore {
    * Finds the organizations of keys, in one step for many digests, most of which may be invented. The result orders the
    * requests and admits none: `admit` judges every request.
    *
+   * @param slots the slots that the keys carry: a shard tells which organizations of these slots have moved
    * @returns organization ids by digest, of the keys active by the store's clock
    */
-  identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
+  identify(digests: readonly string[], slots?: readonly number[]): Promise<ReadonlyMap<string, string>>
 
   /** Judges a request by the key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>

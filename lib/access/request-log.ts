@@ -16,7 +16,7 @@ export interface LoggedRequest {
   /** As requested, without the query. */
   readonly path: string
   readonly status: number
-  /** Milliseconds to the response. */
+  /** Time to the response, in ms. */
   readonly durationMs: number
   /** The response's error message, cut after 200 characters; null without one. */
   readonly error: string | null

@@ -4,18 +4,12 @@ import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { refusals } from '../http/refusal.ts'
 import { validate } from '../http/validate.ts'
+import type { Rendered } from '../resources/own-replies.ts'
 import type { CreateRoute } from '../resources/route.ts'
-import type { Creation } from '../writes/creation.ts'
+import type { ApiCreationOutcome, Creation, KeyReservation } from '../writes/creation.ts'
 import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
-
-/** A creation that a request asks for. */
-export interface AskedCreation {
-  /** The body of the answer. */
-  readonly reply: string
-  creation(caller: Caller): Creation<unknown>
-}
 
 /** The longest wait for another request with the same key, and its share of the time that is left. */
 const WAIT_MAX_MS = 4000
@@ -24,13 +18,15 @@ const WAIT_SHARE = 0.8
 /**
  * Reads the creation that a request asks for.
  *
+ * @returns the creation, and the body of its answer
  * @throws `Refusal` 415, 413, 400 or 422
  */
 export async function readCreation(
   route: CreateRoute,
   exchange: Exchange,
+  { organizationId, keyId }: Caller,
   { maxBodyBytes, clock, ids, traceparent: current }: ResolvedOptions,
-): Promise<AskedCreation> {
+): Promise<{ readonly creation: Creation<unknown>; readonly reply: string }> {
   const { request, deadlineAt } = exchange
   const json = await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody)
   const key = readIdempotencyKey(request.header('idempotency-key'))
@@ -38,27 +34,39 @@ export async function readCreation(
   const traceparent = current ? current() : readTraceparent(request.header('traceparent'))
   const { record, events, representation } = route.prepare(input, { ids, now: clock(), traceparent })
   const reply = JSON.stringify({ data: representation })
-  const reservation =
+  const idempotency =
     key === null
       ? null
-      : {
-          operation: `${route.method} ${route.path}`,
-          key,
-          fingerprint: fingerprint(input as object),
-          reply,
-          windowMs: IDEMPOTENCY_WINDOW_MS,
-        }
-  return {
-    reply,
-    creation({ organizationId, keyId }) {
-      const atMostMs = Math.max(1, deadlineAt - performance.now())
-      const idempotency = reservation && { ...reservation, waitMs: waitMsOf(deadlineAt) }
-      return { organizationId, apiKeyId: keyId, record, events, idempotency, atMostMs }
-    },
-  }
+      : { ...reserve(`POST ${route.path}`, key, fingerprint(input as object), deadlineAt), reply }
+  const atMostMs = Math.max(1, deadlineAt - performance.now())
+  return { reply, creation: { organizationId, apiKeyId: keyId, record, events, idempotency, atMostMs } }
 }
 
-/** Returns the milliseconds for which a request with a deadline may wait for another one with its idempotency key. */
-export function waitMsOf(deadlineAt: number): number {
-  return Math.max(1, Math.min(WAIT_MAX_MS, (deadlineAt - performance.now()) * WAIT_SHARE))
+/** Makes the reservation of a request's idempotency key, with the time for which the request may wait for another one with the key. */
+export function reserve(
+  operation: string,
+  key: string,
+  fingerprint: string,
+  deadlineAt: number,
+): Omit<KeyReservation, 'reply'> {
+  const waitMs = Math.max(1, Math.min(WAIT_MAX_MS, (deadlineAt - performance.now()) * WAIT_SHARE))
+  return { operation, key, fingerprint, windowMs: IDEMPOTENCY_WINDOW_MS, waitMs }
+}
+
+/** Turns the outcome of a creation into the answer. @param reply the body if it was created now. @throws `Refusal` */
+export function settle(created: ApiCreationOutcome, reply: string): Rendered {
+  switch (created.outcome) {
+    case 'created':
+      return { body: reply, headers: {} }
+    case 'replayed':
+      return { body: created.reply, headers: { 'Idempotent-Replayed': 'true' } }
+    case 'mismatch':
+      throw refusals.keyReused()
+    case 'in_progress':
+      throw refusals.inProgress()
+    case 'no_business':
+      throw refusals.noBusiness()
+    case 'unauthenticated':
+      throw refusals.invalidKey()
+  }
 }

@@ -1,4 +1,4 @@
-import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import { digestApiKey, readApiKey } from '../access/api-keys.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { serviceOf } from '../service.ts'
@@ -61,16 +61,17 @@ export interface Authentication {
 
 /** Authenticates by the keys of a store. @param deadlineMs the time of a request */
 export function createAuthentication(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'shards'>,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'findKey'>,
   deadlineMs: number,
 ): Authentication {
   const { importedKeys } = serviceOf(store)
   const callers = createUnknownCallers(store, deadlineMs)
 
   async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {
-    // A text of the wrong shape or checksum, and not of the form of an imported key, is refused without asking the store.
-    const isKey = isWellFormedApiKey(text) || importedKeys?.pattern.test(text)
-    const organizationHint = isKey ? await callers.find(keyDigest, peer) : null
+    // A text of the wrong shape or checksum, and not of the form of an imported key, is refused without asking the store. An imported key
+    // may carry the slot of another installation's organization.
+    const slot = importedKeys?.pattern.test(text) ? null : readApiKey(text)
+    const organizationHint = slot === undefined ? null : await callers.find(keyDigest, slot, peer)
     if (organizationHint === null) throw INVALID_KEY
     return { keyDigest, organizationHint }
   }

@@ -48,20 +48,11 @@ export interface Exchange {
 /**
  * Begins an exchange.
  *
+ * @param about becomes the exchange
  * @param deadlineMs milliseconds until the answer is due
  */
 export function beginExchange(
-  {
-    request,
-    query,
-    requestId,
-    publicPath,
-    credentials,
-    address,
-    peer,
-    hold,
-    release,
-  }: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
+  about: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
   deadlineMs: number,
 ): Exchange {
   const beganAt = performance.now()
@@ -69,23 +60,14 @@ export function beginExchange(
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
   // Not a spread, which is slow for so many fields.
-  return {
-    request,
-    query,
-    requestId,
-    publicPath,
-    credentials,
-    address,
-    peer,
-    hold,
-    release,
+  return Object.assign(about, {
     beganAt,
     deadlineAt,
     facts: { operationId: null, organizationId: null, keyId: null },
-    inTime(work, onLate = late) {
+    inTime<T>(work: Promise<T>, onLate = late) {
       return withDeadline(work, deadlineAt - performance.now(), () => {
         throw onLate()
       })
     },
-  }
+  })
 }

@@ -50,15 +50,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const authentication = createAuthentication(store, deadlineMs)
   const requestLog = createRequestLog(store, resolved.requestLog, resolved)
   const operations = createOperations(store, authentication, resolved, fail)
-  const { router, templateOf } = createRouter(store, operations, resolved)
+  const find = createRouting(store, operations, resolved)
   const spareIds = createIds()
 
-  async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
+  async function answer({ router }: Served, path: string, exchange: Exchange): Promise<ApiReply> {
     // HEAD is a GET whose body the adapters leave out.
     const { method } = exchange.request
-    const routed = { method: method === 'HEAD' ? 'GET' : method, url: ORIGIN + path }
-    const reply: ApiReply | undefined = await router.fetch(routed, exchange)
-    return reply ?? null
+    return router.fetch({ method: method === 'HEAD' ? 'GET' : method, url: ORIGIN + path }, exchange)
   }
 
   function begin(request: ApiRequest, query: string, { remoteAddress, publicPath }: ReceivedFrom): Exchange {
@@ -124,15 +122,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     const path = trailingSlash ? target.path.replace(/(?<=[^/])\/$/, '') : target.path
-    const template = PLAIN_PATH.test(path) ? templateOf(path) : undefined
-    if (template === undefined) return null
+    const served = PLAIN_PATH.test(path) ? find(path) : undefined
+    if (served === undefined) return null
     const { answered, described } = await exchanged(request, target.query, from, (exchange) =>
-      answer(path, exchange),
+      answer(served, path, exchange),
     )
-    if (answered) {
-      requestLog.note(described, answered, template)
-      noteAnswer(described, answered, template, traced)
-    }
+    requestLog.note(described, answered, served.template)
+    noteAnswer(described, answered, served.template, traced)
     return answered
   }
 
@@ -175,51 +171,52 @@ interface RoutedRequest {
   readonly params?: Readonly<Record<string, string>>
 }
 
+type Answer = (request: RoutedRequest, exchange: Exchange) => ApiReply | Promise<ApiReply>
+
+/** A path of the API, with the names of its parameters: `/api/v1/bookings/{bookingId}`. */
+interface Served {
+  readonly template: string
+  readonly pattern: RegExp
+  readonly router: ReturnType<typeof Router<RoutedRequest, [Exchange]>>
+}
+
 /** A constant: nothing may be derived from a Host header or an absolute-form target. */
 const ORIGIN = 'http://localhost'
 
-function createRouter(store: BusinessApiStore, operations: Operations, resolved: ResolvedOptions) {
+/** Finds what serves a path. The built-in paths come first, then those with fewer parameters. */
+function createRouting(store: BusinessApiStore, operations: Operations, resolved: ResolvedOptions) {
   const routes = createRoutes(store)
   rejectTaken(routes, resolved.routes)
   const describe = createOpenApiReply(routes, resolved)
-  const router = Router<RoutedRequest, [Exchange]>()
-  const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
+  const answers = new Map<string, Record<string, Answer>>()
+  const add = (path: string, method: string, answer: Answer) =>
+    answers.set(path, { ...answers.get(path), [method]: answer })
 
-  router.get('/openapi.json', (_, exchange) => describe(exchange))
-  for (const route of routes) {
-    methods.set(route.path, [...(methods.get(route.path) ?? []), route.method])
-    if (route.method === 'GET') router.get(route.path, (_, exchange) => operations.list(route, exchange))
-    else router.post(route.path, (_, exchange) => operations.create(route, exchange))
-  }
-  for (const route of resolved.routes) {
-    const path = API_PATH + route.path
-    methods.set(path, [...(methods.get(path) ?? []), route.method])
-    const add = router[route.method.toLowerCase() as 'get']
-    add(patternOf(path), ({ url, params = {} }, exchange) =>
+  add('/openapi.json', 'GET', (_, exchange) => describe(exchange))
+  for (const route of routes)
+    add(route.path, route.method, (_, exchange) =>
+      route.method === 'GET' ? operations.list(route, exchange) : operations.create(route, exchange),
+    )
+  for (const route of resolved.routes)
+    add(API_PATH + route.path, route.method, ({ url, params = {} }, exchange) =>
       operations.own(route, { path: url.slice(ORIGIN.length), params: { ...params } }, exchange),
     )
-  }
-  for (const [path, served] of methods) {
-    const allow = [...served, ...(served.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
-    const open = path === '/openapi.json' ? OPEN_TO_BROWSERS : {}
-    router.options(patternOf(path), (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
-    router.all(patternOf(path), () => {
-      throw refusals.wrongMethod(allow)
-    })
-  }
-  const templates = [...methods.keys()].filter((path) => path.includes('{'))
-  const patterns = templates.map((path) => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`))
-  return {
-    router,
-    /** Returns the path of the operations that serve a path, with the names of its parameters; undefined for none. */
-    templateOf: (path: string): string | undefined =>
-      methods.has(path) ? path : templates[patterns.findIndex((pattern) => pattern.test(path))],
-  }
+  const served = new Map([...answers].map(([path, byMethod]) => [path, serve(path, byMethod)]))
+  const templates = [...served.values()].filter(({ template }) => template.includes('{'))
+  return (path: string) => served.get(path) ?? templates.find(({ pattern }) => pattern.test(path))
 }
 
-/** Writes a path with parameters for the router. */
-function patternOf(path: string): string {
-  return path.replace(/\{(\w+)\}/g, ':$1')
+function serve(template: string, answers: Readonly<Record<string, Answer>>): Served {
+  const router = Router<RoutedRequest, [Exchange]>()
+  const path = template.replace(/\{(\w+)\}/g, ':$1')
+  const allow = [...Object.keys(answers), ...(answers.GET ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+  const open = template === '/openapi.json' ? OPEN_TO_BROWSERS : {}
+  for (const [method, answer] of Object.entries(answers)) router[method.toLowerCase() as 'get'](path, answer)
+  router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
+  router.all(path, () => {
+    throw refusals.wrongMethod(allow)
+  })
+  return { template, pattern: new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`), router }
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { KeyScope } from '../access/scopes.ts'
 import { storeUnavailable } from '../base/errors.ts'
-import { findUnknown, isPlain } from '../base/options.ts'
 import { type AnswerTrace, channels, type RequestTrace } from '../base/tracing.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal } from '../http/refusal.ts'
@@ -47,21 +46,11 @@ export interface AnsweredCall extends ApiCall {
   readonly isReplay: boolean
 }
 
-/** The host's refusal of a request. The caller gets `{ error, requestId }`, as with every error of the API. */
-export interface CallRefusal {
-  /** 400 to 599: 402 or 403 for a plan, 429 for a quota. */
-  readonly status: number
-  /** The text for the caller, unchanged. */
-  readonly error: string
-  /** Seconds of the answer's `Retry-After`, a whole number. Default: no such header. */
-  readonly retryAfterSeconds?: number | undefined
-}
-
 /** The host's hook before an operation: see option `onRequest`. */
-export type OnRequest = (call: AdmittedCall) => HookDecision | Promise<HookDecision>
+export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that lets a request go on may end without a return.
-type HookDecision = CallRefusal | null | undefined | void
+type Verdict = Refusal | null | undefined | void
 
 /** The host's hook after an answer: see option `onResponse`. */
 export type OnResponse = (call: AnsweredCall) => void | Promise<void>
@@ -83,28 +72,9 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: K
   const refusal = await exchange.inTime(ask(), () =>
     storeUnavailable("Cannot answer the request because option 'onRequest' has not answered in time"),
   )
-  if (refusal !== undefined && refusal !== null) throw toHostRefusal(refusal)
-}
-
-const REFUSAL_NAMES = ['status', 'error', 'retryAfterSeconds']
-
-function toHostRefusal(given: CallRefusal): Refusal {
-  const { status, error, retryAfterSeconds } = given
-  const isPlainRefusal = isPlain(given) && findUnknown(given, REFUSAL_NAMES) === undefined
-  const isStatus = Number.isInteger(status) && status >= 400 && status <= 599
-  const isWait =
-    retryAfterSeconds === undefined || (Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
-  if (!isPlainRefusal || !isStatus || typeof error !== 'string' || error === '' || !isWait) {
-    throw new TypeError(
-      "Cannot use the result of option 'onRequest' because it must be nothing, or a status from 400 to 599 with an error text " +
-        'and, if needed, retryAfterSeconds as a whole number, and no other field',
-    )
-  }
-  return new Refusal(
-    status,
-    error,
-    retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) },
-  )
+  if (refusal instanceof Refusal) throw refusal
+  if (refusal !== undefined && refusal !== null)
+    throw new TypeError("Cannot use the result of option 'onRequest' because it must be nothing or a Refusal")
 }
 
 /**

@@ -2,13 +2,11 @@ import type { Caller } from '../access/admission.ts'
 import type { ApiKeyStore } from '../access/api-keys.ts'
 import { describeError, type Logger } from '../base/log.ts'
 
-/** Records the last use of keys, off the path of the requests. */
-export interface LastUse {
-  record(caller: Caller): void
-}
-
-/** Allows a single write at a time for each key: during the write every further request still finds the last use stale. */
-export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
+/**
+ * Creates the record of the last use of keys, off the path of the requests. Allows a single write at a time for each key: during the write
+ * every further request still finds the last use stale.
+ */
+export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Caller) => void {
   const underWay = new Set<string>()
 
   async function write({ organizationId, keyId }: Caller): Promise<void> {
@@ -22,11 +20,9 @@ export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
     }
   }
 
-  return {
-    record(caller) {
-      if (underWay.has(caller.keyId)) return
-      underWay.add(caller.keyId)
-      void write(caller)
-    },
+  return (caller) => {
+    if (underWay.has(caller.keyId)) return
+    underWay.add(caller.keyId)
+    void write(caller)
   }
 }

@@ -4,11 +4,8 @@ import { type RateLimits, takeToken } from '../access/rate-limit.ts'
 /** Full buckets are dropped from this number of buckets on. A new bucket is full too, so no caller notices. */
 const MAX_BUCKETS = 10_000
 
-/** Judges an admission that took no token from the store, by buckets in the memory of this process. */
-export type LocalLimiter = (admission: Admission) => Admission
-
-/** Creates a limiter for hosts that prefer buckets of each process to shared buckets. */
-export function createLocalLimiter(limits: RateLimits): LocalLimiter {
+/** Creates a limiter for hosts that prefer buckets of each process: it judges admissions that took no token from the store. */
+export function createLocalLimiter(limits: RateLimits): (admission: Admission) => Admission {
   const fullAt = new Map<string, number>()
   let sweepAt = MAX_BUCKETS
 

@@ -6,12 +6,6 @@ import type { Route } from '../resources/route.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
-interface DocumentHeaders extends Record<string, string> {
-  'Access-Control-Allow-Origin': string
-  'Cache-Control': string
-  ETag: string
-}
-
 /** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
@@ -49,10 +43,7 @@ export function createOpenApiReply(
  */
 const MOUNTS_MAX = 8
 
-interface BuiltDocument {
-  readonly body: string
-  readonly headers: DocumentHeaders
-}
+type BuiltDocument = ReturnType<typeof build>
 
 /** RFC 9110, section 13.1.2: a list of tags, compared weakly, or an asterisk. */
 function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
@@ -60,7 +51,7 @@ function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))
 }
 
-function build(operations: readonly Route[], resolved: ResolvedOptions): BuiltDocument {
+function build(operations: readonly Route[], resolved: ResolvedOptions) {
   const body = JSON.stringify(buildOpenApiDocument({ ...resolved, operations }))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
   return { body, headers: { ...OPEN_TO_BROWSERS, 'Cache-Control': 'public, max-age=300', ETag: etag } }

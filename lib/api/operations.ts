@@ -8,8 +8,7 @@ import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import type { Route as OwnRoute } from '../resources/own-routes.ts'
 import type { CreateRoute, ListRoute } from '../resources/route.ts'
-import type { ApiCreationOutcome } from '../writes/creation.ts'
-import { readCreation } from './asked-creation.ts'
+import { readCreation, settle } from './asked-creation.ts'
 import type { Authentication } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { askHost } from './hooks.ts'
@@ -18,14 +17,8 @@ import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
 import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
-/** The kinds of operations. */
-export interface Operations {
-  list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
-  create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
-  own(route: OwnRoute, matched: Matched, exchange: Exchange): Promise<ApiReply>
-  /** Admits a request that the host answers itself; the reply is that of a refusal. */
-  authenticate(scope: KeyScope, exchange: Exchange): Promise<Admitted | ApiReply>
-}
+/** The kinds of operations, and the admission of a request that the host answers itself. */
+export type Operations = ReturnType<typeof createOperations>
 
 /** The operation that a request asks for; null for the host's own answer. */
 interface Asked {
@@ -49,13 +42,13 @@ export function createOperations(
   authentication: Authentication,
   resolved: ResolvedOptions,
   fail: Fail,
-): Operations {
+) {
   const { rateLimits, rateLimitScope, onRequest, baseUrl } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const lastUse = createLastUse(store.apiKeys, resolved.logger)
+  const recordLastUse = createLastUse(store.apiKeys, resolved.logger)
 
   /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
   async function enter<Answer>(
@@ -66,7 +59,7 @@ export function createOperations(
   ): Promise<Answer | ApiReply> {
     const admission = limitLocally(verdict)
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
-    if (admission.lastUseIsStale) lastUse.record(admission.caller)
+    if (admission.lastUseIsStale) recordLastUse(admission.caller)
     const { organizationId, keyId } = admission.caller
     exchange.facts.organizationId = organizationId
     exchange.facts.keyId = keyId
@@ -132,15 +125,20 @@ export function createOperations(
   }
 
   return {
-    list: async (route, exchange) => answerList(route, await present(route, exchange), exchange),
-    create: (route, exchange) =>
+    async list(route: ListRoute, exchange: Exchange) {
+      return answerList(route, await present(route, exchange), exchange)
+    },
+    create: (route: CreateRoute, exchange: Exchange) =>
       judge(route, exchange, async (admitted) => {
-        const { creation, reply } = await readCreation(route, exchange, resolved)
-        return creationReply(await exchange.inTime(route.create(creation(admitted.caller))), reply, admitted)
+        const { creation, reply } = await readCreation(route, exchange, admitted.caller, resolved)
+        const { body, headers } = settle(await exchange.inTime(route.create(creation)), reply)
+        return jsonReply(200, body, admitted, headers)
       }),
-    own: (route, matched, exchange) =>
+    own: (route: OwnRoute, matched: Matched, exchange: Exchange) =>
       judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
-    authenticate: (scope, exchange) => judge({ operationId: null, scope }, exchange, (admitted) => admitted),
+    /** The reply is that of a refusal. */
+    authenticate: (scope: KeyScope, exchange: Exchange) =>
+      judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
 }
 
@@ -150,21 +148,4 @@ const PAGE_END = Buffer.from('}')
 /** The bytes of a page pass through and never become a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
-}
-
-function creationReply(created: ApiCreationOutcome, reply: string, admitted: Admitted): ApiReply {
-  switch (created.outcome) {
-    case 'created':
-      return jsonReply(200, reply, admitted)
-    case 'replayed':
-      return jsonReply(200, created.reply, admitted, { 'Idempotent-Replayed': 'true' })
-    case 'mismatch':
-      throw refusals.keyReused()
-    case 'in_progress':
-      throw refusals.inProgress()
-    case 'no_business':
-      throw refusals.noBusiness()
-    case 'unauthenticated':
-      throw refusals.invalidKey()
-  }
 }

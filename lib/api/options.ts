@@ -63,10 +63,9 @@ export interface BusinessApiOptions {
   /** Receives every failure behind an answer of 500 or 503, with all details. Errors and rejections of the function are logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /**
-   * Judges each request of a valid API key within its limits and scope, before the body is read: a result with `status` and
-   * `error` refuses the request, and nothing is written. May be asynchronous, within `deadlineMs` (503 afterwards). An error or
-   * a rejection is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. Default: every
-   * request goes on.
+   * Judges each request of a valid API key within its limits and scope, before the body is read: a `Refusal`, returned or thrown,
+   * refuses the request, and nothing is written. May be asynchronous, within `deadlineMs` (503 afterwards). Another error
+   * is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. Default: every request goes on.
    */
   onRequest?: OnRequest | undefined
   /**

@@ -1,23 +1,17 @@
 import type { Caller } from '../access/admission.ts'
 import { storeUnavailable } from '../base/errors.ts'
-import { checkValue } from '../base/standard-schema.ts'
+import { checkValue, quickCheck, type StandardSchema } from '../base/standard-schema.ts'
 import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
-import { listUrl, nextLink, readListQuery } from '../http/list-query.ts'
+import { isIdLike, listUrl, nextLink, readListQuery } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import { validateOwn } from '../http/validate.ts'
-import {
-  REPLY,
-  type ReplyParts,
-  type RouteContext,
-  type RouteState,
-  STATE,
-} from '../resources/own-replies.ts'
+import { REPLY, type Rendered, type RouteContext, type RouteState, STATE } from '../resources/own-replies.ts'
 import { API_PATH, isIdempotent, type Route } from '../resources/own-routes.ts'
-import { fingerprintOfJson, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
-import { waitMsOf } from './asked-creation.ts'
+import { fingerprintOfJson } from '../writes/idempotency.ts'
+import { reserve, settle } from './asked-creation.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
@@ -44,37 +38,51 @@ export async function answerOwn(
   route: Route,
   matched: Matched,
   exchange: Exchange,
-  admitted: Admitted,
+  { caller: { organizationId, keyId }, ...admitted }: Admitted,
   options: ResolvedOptions,
 ): Promise<ApiReply> {
-  const { input, paging, reserve } = await readInput(route, matched, exchange, options)
-  const { organizationId, keyId } = admitted.caller
+  const { input, paging, key, fingerprint } = await readInput(route, matched, exchange, options)
+  const { requestId, deadlineAt } = exchange
   let controller: AbortController | undefined
-  const ending = () => {
-    controller ??= new AbortController()
-    return controller
+  const state: RouteState = {
+    paging,
+    ending() {
+      controller ??= new AbortController()
+      return controller
+    },
+    render: (result) => render(route, result),
+    async once(replies, writeId, work) {
+      const { signal } = state.ending()
+      signal.throwIfAborted()
+      const operation = `${route.method} ${API_PATH}${route.path}`
+      const idempotency = key === null ? null : reserve(operation, key, fingerprint, deadlineAt)
+      let body = ''
+      const outcome = await replies.once(
+        { organizationId, apiKeyId: keyId, writeId, idempotency },
+        async () => {
+          body = render(route, await work())
+          signal.throwIfAborted()
+          return body
+        },
+      )
+      return settle(outcome, body)
+    },
   }
-  const facts: Omit<RouteContext, 'signal'> = {
-    organizationId,
-    apiKey: { id: keyId },
-    input,
-    requestId: exchange.requestId,
-    [STATE]: { paging, reserve, ending, render: (given) => render(route, given) },
-  }
+  const facts = { organizationId, apiKey: { id: keyId }, input, requestId, [STATE]: state }
   const context = Object.defineProperty(facts, 'signal', SIGNAL) as RouteContext
   const result: unknown = await exchange.inTime((async () => route.handle(context))(), () => {
     const late = `Cannot answer the request because route ${route.operationId} has not answered in time`
-    ending().abort(storeUnavailable(late))
-    return ending().signal.reason
+    state.ending().abort(storeUnavailable(late))
+    return state.ending().signal.reason
   })
-  const { body, data, headers }: ReplyParts = Object(result)[REPLY] ?? { data: result, headers: {} }
-  if (body === undefined && isIdempotent(route)) {
+  const rendered: Rendered | undefined = Object(result)[REPLY]
+  if (!rendered && isIdempotent(route)) {
     throw new TypeError(
       `Cannot answer by route ${route.operationId} because handle() has not returned the reply of platform.using(tx).idempotent(…): ` +
         'return it, or say idempotent: false',
     )
   }
-  return jsonReply(200, body ?? render(route, data), admitted, headers)
+  return jsonReply(200, rendered?.body ?? render(route, result), admitted, rendered?.headers)
 }
 
 /**
@@ -88,8 +96,13 @@ const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   },
 }
 
+/** The quick checks of results, by schema. */
+const CHECKS = new WeakMap<StandardSchema, (result: unknown) => boolean>()
+
 function render({ operationId, response }: Route, result: unknown): string {
-  const checked = checkValue(response, result)
+  const fits = CHECKS.get(response) ?? quickCheck(response)
+  CHECKS.set(response, fits)
+  const checked = fits(result) ? { value: result } : checkValue(response, result)
   const text = 'value' in checked ? JSON.stringify(checked.value) : undefined
   if (text !== undefined) return text
   const faults = 'faults' in checked ? checked.faults : []
@@ -107,40 +120,45 @@ async function readInput(
   { path, params }: Matched,
   exchange: Exchange,
   { maxBodyBytes, baseUrl }: ResolvedOptions,
-): Promise<Pick<RouteState, 'paging' | 'reserve'> & Pick<RouteContext, 'input'>> {
-  const { request, deadlineAt } = exchange
+) {
+  const { request } = exchange
   const sent = route.body && (await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody))
   const query = route.query && textsOf(exchange.query)
   // A GET without a query has nothing that could not be stored, and takes no key.
   const fingerprint = route.method === 'GET' && !query ? '' : fingerprintOfJson({ params, query, sent })
   if (fingerprint === null) throw refusals.unstorable()
-  const asked = route.paged && readListQuery(exchange.query, route.paged)
-  if (asked instanceof Refusal) throw asked
-  if (asked?.since) throw refusals.notSynced()
-  const linkAfter = (before: string) =>
-    nextLink(listUrl(path, baseUrl, request.url), exchange.query, { before }, true)
+  const paging = route.paged ? readPaging(route.paged, path, exchange, baseUrl) : null
   const key = route.method === 'GET' ? null : readIdempotencyKey(request.header('idempotency-key'))
   if (key !== null && !isIdempotent(route)) throw refusals.noIdempotency()
-  const operation = `${route.method} ${API_PATH}${route.path}`
-  const reservation = key === null ? null : { operation, key, fingerprint, windowMs: IDEMPOTENCY_WINDOW_MS }
+  const input = {
+    params,
+    query: route.query && validateOwn(route.query, query, 'query '),
+    body: route.body && validateOwn(route.body, sent, ''),
+  }
+  return { input, paging, key, fingerprint }
+}
+
+function readPaging(
+  ids: RegExp,
+  path: string,
+  { query, request }: Exchange,
+  baseUrl: string | undefined,
+): RouteState['paging'] {
+  const asked = readListQuery(query, ids)
+  if (asked instanceof Refusal) throw asked
   return {
-    input: {
-      params,
-      query: route.query && validateOwn(route.query, query, 'query '),
-      body: route.body && validateOwn(route.body, sent, ''),
+    limit: asked.limit,
+    before: asked.before ?? null,
+    linkAfter(before) {
+      if (isIdLike(before, ids)) return nextLink(listUrl(path, baseUrl, request.url), query, { before }, true)
+      throw new TypeError(`Cannot link the next page because the id '${before}' does not fit 'paged'`)
     },
-    paging: asked ? { limit: asked.limit, before: asked.before ?? null, linkAfter } : null,
-    reserve: isIdempotent(route)
-      ? () => reservation && { ...reservation, waitMs: waitMsOf(deadlineAt) }
-      : undefined,
   }
 }
 
 /** Reads a query as texts; a repeated name gives a list. */
 function textsOf(query: string): Readonly<Record<string, string | readonly string[]>> {
   const given = new URLSearchParams(query)
-  const names = [...new Set(given.keys())]
-  return Object.fromEntries(
-    names.map((name) => [name, given.getAll(name).length > 1 ? given.getAll(name) : (given.get(name) ?? '')]),
-  )
+  const entries = [...new Set(given.keys())].map((name) => [name, given.getAll(name)] as const)
+  return Object.fromEntries(entries.map(([name, all]) => [name, all.length > 1 ? all : (all[0] ?? '')]))
 }

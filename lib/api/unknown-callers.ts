@@ -18,11 +18,12 @@ export interface UnknownCallers {
   /**
    * Looks up the organization of a key. A lookup orders requests and admits none: the store judges every request.
    *
+   * @param slot the slot that the key carries; null for none
    * @param peer the group of callers that share their turns
    * @returns null when no such key is in force
    * @throws `BusinessApiError` with code `store_unavailable` when the store cannot be reached, or too many lookups wait
    */
-  find(digest: string, peer: string): Promise<string | null>
+  find(digest: string, slot: number | null, peer: string): Promise<string | null>
   /** Forgets a key that the store has rejected. */
   forget(digest: string): void
   /**
@@ -32,17 +33,25 @@ export interface UnknownCallers {
   awaitRefusal(peer: string): Promise<void>
 }
 
+type KeyStore = Pick<BusinessApiStore, 'apiKeys'>
+
 /** Keys in memory, some 200 bytes each. A further key displaces the least recently used key. */
 const REMEMBERED_MAX = 10_000
 
 /** Creates the places of unknown callers. Shards are looked up apart: a silent shard delays no key of the others. */
 export function createUnknownCallers(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'shards'>,
+  store: KeyStore & Pick<BusinessApiStore, 'findKey'>,
   deadlineMs: number,
 ): UnknownCallers {
   /** Organizations by digest, in the order of the last use. */
   const remembered = new Map<string, string>()
-  const lookups = (store.shards ?? [{ store }]).map((part) => createLookups(part.store.apiKeys))
+  const lookups = new Map<KeyStore, UnknownCallers['find']>()
+
+  function lookupsOf(part: KeyStore): UnknownCallers['find'] {
+    const find = lookups.get(part) ?? createLookups(part.apiKeys)
+    lookups.set(part, find)
+    return find
+  }
 
   function remember(digest: string, organizationId: string): void {
     remembered.delete(digest)
@@ -59,28 +68,15 @@ export function createUnknownCallers(
       if (organizationId !== undefined) remember(digest, organizationId)
       return organizationId
     },
-    async find(digest, peer) {
-      const organizationId = await firstFound(lookups.map((find) => find(digest, peer)))
+    async find(digest, slot, peer) {
+      const lookUp = (part: KeyStore) => lookupsOf(part)(digest, slot, peer)
+      const organizationId = await (store.findKey?.(slot, lookUp) ?? lookUp(store))
       if (organizationId !== null) remember(digest, organizationId)
       return organizationId
     },
     forget: (digest) => void remembered.delete(digest),
     awaitRefusal: createRefusals(deadlineMs),
   }
-}
-
-/** Waits for the first part that has a key. Without one, every part must answer, because a silent part may have it. */
-function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
-  return new Promise((resolve, reject) => {
-    const settled = looking.map(async (each) => {
-      const found = await each
-      if (found !== null) resolve(found)
-    })
-    // A promise is settled once: neither has an effect after the key was found.
-    Promise.allSettled(settled)
-      .then(() => Promise.all(settled))
-      .then(() => resolve(null), reject)
-  })
 }
 
 // --- Turns ---
@@ -130,6 +126,7 @@ const WAITING_MAX = 5000
 
 interface Lookup {
   readonly digest: string
+  readonly slot: number | null
   resolve(organizationId: string | null): void
   reject(error: unknown): void
 }
@@ -153,7 +150,8 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
   async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
       const digests = [...new Set(batch.map(({ digest }) => digest))]
-      const found = await withDeadline(apiKeys.identify(digests), LOOKUP_TIMEOUT_MS, () => {
+      const slots = new Set(batch.flatMap(({ slot }) => slot ?? []))
+      const found = await withDeadline(apiKeys.identify(digests, [...slots]), LOOKUP_TIMEOUT_MS, () => {
         throw storeUnavailable(
           `Cannot look up an API key because the store did not answer within ${LOOKUP_TIMEOUT_MS} ms`,
         )
@@ -184,10 +182,10 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
     gives.reject(full)
   }
 
-  return async (digest, peer) => {
+  return async (digest, slot, peer) => {
     makeRoom(peer)
     return new Promise((resolve, reject) => {
-      waiting.add(peer, { digest, resolve, reject })
+      waiting.add(peer, { digest, slot, resolve, reject })
       if (!isLookingUp) void lookUpAll()
     })
   }

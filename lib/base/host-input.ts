@@ -3,6 +3,7 @@ import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
+import { toFault } from './standard-schema.ts'
 import { suggest } from './suggest.ts'
 
 /** The host's id for an organization: any string that a database can store. */
@@ -100,9 +101,9 @@ export function read<Entries extends v.ObjectEntries>(
     reasons.add(`${printName(unknown, known)} is unknown${suggest(unknown, known)}`)
     fields.add(printName(unknown, known))
   }
-  for (const issue of result.issues ?? []) {
-    const name = String(issue.path?.[0].key)
-    reasons.add(`${name} ${requirementOf(issue)}`)
+  for (const { path, rule } of (result.issues ?? []).map(toFault)) {
+    const name = path[0] ?? ''
+    reasons.add(`${name} ${rule}`)
     fields.add(name)
   }
   throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, {
@@ -113,15 +114,6 @@ export function read<Entries extends v.ObjectEntries>(
 interface ReadRules extends CallRules {
   /** The values that the call itself names, such as `keyId`: unknown names in the input. */
   readonly named?: object
-}
-
-/**
- * The messages of the library's schemas are requirements. Valibot's own messages repeat the received value, so the
- * expected type stands in for them.
- */
-function requirementOf({ message, expected }: v.BaseIssue<unknown>): string {
-  if (message.startsWith('Invalid key')) return 'must be given'
-  return message.startsWith('Invalid ') ? `must be ${expected}` : message
 }
 
 /** Returns a copy of an input without the fields that are `undefined`. */

@@ -99,7 +99,7 @@ export interface TracedResult {
 /** One part of the purge. */
 export interface PurgeStep extends TimedStep {
   readonly kind: 'purge'
-  /** Milliseconds by which the purge is behind; null: not known, because no part was purged. */
+  /** Lag of the purge, in ms; null: unknown, because no part was purged. */
   readonly lagMs: number | null
 }
 

@@ -47,7 +47,7 @@ export function checkVersion(server: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Far below the 5 minutes after which subscribers reject a signature. */
+/** Maximum clock difference, in ms: far below the 5 minutes after which subscribers reject a signature. */
 const CLOCK_FAIL_MS = 60_000
 
 /** Compares the database's clock with this machine's. The database's clock decides signatures, leases and expiries. */

@@ -43,7 +43,7 @@ export async function ofRevokingKey(
   keyId: string,
 ): Promise<Consequence> {
   const key = await findKey(settings, owner, keyId, 'Cannot revoke an API key')
-  const effect = describeEnd(key) ?? 'further requests with it are rejected'
+  const effect = describeEnd(key) ?? 'every further request with it is rejected'
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 

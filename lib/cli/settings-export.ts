@@ -30,9 +30,9 @@ export type SettingsSource = Pick<
 type Pages = AsyncGenerator<readonly string[], void, undefined>
 
 const PAGE_SIZE = 200
-/** Events whose bodies are read in a statement: 256 KiB each at most, and 4 MiB where the host allows the most. */
+/** Maximum number of event bodies read in a statement: up to 256 KiB each, or 4 MiB if the host allows it. */
 const BODIES_READ = 8
-/** Deliveries whose attempts are read in a statement: some attempts each, each with up to 4 KiB of a response. */
+/** Maximum number of deliveries whose attempts are read in a statement: a few attempts each, with up to 4 KiB of a response. */
 const ATTEMPTS_READ = 64
 /** Before every event. */
 const BEGINNING = '0001-01-01T00:00:00.000Z'

@@ -6,11 +6,11 @@ export interface ApiClientOptions {
   readonly url: string
   /** The API key. Sent in the header Authorization and shown nowhere else. */
   readonly key: string
-  /** Milliseconds for one attempt, from the lookup of the name to the last byte of the response. Default 10,000. */
+  /** Timeout of an attempt, from the name lookup to the response's last byte, in ms. Default 10,000. */
   readonly timeoutMs?: number | undefined
   /** Attempts after the first, for a call that may succeed later. Default 5; 0: none. */
   readonly maxRetries?: number | undefined
-  /** Milliseconds for a call with all attempts and waits: no wait goes beyond, and no attempt begins later. Default 60,000. */
+  /** Maximum duration of a call with all attempts and waits, in ms: no wait goes beyond, and no attempt begins later. Default 60,000. */
   readonly maxDurationMs?: number | undefined
   /** Maximum size of a response body, in bytes after decompression. Default 10,485,760: 10 MiB. */
   readonly maxResponseBytes?: number | undefined

@@ -19,7 +19,7 @@ export interface InstallationGuard {
   guard(task: MaintenanceTask): MaintenanceTask
 }
 
-/** Milliseconds between two checks: a loop goes on so soon after `adopt`, and stops so soon on a database that was changed under it. */
+/** Interval between checks, in ms: how soon a loop continues after `adopt`, or stops on a database that was swapped. */
 const CHECK_EVERY_MS = 10_000
 
 /**

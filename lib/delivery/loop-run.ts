@@ -23,7 +23,7 @@ const HELD_PAUSE_MS = 1000
 const SWEEP_EVERY_MS = 10_000
 /** Maximum time for which a run once waits for the turn of a delivery, in ms: an endpoint with a lower rate is left to the next run. */
 const TURN_MS = 2000
-/** Milliseconds between two checks for the end of the attempts in flight. */
+/** Interval between checks whether the attempts in flight have ended, in ms. */
 const IDLE_CHECK_MS = 20
 
 /** Watches the store and sweeps the queues. The end of the watch ends both. */

@@ -62,11 +62,11 @@ export interface ConcurrencyLimits {
 }
 
 const QUICK_MS = 250
-/** Milliseconds without a delivery after which an endpoint begins anew. */
+/** Idle time after which an endpoint starts afresh, in ms. */
 const IDLE_MS = 1000
 /** An endpoint that has answered no attempt for this long is slow, also before any attempt has ended. */
 const SLOW_AFTER_MS = 1000
-/** Deliveries of an endpoint in a single claim: a burst, for which the deliveries of other endpoints wait. */
+/** Maximum number of an endpoint's deliveries in one claim: a burst, for which other endpoints' deliveries wait. */
 const BURST_MAX = 16
 
 /** Creates the queue of an endpoint that this process does not know yet. */

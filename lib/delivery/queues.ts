@@ -87,7 +87,7 @@ interface OrganizationUse {
 const THROTTLE_WITHIN_MS = 1000
 /** Maximum time until a rejection is written, in ms: without the store nothing is claimed anyway. */
 const HOLD_MAX_MS = 5000
-/** Milliseconds without use after which an endpoint's queue is removed. */
+/** Idle time after which an endpoint's queue is removed, in ms. */
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**

@@ -9,7 +9,7 @@ export interface Verdict
   readonly load: 'more' | 'same' | 'less'
 }
 
-/** Milliseconds between attempts (specification, section 6, rule 3 of delivery): 5 attempts in all. */
+/** Delays between attempts, in ms (specification, section 6, rule 3 of delivery): 5 attempts in all. */
 export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_000]
 
 /** A `Retry-After` lengthens the wait to an hour at most. */

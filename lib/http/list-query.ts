@@ -50,6 +50,7 @@ export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest 
   const limit = readLimit(given.getAll('limit'))
   if (limit === null) return refusals.invalidLimit(LIMIT_MAX)
   if (given.has('updatedSince')) {
+    if (typeof ids !== 'string') return refusals.notSynced()
     if (given.has('before')) return refusals.beforeAndSince()
     const since = readSince(given.getAll('updatedSince'))
     return since === null ? refusals.invalidSince() : { limit, since }
@@ -67,7 +68,8 @@ function readLimit(values: readonly string[]): number | null {
   return values.length > 1 || limit < 1 || limit > LIMIT_MAX ? null : limit
 }
 
-function isIdLike(text: string, ids: IdKind | RegExp): boolean {
+/** Returns whether a text may be an id of a list. @param ids as for {@link readListQuery} */
+export function isIdLike(text: string, ids: IdKind | RegExp): boolean {
   if (typeof ids !== 'string') return text.length <= OWN_ID_MAX && isStorable(text) && ids.test(text)
   return text.startsWith(`${ids}_`) && AFTER_PREFIX.test(text.slice(ids.length + 1))
 }

@@ -124,7 +124,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** Milliseconds for which a caller may go on sending after an early response. The connection is cut afterwards. */
+/** How long a caller may go on sending after an early response, in ms. Then the connection is cut. */
 const LINGER_MS = 2000
 
 /** Writes a reply, unless the host has answered already or the caller is gone. */

@@ -1,3 +1,4 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /**
@@ -9,11 +10,21 @@ export class Refusal extends Error {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
 
-  /** @param status 400 to 599. @param headers of the response, such as `Retry-After`. Default none */
+  /**
+   * @param status 400 to 599
+   * @param headers of the response, such as `Retry-After`. Default none
+   * @throws `RangeError` for another status, `TypeError` for an empty message and headers that cannot be sent
+   */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
     if (!Number.isInteger(status) || status < 400 || status > 599)
       throw new RangeError(`Cannot refuse a request because ${status} is not a status from 400 to 599`)
+    if (typeof message !== 'string' || message === '')
+      throw new TypeError('Cannot refuse a request because the message is empty')
+    for (const [name, value] of Object.entries(headers)) {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+    }
     this.status = status
     this.headers = headers
   }

@@ -20,9 +20,9 @@ export interface DeliveryMetrics {
   noteNotice(notice: Notice): void
 }
 
-/** In seconds: an attempt ends after 10 seconds. */
+/** Bucket bounds, in seconds: an attempt ends after 10 s. */
 const ATTEMPT_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** In seconds, for statements of the loop. */
+/** Bucket bounds for the loop's statements, in seconds. */
 const STATEMENT_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']

@@ -34,7 +34,7 @@ export interface MetricsOptions {
   countQueue?: boolean | undefined
   /** How long counts of the queue and the store's health are reused, in ms. Default 5000. */
   maxAgeMs?: number | undefined
-  /** Milliseconds that `text()` and `health()` wait for the store. Default 2000. */
+  /** How long `text()` and `health()` wait for the store, in ms. Default 2000. */
   timeoutMs?: number | undefined
   /** Milliseconds since the last successful claim, after which the loop is not healthy. Default 60,000. */
   maxClaimAgeMs?: number | undefined

@@ -18,7 +18,7 @@ export interface RequestMetrics {
   refresh(): void
 }
 
-/** In seconds: a list takes a few milliseconds, the deadline is 5 seconds. */
+/** Bucket bounds, in seconds: a list takes a few ms, the deadline is 5 s. */
 const REQUEST_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 /** The reasons of refusals by status. */

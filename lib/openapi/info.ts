@@ -71,8 +71,8 @@ export function buildTags(
 }
 
 function ownTags({ operations, routes }: InfoOptions) {
-  const names = new Set(routes.map(({ tag }) => tag))
-  for (const { tag } of operations) names.delete(tag)
+  const taken = new Set([GUIDE_TAG, WEBHOOK_TAG, ...operations.map(({ tag }) => tag)])
+  const names = new Set(routes.map(({ tag }) => tag).filter((tag) => !taken.has(tag)))
   return [...names].map((name) => ({ name, description: "The platform's own operations." }))
 }
 

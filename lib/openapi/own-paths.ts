@@ -1,38 +1,51 @@
 import type { JsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
+import { readListQuery } from '../http/list-query.ts'
 import { Refusal } from '../http/refusal.ts'
 import { exampleOf } from '../resources/example-data.ts'
 import { API_PATH, isIdempotent, paramsOf, type Route, type RouteOwner } from '../resources/own-routes.ts'
 import { capital } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
-import { aboutOperation, jsonContent, parameterRef } from './paths.ts'
-import { answerWith, type ResponseOptions, refusalRefs } from './responses.ts'
+import { beforeParameter, describeOperation, jsonContent, parameterRef } from './paths.ts'
+import { answerWith, type ResponseOptions, refusalRefs, responseRef } from './responses.ts'
 import { describeSchema, relocate } from './schemas.ts'
 
 /** Everything that the description of a host's own routes depends on. */
 export type OwnOptions = Pick<ResponseOptions, 'rateLimits'> & Pick<RouteOwner, 'routes'>
 
-type Part = 'body' | 'response'
+/**
+ * A schema of a route, and what the document adds to the name of the operation: `CreateBookingInput`. Not `Response`: oapi-codegen makes a
+ * type `CreateBookingResponse` of each operation.
+ */
+const PARTS = { query: 'Query', body: 'Input', response: 'Result' } as const
+type Part = keyof typeof PARTS
 
-/** The names of a route's schemas in the document: `CreateBookingInput` and `CreateBookingResponse`. */
 function nameOf({ operationId }: Route, part: Part): string {
-  return capital(operationId) + (part === 'body' ? 'Input' : 'Response')
+  return capital(operationId) + PARTS[part]
 }
 
 /** Describes a schema of a route. @throws `TypeError` for one without a counterpart in JSON Schema */
-function describe(route: Route, part: 'query' | Part): JsonSchema {
+function describe(route: Route, part: Part): JsonSchema {
   const given = route[part]
   if (given === undefined) return {}
   const side = part === 'response' ? 'output' : 'input'
-  return describeSchema(given, side, `'${part}' of route ${route.operationId}`)
+  const schema = describeSchema(given, side, `'${part}' of route ${route.operationId}`)
+  if (part === 'query' && !schema.properties)
+    throw new TypeError(
+      `Cannot describe 'query' of route ${route.operationId} because it is no object with properties`,
+    )
+  return relocate(schema, nameOf(route, part))
 }
 
-/** Names the bodies and answers of own routes, for `components.schemas`. */
+/** Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`. */
 export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
-  const components = routes.flatMap((route) => {
-    const parts: readonly Part[] = route.body ? ['body', 'response'] : ['response']
-    return parts.map((part) => [nameOf(route, part), relocate(describe(route, part), nameOf(route, part))])
-  })
+  const components = routes.flatMap((route) =>
+    (Object.keys(PARTS) as Part[]).flatMap((part) => {
+      const schema = describe(route, part)
+      const isNamed = part === 'query' ? '$defs' in schema : route[part] !== undefined
+      return isNamed ? [[nameOf(route, part), schema]] : []
+    }),
+  )
   return Object.fromEntries(components)
 }
 
@@ -54,8 +67,14 @@ function buildOperation(
   { rateLimits }: OwnOptions,
   common: Readonly<Record<string, object>>,
 ): object {
-  const { method, errors = {} } = route
-  const refs = refusalRefs(method === 'GET' ? 'GET' : 'POST')
+  const isKeyed = isIdempotent(route)
+  const refs = refusalRefs({
+    query: route.query !== undefined || route.paged !== undefined,
+    body: route.body !== undefined,
+    key: isKeyed,
+  })
+  // A key is rejected.
+  if (route.method !== 'GET') refs[422] ??= responseRef('InvalidInput')
   const error = ([status, text]: [string, string]) => {
     const ref = refs[status]?.$ref.split('/').at(-1) ?? ''
     const other: string | undefined = Reflect.get(common[ref] ?? {}, 'description')
@@ -65,22 +84,18 @@ function buildOperation(
   const headers = [
     ...['X-Request-Id', ...rateLimitNames(rateLimits)],
     ...(route.paged ? ['Link'] : []),
-    ...(isIdempotent(route) ? ['Idempotent-Replayed'] : []),
+    ...(isKeyed ? ['Idempotent-Replayed'] : []),
   ]
-  return {
-    ...aboutOperation(route),
+  return describeOperation(route, {
     parameters: parametersOf(route),
-    ...(route.body ? { requestBody: { required: true, content: contentOf(route, 'body') } } : {}),
-    responses: {
-      200: {
-        description: 'The answer.',
-        headers: headerRefs(headers),
-        content: contentOf(route, 'response'),
-      },
-      ...refs,
-      ...Object.fromEntries(Object.entries(errors).map(error)),
+    ...(route.body && { body: contentOf(route, 'body') }),
+    success: {
+      description: 'The answer.',
+      headers: headerRefs(headers),
+      content: contentOf(route, 'response'),
     },
-  }
+    errors: { ...refs, ...Object.fromEntries(Object.entries(route.errors ?? {}).map(error)) },
+  })
 }
 
 function contentOf(route: Route, part: Part): object {
@@ -98,8 +113,17 @@ function tryExampleOf(schema: v.GenericSchema): unknown {
   }
 }
 
+const BEHIND =
+  'Gives the records behind the one with this id. Best left to the `Link` of each answer, which names the next page.'
+
 function parametersOf(route: Route): readonly object[] {
   const { properties = {}, required = [] } = describe(route, 'query')
+  for (const name of Object.keys(properties)) {
+    if (route.paged && readListQuery(`${name}=%00`, route.paged) instanceof Refusal)
+      throw new TypeError(
+        `Cannot use route ${route.operationId} because its query has '${name}', which every list reads or rejects`,
+      )
+  }
   return [
     ...paramsOf(route.path).map((name) => ({
       name,
@@ -112,17 +136,7 @@ function parametersOf(route: Route): readonly object[] {
       const { description = `The \`${name}\` of the query.`, ...schema } = Object(property)
       return { name, in: 'query', required: required.includes(name), description, schema }
     }),
-    ...(route.paged ? [parameterRef('Limit'), beforeParameter(route.paged)] : []),
+    ...(route.paged ? [parameterRef('Limit'), beforeParameter(BEHIND, route.paged.source)] : []),
     ...(isIdempotent(route) ? [parameterRef('IdempotencyKey')] : []),
   ]
-}
-
-function beforeParameter({ source }: RegExp): object {
-  return {
-    name: 'before',
-    in: 'query',
-    description:
-      'Gives the records behind the one with this id. Best left to the `Link` of each answer, which names the next page.',
-    schema: { type: 'string', maxLength: 64, pattern: source },
-  }
 }

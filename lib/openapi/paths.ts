@@ -1,7 +1,7 @@
 import { EXAMPLE_TIME } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
 import type { Route as OwnRoute } from '../resources/own-routes.ts'
-import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import type { Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
@@ -64,30 +64,38 @@ export function buildPaths(
 }
 
 function buildOperation(route: Route, schemas: Schemas, headers: object): object {
-  return {
-    ...aboutOperation(route, route.method === 'GET' ? READING : ''),
-    parameters:
-      route.method === 'GET'
-        ? [parameterRef('Limit'), beforeParameter(route), parameterRef('UpdatedSince')]
-        : [parameterRef('IdempotencyKey')],
-    ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
-    responses: {
-      200: { ...buildSuccess(route, schemas), headers, ...linksOf(route) },
-      ...refusalRefs(route.method),
-    },
-  }
+  const isList = route.method === 'GET'
+  return describeOperation(route, {
+    more: isList ? READING : '',
+    parameters: isList
+      ? [
+          parameterRef('Limit'),
+          beforeParameter(OLDER, `^${route.idKind}_[0-9A-Za-z_-]{1,59}$`),
+          parameterRef('UpdatedSince'),
+        ]
+      : [parameterRef('IdempotencyKey')],
+    ...(isList ? {} : { body: jsonContent(route.inputName, schemas.exampleOf(route.inputName)) }),
+    success: { ...buildSuccess(route, schemas), headers, ...linksOf(route) },
+    errors: refusalRefs({ query: isList, body: !isList, key: !isList }),
+  })
 }
 
-/** Describes what an operation is, and the scope that it needs. @param more follows the description */
-export function aboutOperation(
-  {
-    operationId,
-    tag,
-    summary,
-    description = `${summary}.`,
-    scope,
-  }: Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 'scope'>,
-  more = '',
+/** The parts of an operation's description that depend on more than its declaration. */
+interface OperationParts {
+  /** Follows the description. */
+  readonly more?: string
+  readonly parameters: readonly object[]
+  /** The content of the request's body. Default: none. */
+  readonly body?: object
+  readonly success: object
+  /** The other answers, by status. */
+  readonly errors: object
+}
+
+/** Describes an operation, with the scope that it needs. */
+export function describeOperation(
+  { operationId, tag, summary, description = `${summary}.`, scope }: About,
+  { more = '', parameters, body, success, errors }: OperationParts,
 ): object {
   return {
     operationId,
@@ -95,8 +103,13 @@ export function aboutOperation(
     summary,
     description: `${description}${more}\n\nRequired scope: \`${scope}\`.`,
     'x-required-scope': scope,
+    parameters,
+    ...(body && { requestBody: { required: true, content: body } }),
+    responses: { 200: success, ...errors },
   }
 }
+
+type About = Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 'scope'>
 
 /** For programs that read the description of an operation and nothing else. */
 const READING =
@@ -127,22 +140,14 @@ export function parameterRef(name: keyof typeof operationParameters): object {
   return { $ref: `#/components/parameters/${name}` }
 }
 
-/** The parameter `before`, whose ids are those of the list. */
-function beforeParameter({ idKind }: ListRoute): object {
-  return {
-    name: 'before',
-    in: 'query',
-    description:
-      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
-      'answer, which names the next page. Not together with `updatedSince`.',
-    // As readListQuery reads an id; without \w, which is more than ASCII in some languages.
-    // No example: a tool that fills in every example would send it beside `updatedSince`.
-    schema: { type: 'string', maxLength: 64, pattern: `^${idKind}_[0-9A-Za-z_-]{1,59}$` },
-  }
-}
+const OLDER =
+  'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
+  'answer, which names the next page. Not together with `updatedSince`.'
 
-function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
-  return { required: true, content: jsonContent(inputName, exampleOf(inputName)) }
+/** The parameter `before`. @param pattern of the ids of the list, without \w, which is more than ASCII in some languages */
+export function beforeParameter(description: string, pattern: string): object {
+  // No example: a tool that fills in every example would send it beside `updatedSince`.
+  return { name: 'before', in: 'query', description, schema: { type: 'string', maxLength: 64, pattern } }
 }
 
 /** The content of a body by a named schema. */

@@ -34,29 +34,30 @@ export interface ResponseOptions {
 
 // --- The answers of each operation ---
 
-const READ_REFUSALS = {
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'NotFound',
-  422: 'InvalidQuery',
-  429: 'RateLimited',
-  500: 'InternalError',
-  503: 'Unavailable',
-} as const
-
-const WRITE_REFUSALS = {
-  ...READ_REFUSALS,
-  400: 'Malformed',
-  409: 'InProgress',
-  413: 'TooLarge',
-  415: 'UnsupportedMediaType',
-  422: 'InvalidInput',
-} as const
-
-/** Refers to every answer of an operation but the success, by status, in `components.responses`. */
-export function refusalRefs(method: Route['method']): Record<string, { $ref: string }> {
-  const names = Object.entries(method === 'GET' ? READ_REFUSALS : WRITE_REFUSALS)
-  return Object.fromEntries(names.map(([status, name]) => [status, responseRef(name)]))
+/**
+ * Refers to every answer of an operation but the success, by status, in `components.responses`.
+ *
+ * @param reads what an operation reads: parameters, a body, an Idempotency-Key
+ */
+export function refusalRefs(reads: {
+  readonly query: boolean
+  readonly body: boolean
+  readonly key: boolean
+}): Record<string, { $ref: string }> {
+  const names = {
+    ...(reads.body && { 400: 'Malformed' }),
+    401: 'Unauthorized',
+    403: 'Forbidden',
+    404: 'NotFound',
+    ...(reads.key && { 409: 'InProgress' }),
+    ...(reads.body && { 413: 'TooLarge', 415: 'UnsupportedMediaType' }),
+    ...(reads.query && { 422: 'InvalidQuery' }),
+    ...((reads.body || reads.key) && { 422: 'InvalidInput' }),
+    429: 'RateLimited',
+    500: 'InternalError',
+    503: 'Unavailable',
+  }
+  return Object.fromEntries(Object.entries(names).map(([status, name]) => [status, responseRef(name)]))
 }
 
 /** Refers to an answer in `components.responses`. */

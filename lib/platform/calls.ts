@@ -37,7 +37,7 @@ export interface CallOptions {
 export interface CallTools {
   readonly ids: Ids
   readonly clock: Clock
-  /** Milliseconds to wait for an unfinished call with the same idempotency key; null: as long as the transaction may wait. */
+  /** Maximum wait for an unfinished call with the same idempotency key, in ms; null: as long as the transaction may wait. */
   readonly waitMs: number | null
   /** Decimals of a currency. */
   readonly minorUnits: (currency: string) => number

@@ -1,5 +1,4 @@
 import type { Ids } from '../base/ids.ts'
-import { refusals } from '../http/refusal.ts'
 import { REPLY, type RouteContext, type RouteReply, STATE } from '../resources/own-replies.ts'
 import type { ReplyStore } from '../writes/idempotency.ts'
 
@@ -22,30 +21,10 @@ export type Idempotent = <Result>(
 
 /** Creates `idempotent` for the replies of a transaction. */
 export function createIdempotent(replies: ReplyStore, ids: Ids): Idempotent {
-  return async ({ organizationId, apiKey, signal, [STATE]: state }, work) => {
-    if (!state?.reserve)
-      throw new TypeError(
-        'Cannot use idempotent() because the context is not one that handle() received, or its route takes no key',
-      )
-    signal.throwIfAborted()
+  return async ({ [STATE]: state }, work) => {
+    if (!state)
+      throw new TypeError('Cannot use idempotent() because the context is not one that handle() received')
     // A name for each call: a transaction that runs again, because its commit was in doubt, must find the reply and not its own reservation.
-    const request = { organizationId, apiKeyId: apiKey.id, writeId: ids('chg'), idempotency: state.reserve() }
-    const outcome = await replies.once(request, async () => {
-      const body = state.render(await work())
-      signal.throwIfAborted()
-      return body
-    })
-    switch (outcome.outcome) {
-      case 'created':
-        return { [REPLY]: { headers: {}, body: outcome.reply } }
-      case 'replayed':
-        return { [REPLY]: { headers: { 'Idempotent-Replayed': 'true' }, body: outcome.reply } }
-      case 'mismatch':
-        throw refusals.keyReused()
-      case 'in_progress':
-        throw refusals.inProgress()
-      case 'unauthenticated':
-        throw refusals.invalidKey()
-    }
+    return { [REPLY]: await state.once(replies, ids('chg'), work) }
   }
 }

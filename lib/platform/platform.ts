@@ -120,7 +120,7 @@ export interface TransactionalStore<Transaction> extends RecordStore {
 
 const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals: true, traceparent: true }
 
-/** Milliseconds for which a call waits for an unfinished call with the same idempotency key. */
+/** Maximum wait for an unfinished call with the same idempotency key, in ms. */
 const WAIT_MS = 4000
 
 /** A store's service, which has the host's own event types. */

@@ -4,24 +4,15 @@ import type { RateLimit } from '../access/rate-limit.ts'
 import type { Admissions } from './admission/admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
-import { isoTimestamp, textArray } from './statements/fragments.ts'
-
-/** Connection share of API key lookups: the organization is not known yet. */
-const IDENTIFICATION = Symbol('identification of API keys')
+import { ownersOf, readShardKeys } from './shards/shard-keys.ts'
+import { isoTimestamp } from './statements/fragments.ts'
 
 /** Creates the slice for API keys and admission, in PostgreSQL. */
 export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
   return {
     async identify(digests) {
-      const [found] = await database.rowFor(
-        IDENTIFICATION,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_object_agg(digest, organization_id), '{}')::text, ${answerTag}
-          from business_api.api_keys
-          where digest = any (${textArray(sql, digests)})
-            and (revoked_at is null or revoked_at > now()) and (expires_at is null or expires_at > now())`,
-      )
-      return new Map(Object.entries(JSON.parse(found ?? '{}') as Record<string, string>))
+      const { keys } = await readShardKeys(database, digests)
+      return ownersOf(keys)
     },
 
     admit: admissions.admit,

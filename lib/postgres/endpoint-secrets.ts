@@ -10,6 +10,7 @@ import type {
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { before, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
+import { isNotElsewhere } from './statements/here.ts'
 
 /** Makes a secret the current one: see `EndpointStore.rotateSecret`. */
 export async function rotateSecret(
@@ -64,7 +65,7 @@ export async function listSealed(
           sealed_headers as "sealedHeaders"
         from business_api.webhook_endpoints
         where (organization_id, id) > (${after?.organizationId ?? ''}::text, ${after?.endpointId ?? ''}::text)
-          and state <> 'removed'
+          and state <> 'removed' and ${isNotElsewhere(sql, 'webhook_endpoints')}
         order by organization_id, id
         limit ${limit}::int
       ) as item`,

@@ -1,4 +1,3 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import { columnsOf } from '../resources/columns.ts'
 import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission/admission.ts'
@@ -8,6 +7,7 @@ import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
 import { afterChange } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
+import { isNotElsewhere } from './statements/here.ts'
 import { defineReads, getRecord } from './statements/read.ts'
 
 const COLUMNS = columnsOf(invoiceTable)
@@ -84,7 +84,7 @@ async function markOverdue(
         select organization_id, id from business_api.invoices
         where status in ('issued', 'partially_paid') and amount_paid < total
           and due_date < coalesce(${asOf}::text::timestamptz, now())
-          ${organizationId === null ? isNotElsewhere(sql) : sql`and organization_id = ${organizationId}::text`}
+          and ${organizationId === null ? isNotElsewhere(sql, 'invoices') : sql`organization_id = ${organizationId}::text`}
         order by due_date, id
         limit ${limit}::int
         for update skip locked
@@ -121,12 +121,4 @@ async function markOverdue(
   )
   if (due !== '0') database.wakeUp.signal()
   return JSON.parse(marked ?? '[]') as Invoice[]
-}
-
-/** Leaves out the invoices that an organization has left here when it moved to another shard. */
-function isNotElsewhere(sql: Sql): Fragment {
-  return sql`and (
-    select place.is_here from business_api.shard_places place
-    where place.organization_id = invoices.organization_id order by place.version desc limit 1
-  ) is not false`
 }

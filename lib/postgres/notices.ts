@@ -1,6 +1,7 @@
 import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
+import { isNotElsewhere } from './statements/here.ts'
 
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
 export function createNoticeStore(database: Database): NoticeStore {
@@ -12,7 +13,7 @@ export function createNoticeStore(database: Database): NoticeStore {
         (sql, answerTag) => sql`
           with expiring_secret as (
             select organization_id, id from business_api.webhook_endpoints
-            where previous_secret_expires_at > now()
+            where previous_secret_expires_at > now() and ${isNotElsewhere(sql, 'webhook_endpoints')}
               and previous_secret_expires_at <= now() + ${secretsWithinMs}::float8 * interval '1 millisecond'
               and state <> 'removed'
               and (
@@ -30,7 +31,7 @@ export function createNoticeStore(database: Database): NoticeStore {
             returning endpoint.organization_id, endpoint.id, endpoint.previous_secret_expires_at as expires_at
           ), expiring_key as (
             select organization_id, id from business_api.api_keys
-            where expires_at > now()
+            where expires_at > now() and ${isNotElsewhere(sql, 'api_keys')}
               and expires_at <= now() + ${apiKeysWithinMs}::float8 * interval '1 millisecond'
               and revoked_at is null and successor_id is null
               and (expiry_noticed is distinct from expires_at or expiry_noticed_by = ${token}::text)

@@ -61,7 +61,7 @@ export function createReplyStore(database: RecordDatabase): ReplyStore {
         const { stored } = await ask(database, organizationId, STORE, storing)
         if (stored !== '1') throw new Error('Cannot store the reply because its reservation is gone')
       }
-      return { outcome: 'created', reply }
+      return { outcome: 'created' }
     },
   }
 }

@@ -36,7 +36,7 @@ export interface RetentionState {
   readonly retentionMs: number | null
   /** Milliseconds since the latest part of a purge; null before the first. */
   readonly purgedAgoMs: number | null
-  /** Milliseconds by which the oldest event that the purge has not reached is later than it may be; null: unknown. */
+  /** Lag of the purge, in ms; null: unknown. */
   readonly lagMs: number | null
 }
 

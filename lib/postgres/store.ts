@@ -33,12 +33,8 @@ import { createPlainStores } from './plain-records.ts'
 import { createProposalStore } from './proposals.ts'
 import { createReplyStore } from './replies.ts'
 import { createRequestLogStore } from './request-log.ts'
-import {
-  type OrganizationPlace,
-  readShardPlace,
-  type ShardPlace,
-  type StoredPlace,
-} from './shards/shard-place.ts'
+import { readShardKeys, type ShardKeys } from './shards/shard-keys.ts'
+import { type Entries, readShardPlace, type ShardPlace, type StoredPlace } from './shards/shard-place.ts'
 
 /** Options of `createPostgresStore`. */
 export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
@@ -82,9 +78,15 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
     first?: ShardPlace | null,
     options?: {
       readonly transaction?: PostgresTransaction | SqlTransaction
-      readonly told?: Readonly<Record<string, OrganizationPlace>>
+      readonly told?: Entries
     },
   ): Promise<StoredPlace | null>
+  /**
+   * Finds the owners of API keys, with the places of organizations that the answer is about: for `createShardedStore`.
+   *
+   * @param slots the slots that the keys carry
+   */
+  shardKeys(digests: readonly string[], slots?: readonly number[]): Promise<ShardKeys>
 }
 
 /**
@@ -144,6 +146,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
     connectionUse: batches.connectionUse,
     shardPlace: (first, { transaction, told } = {}) =>
       readShardPlace(transaction ? inTransaction(transaction) : database, first, told),
+    shardKeys: (digests, slots) => readShardKeys(database, digests, slots),
     close: database.close,
     [Symbol.asyncDispose]: () => database.close(),
   }

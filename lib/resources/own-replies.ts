@@ -1,10 +1,10 @@
-import type { KeyReservation } from '../writes/creation.ts'
+import type { ReplyStore } from '../writes/idempotency.ts'
 
 // The argument of an own route's `handle`, and the results that are not plain data.
 
 /** The key under which a context has what only the library's functions use. */
 export const STATE = Symbol('state')
-/** The key under which a reply has its parts. */
+/** The key under which a reply has its body and headers. */
 export const REPLY = Symbol('reply')
 
 /** An admitted and checked request, as `handle` of a route receives it. */
@@ -26,25 +26,24 @@ export interface RouteContext<Params = unknown, Query = unknown, Body = unknown>
 export interface RouteState {
   /** Null: the route lists no pages. */
   readonly paging: (RoutePage & { linkAfter(id: string): string }) | null
-  /** Gives the reservation of the Idempotency-Key, or null without one; undefined: the route takes no key. */
-  readonly reserve: (() => Omit<KeyReservation, 'reply'> | null) | undefined
   /** Returns what ends the work at the deadline. */
   ending(): AbortController
   /** Checks a result by the route's `response`, and gives the body of the response. @throws `TypeError` naming the fields that do not fit */
   render(result: unknown): string
+  /** Does work once for the request's Idempotency-Key. */
+  once(replies: ReplyStore, writeId: string, work: () => unknown): Promise<Rendered>
 }
 
 /** A reply that `page` or `idempotent` has made: what `handle` returns as it is. */
 export interface RouteReply<Result = unknown> {
   /** @internal */
-  readonly [REPLY]: ReplyParts<Result>
+  readonly [REPLY]: Rendered & { readonly result?: Result }
 }
 
-/** The parts of a reply: data that is not checked yet, or the exact body, checked and stored. */
-export interface ReplyParts<Result = unknown> {
+/** The body of a success, with headers of its own: the `Link`, or that it is a replay. */
+export interface Rendered {
+  readonly body: string
   readonly headers: Readonly<Record<string, string>>
-  readonly data?: Result
-  readonly body?: string
 }
 
 /** The page that a request asks for. */
@@ -93,7 +92,7 @@ export function page<Item>(
   const { limit, linkAfter } = pagingOf(context)
   const data = records.slice(0, limit)
   const headers = records.length > limit ? { Link: linkAfter(String(idOf(data[limit - 1] as Item))) } : {}
-  return { [REPLY]: { data: { data }, headers } }
+  return { [REPLY]: { body: context[STATE].render({ data }), headers } }
 }
 
 function pagingOf(context: RouteContext): NonNullable<RouteState['paging']> {

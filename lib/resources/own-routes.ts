@@ -84,13 +84,16 @@ const SCHEMA = must<StandardSchema>(
   isStandardSchema,
   'must be a schema: of valibot, or another Standard Schema',
 )
-const PATH = /^(?!\/api\/v1\/)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
+const PATH = /^(?!\/api\/v1\/)(?!.*(\{\w+\}).*\1)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
 /** A name that generators make a method of. `onBookingCreated` is the name of a webhook. */
 const OPERATION_ID = /^(?!on[A-Z])[a-z][A-Za-z0-9]{0,63}$/
 
 const RouteDefinition = v.object({
   method: v.picklist(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], 'must be GET, POST, PUT, PATCH or DELETE'),
-  path: must<string>((path) => PATH.test(path), "must be below /api/v1 and like '/bookings/{bookingId}'"),
+  path: must<string>(
+    (path) => PATH.test(path),
+    "must be below /api/v1 and like '/bookings/{bookingId}', each parameter once",
+  ),
   operationId: must<string>(
     (id) => OPERATION_ID.test(id),
     "must be a name like 'createBooking', and none like 'onBooking'",
@@ -185,13 +188,16 @@ export function rejectTaken(
   routes: readonly Route[],
 ): void {
   const taken = new Set(operations.flatMap(({ path, operationId }) => [path, operationId]))
+  const paths = new Map<string, string>()
   for (const { method, path, operationId } of routes) {
-    const whole = API_PATH + path
+    const shape = path.replace(/\{\w+\}/g, '{}')
+    const same = paths.get(shape) ?? path
+    const all = [operationId, API_PATH + path, `${method} ${API_PATH}${path}`]
     // Parameters of other names match the same paths.
-    const all = [operationId, whole, `${method} ${whole.replace(/\{\w+\}/g, '{}')}`]
-    const found = all.find((name) => taken.has(name))
+    const found = same === path ? all.find((name) => taken.has(name)) : API_PATH + same
     if (found !== undefined)
       throw new TypeError(`Cannot use route ${operationId} because ${found} exists already`)
+    paths.set(shape, path)
     taken.add(operationId).add(all[2] ?? '')
   }
 }

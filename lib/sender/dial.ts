@@ -149,7 +149,7 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
-/** Milliseconds after which a lookup counts as lost, because no attempt can still be waiting. */
+/** Age at which a lookup counts as lost, in ms: no attempt can still be waiting. */
 const LOST_AFTER_MS = 10_000
 
 /**

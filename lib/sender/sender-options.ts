@@ -42,7 +42,7 @@ export interface ResolvedSenderOptions {
   readonly ca: string[] | undefined
 }
 
-/** After this an attempt has failed (specification, section 6, rule 2 of delivery). */
+/** Timeout of an attempt, in ms (specification, section 6, rule 2 of delivery). */
 const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 

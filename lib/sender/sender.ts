@@ -128,7 +128,7 @@ interface UrlParts {
   readonly path: string
 }
 
-/** The most URLs that are remembered. */
+/** Maximum number of remembered URLs. */
 const TARGETS_MAX = 1000
 
 /**

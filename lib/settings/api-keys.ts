@@ -8,6 +8,7 @@ import {
 } from '../access/api-keys.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type KeyScope, type Scope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
+import { slotOf } from '../access/slots.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { type Call, defineCall, found, IdSchema, moment, newIdOf, setOf } from '../base/host-input.ts'
@@ -214,8 +215,8 @@ export function createApiKeySettings(
   )
 
   /** A new key, and the part of its record that does not depend on the call. */
-  function generate(id = ids('key')): { key: string; generated: GeneratedKey } {
-    const key = generateApiKey(keyPrefix)
+  function generate(organizationId: string, id = ids('key')): { key: string; generated: GeneratedKey } {
+    const key = generateApiKey(keyPrefix, slotOf(organizationId))
     const generated = {
       id,
       digest: digestApiKey(key),
@@ -237,7 +238,7 @@ export function createApiKeySettings(
     async create(organizationId, newKey) {
       const call = readCreate(organizationId, newKey)
       const { id, ...chosen } = call.input
-      const { key, generated } = generate(id)
+      const { key, generated } = generate(call.organizationId, id)
       const record = { ...generated, ...chosen }
       const request = audited(makeEntry, call, 'api_key.created', record.id, chosen)
       const insertion = await apiKeys.insert({ ...request, key: record, limit: maxApiKeys })
@@ -291,7 +292,7 @@ export function createApiKeySettings(
     async rotate(organizationId, keyId, options) {
       const call = readRotate(organizationId, options, { keyId })
       const { keyId: previousId, id, overlapMs, ...chosen } = call.input
-      const { key, generated } = generate(id)
+      const { key, generated } = generate(call.organizationId, id)
       const successor = { ...generated, ...chosen }
       const details = { successorId: successor.id, overlapMs }
       const request = audited(makeEntry, call, 'api_key.rotated', previousId, details)

@@ -82,7 +82,7 @@ export interface BackfillPreview {
 
 // --- Inputs ---
 
-/** Records of a part. */
+/** Maximum number of records in a part. */
 const PART_SIZE = 250
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000

@@ -254,7 +254,7 @@ export function createDeliverySettings(
   }
 }
 
-/** Deliveries that a page with a response inspects, in all and in a statement. */
+/** Maximum number of deliveries that a page with a response inspects, in total and in a statement. */
 const INSPECTED_MAX = 5000
 const INSPECTED_PART = 500
 

@@ -35,7 +35,7 @@ export interface EndpointUpdateTools extends EventOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** The most attempts at a change of headers that meets other changes at the same time; then the change is rejected. */
+/** Maximum number of tries to change headers while other changes interfere; then the change is rejected. */
 const ATTEMPTS_MAX = 20
 
 /** Creates the call `update`. */

@@ -11,9 +11,9 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 
 /** Maximum time between an event's publishing and the transaction's first write, in ms. */
 const MARGIN_MS = 60_000
-/** Events that are noted in a statement. */
+/** Maximum number of events noted in a statement. */
 const PAGE_SIZE = 1000
-/** Events whose bodies are read in a statement: 256 KiB each at most. */
+/** Maximum number of event bodies read in a statement: up to 256 KiB each. */
 const READ_SIZE = 32
 /** The feed rests for at least as long as it has worked. */
 const REST_FACTOR = 1

@@ -10,7 +10,7 @@ export interface WaitForDeliveryOptions {
   readonly eventId: string
   /** The endpoint whose delivery is waited for. Default every endpoint that gets the event. */
   readonly endpointId?: string | undefined
-  /** Milliseconds to wait. Default 5000. */
+  /** Timeout, in ms. Default 5000. */
   readonly timeoutMs?: number | undefined
 }
 

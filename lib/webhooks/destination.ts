@@ -191,7 +191,7 @@ export function judgeUnresolved(
   return refuse(`${hostname} does not resolve: ${error instanceof Error ? error.message : error}`)
 }
 
-/** Milliseconds for resolving a name when an endpoint is registered, because an administrator waits. */
+/** Timeout for resolving a name at registration, in ms: an administrator waits. */
 const REGISTRATION_LOOKUP_MS = 2000
 
 /**

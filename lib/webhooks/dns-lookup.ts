@@ -14,7 +14,7 @@ import { sleep } from '../base/time.ts'
 export interface PublicLookupOptions {
   /** Addresses of name servers. Default: the name servers of the system. */
   readonly servers?: readonly string[] | undefined
-  /** Milliseconds that a name server may take for each of two tries. Default 2000. */
+  /** Timeout of a name server for each of two tries, in ms. Default 2000. */
   readonly timeoutMs?: number | undefined
   /** Asks the system. Default `dns.lookup`. */
   readonly system?: Lookup | undefined
@@ -104,8 +104,7 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
 }
 
 /**
- * Milliseconds for which the addresses of one family wait for the other family: certain name servers never respond for
- * IPv6.
+ * How long the addresses of one family wait for the other family, in ms: some name servers never respond for IPv6.
  */
 const OTHER_FAMILY_MS = 200
 

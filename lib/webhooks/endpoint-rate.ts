@@ -33,7 +33,7 @@ const UNLIMITED = 1000
 /** Share of the rate that a success adds before the first rejection, and afterwards. */
 const RISE_FAST = 0.1
 const RISE = 0.003
-/** Deliveries per second that a success adds at most: the rate doubles in a second. */
+/** Maximum increase of the rate by a success, in deliveries per second: the rate doubles in a second. */
 const RISE_MAX = 0.7
 /** Factor of the rate with a rejection. */
 const CUT = 0.75

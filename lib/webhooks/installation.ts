@@ -12,11 +12,11 @@ export interface Installation {
   readonly isMoved: boolean
 }
 
-/** How to go on with a copy. */
+/** Advice for a copy. */
 const COPY_ADVICE =
   'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
-/** How to go on with a database without a name that has moved. */
+/** Advice for an unnamed database that has moved. */
 export const MOVED_ADVICE: string = `${COPY_ADVICE}; after a restore or an upgrade of production: business-api-kit adopt`
 
 /** Describes the installation of a database, to follow "the database". @param found null: no loop has started yet */

@@ -72,7 +72,7 @@ export interface RetentionBehindNotice {
   readonly reason: 'failing' | 'slow'
   /** Age at which events are purged, in milliseconds. */
   readonly retentionMs: number
-  /** Milliseconds by which the oldest event that the purge has not reached is older than `retentionMs`; null for `failing`. */
+  /** How far the oldest event that the purge hasn't reached exceeds `retentionMs`, in ms; null for `failing`. */
   readonly lagMs: number | null
   /** Failed parts since the last successful part. */
   readonly failures: number

@@ -43,9 +43,9 @@ export interface KeyReservation {
   readonly fingerprint: string
   /** The exact string that a replay returns; a template if the store gives the record a number. */
   readonly reply: string
-  /** Milliseconds after which the entry expires, by the store's clock, from the creation on. */
+  /** Lifetime of the entry, in ms, by the store's clock. */
   readonly windowMs: number
-  /** Milliseconds to wait for an unfinished creation that holds the key; null: as long as the transaction may wait. */
+  /** Maximum wait for an unfinished creation that holds the key, in ms; null: as long as the transaction may wait. */
   readonly waitMs: number | null
 }
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/json-text.ts'
-import type { KeyReservation } from './creation.ts'
+import type { CreationOutcome, KeyReservation } from './creation.ts'
 
-/** Milliseconds for which a key is replayed, from the first success on (specification, section 4, rule 4). */
+/** How long a key is replayed after the first success, in ms (specification, section 4, rule 4). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
 
 /** Greatest length of a key in characters (specification, section 8). */
@@ -54,12 +54,5 @@ export interface ReplyStore {
    *
    * @param work writes in the same transaction, and returns the reply
    */
-  once(
-    request: ReplyRequest,
-    work: () => Promise<string>,
-  ): Promise<
-    | { readonly outcome: 'created'; readonly reply: string }
-    | { readonly outcome: 'replayed'; readonly reply: string }
-    | { readonly outcome: 'mismatch' | 'in_progress' | 'unauthenticated' }
-  >
+  once(request: ReplyRequest, work: () => Promise<string>): Promise<CreationOutcome>
 }

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  API_KEY_PATTERN,
-  digestApiKey,
-  generateApiKey,
-  isWellFormedApiKey,
-} from '../../lib/access/api-keys.ts'
+import { API_KEY_PATTERN, digestApiKey, generateApiKey, readApiKey } from '../../lib/access/api-keys.ts'
+import { makeOlderKey } from '../_older-key.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
@@ -13,13 +9,13 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const KNOWN = `bapi_live_${'0'.repeat(42)}1`
 
 /** CRC32 bit by bit and base62 by hand, to hold the library's against. */
-function checksumOf(text: string): string {
+function checksumOf(text: string, mark = 0): string {
   let crc = 0xffffffff
   for (const byte of Buffer.from(text)) {
     crc ^= byte
     for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
   }
-  let rest = (crc ^ 0xffffffff) >>> 0
+  let rest = (crc ^ 0xffffffff ^ mark) >>> 0
   let digits = ''
   for (let digit = 0; digit < 6; digit++) {
     digits = BASE62.charAt(rest % 62) + digits
@@ -28,63 +24,88 @@ function checksumOf(text: string): string {
   return digits
 }
 
-test('generateApiKey() makes <prefix>_live_, 43 digits of secret and 6 of CRC32 over the text before', () => {
+/** The checksum of a key with a slot. */
+const MARK = 0x5107ab1e
+
+test('generateApiKey() makes <prefix>_live_, 2 digits of slot, 41 of secret and 6 of the marked CRC32 over the text before', () => {
   for (const prefix of ['bapi', 'a', 'acme1234567890xy']) {
-    const key = generateApiKey(prefix)
-    const [, secret = '', checksum] =
-      new RegExp(`^${prefix}_live_([0-9A-Za-z]{43})([0-9A-Za-z]{6})$`).exec(key) ?? []
-    assert.equal(checksum, checksumOf(`${prefix}_live_${secret}`))
-  }
-})
-
-test('generateApiKey() never makes the same key twice, and fills every digit of the secret', () => {
-  const keys = Array.from({ length: 2000 }, () => generateApiKey('bapi'))
-  assert.equal(new Set(keys).size, 2000)
-  // 2^256 is about 7.8 times 62^42: the first digit is 0 to 7, every later digit any of the 62.
-  for (let position = 'bapi_live_'.length; position < 'bapi_live_'.length + 43; position++) {
-    const seen = new Set(keys.map((key) => key.charAt(position))).size
-    assert.ok(position === 'bapi_live_'.length ? seen > 4 : seen > 50, `${seen} at ${position}`)
-  }
-})
-
-test('isWellFormedApiKey() accepts a key of generateApiKey()', () => {
-  for (let round = 0; round < 1000; round++) assert.ok(isWellFormedApiKey(generateApiKey('bapi')))
-})
-
-test('isWellFormedApiKey() accepts a key whose checksum was worked out by hand', () => {
-  // CRC32 0x9c799953, worked out with another tool.
-  assert.equal(checksumOf(KNOWN), '2rf8IF')
-  assert.ok(isWellFormedApiKey(`${KNOWN}2rf8IF`))
-})
-
-test('isWellFormedApiKey() refuses every key with one character changed, anywhere', () => {
-  const key = generateApiKey('bapi')
-  for (let position = 0; position < key.length; position++) {
-    for (const character of `${BASE62}_- é`) {
-      if (character === key.charAt(position)) continue
-      const changed = key.slice(0, position) + character + key.slice(position + 1)
-      assert.equal(isWellFormedApiKey(changed), false, `${character} at ${position}`)
+    for (const [slot, digits] of [
+      [0, '00'],
+      [61, '0z'],
+      [62, '10'],
+      [1023, 'GV'],
+    ] as const) {
+      const key = generateApiKey(prefix, slot)
+      const [, secret = '', checksum] =
+        new RegExp(`^${prefix}_live_(${digits}[0-9A-Za-z]{41})([0-9A-Za-z]{6})$`).exec(key) ?? []
+      assert.equal(checksum, checksumOf(`${prefix}_live_${secret}`, MARK))
     }
   }
 })
 
-test('isWellFormedApiKey() refuses every key with two neighbours swapped or a character lost or doubled', () => {
-  const key = generateApiKey('bapi')
-  for (let position = 0; position < key.length; position++) {
-    const [before, one, two, after] = [
-      key.slice(0, position),
-      key.charAt(position),
-      key.charAt(position + 1),
-      key.slice(position + 2),
-    ]
-    if (two !== '' && one !== two) assert.equal(isWellFormedApiKey(before + two + one + after), false)
-    assert.equal(isWellFormedApiKey(before + two + after), false)
-    assert.equal(isWellFormedApiKey(before + one + one + two + after), false)
+test('generateApiKey() never makes the same key twice, and fills every digit of the secret', () => {
+  const keys = Array.from({ length: 2000 }, () => generateApiKey('bapi', 0))
+  assert.equal(new Set(keys).size, 2000)
+  // 2^240 is about 3.3 times 62^40: the first digit is 0 to 3, every later digit any of the 62.
+  const first = 'bapi_live_00'.length
+  for (let position = first; position < first + 41; position++) {
+    const seen = new Set(keys.map((key) => key.charAt(position))).size
+    assert.ok(position === first ? seen > 2 : seen > 50, `${seen} at ${position}`)
   }
 })
 
-test('isWellFormedApiKey() refuses a text that only resembles a key', () => {
-  const key = generateApiKey('bapi')
+test('readApiKey() reads the slot of a key of generateApiKey(), and none of an older key', () => {
+  for (let slot = 0; slot < 1024; slot++) assert.equal(readApiKey(generateApiKey('bapi', slot)), slot)
+  for (let round = 0; round < 1000; round++) assert.equal(readApiKey(makeOlderKey()), null)
+})
+
+test('readApiKey() refuses a key with a slot that there is not', () => {
+  for (const [digits, slot] of [
+    ['GV', 1023],
+    ['GW', undefined],
+    ['zz', undefined],
+  ] as const) {
+    const unchecked = `bapi_live_${digits}${'0'.repeat(41)}`
+    assert.equal(readApiKey(unchecked + checksumOf(unchecked, MARK)), slot)
+  }
+})
+
+test('readApiKey() accepts an older key whose checksum was worked out by hand', () => {
+  // CRC32 0x9c799953, worked out with another tool.
+  assert.equal(checksumOf(KNOWN), '2rf8IF')
+  assert.equal(readApiKey(`${KNOWN}2rf8IF`), null)
+})
+
+test('readApiKey() refuses every key with one character changed, anywhere', () => {
+  for (const key of [generateApiKey('bapi', 1000), makeOlderKey()]) {
+    for (let position = 0; position < key.length; position++) {
+      for (const character of `${BASE62}_- é`) {
+        if (character === key.charAt(position)) continue
+        const changed = key.slice(0, position) + character + key.slice(position + 1)
+        assert.equal(readApiKey(changed), undefined, `${character} at ${position}`)
+      }
+    }
+  }
+})
+
+test('readApiKey() refuses every key with two neighbours swapped or a character lost or doubled', () => {
+  for (const key of [generateApiKey('bapi', 1000), makeOlderKey()]) {
+    for (let position = 0; position < key.length; position++) {
+      const [before, one, two, after] = [
+        key.slice(0, position),
+        key.charAt(position),
+        key.charAt(position + 1),
+        key.slice(position + 2),
+      ]
+      if (two !== '' && one !== two) assert.equal(readApiKey(before + two + one + after), undefined)
+      assert.equal(readApiKey(before + two + after), undefined)
+      assert.equal(readApiKey(before + one + one + two + after), undefined)
+    }
+  }
+})
+
+test('readApiKey() refuses a text that only resembles a key', () => {
+  const key = generateApiKey('bapi', 0)
   const unchecked = 'bapi_test_'.padEnd(53, '0')
   for (const text of [
     '',
@@ -97,16 +118,16 @@ test('isWellFormedApiKey() refuses a text that only resembles a key', () => {
     `Bearer ${key}`,
     unchecked + checksumOf(unchecked),
   ]) {
-    assert.equal(isWellFormedApiKey(text), false, JSON.stringify(text))
+    assert.equal(readApiKey(text), undefined, JSON.stringify(text))
   }
 })
 
 test('API_KEY_PATTERN finds keys of every prefix in a text, and no neighbouring text', () => {
-  const KNOWN_KEY = generateApiKey('bapi')
-  assert.match(generateApiKey('bapi'), API_KEY_PATTERN)
-  assert.match(generateApiKey('a234567890123456'), API_KEY_PATTERN)
+  const KNOWN_KEY = generateApiKey('bapi', 0)
+  assert.match(generateApiKey('bapi', 0), API_KEY_PATTERN)
+  assert.match(generateApiKey('a234567890123456', 0), API_KEY_PATTERN)
   assert.equal(API_KEY_PATTERN.exec(`key="${KNOWN_KEY}";`)?.[0], KNOWN_KEY)
-  assert.doesNotMatch(`${generateApiKey('bapi')}0`, API_KEY_PATTERN)
+  assert.doesNotMatch(`${generateApiKey('bapi', 0)}0`, API_KEY_PATTERN)
 })
 
 test('digestApiKey() is SHA-256 in lower-case hex', () => {

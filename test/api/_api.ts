@@ -4,6 +4,7 @@ import http from 'node:http'
 import net from 'node:net'
 import type postgres from 'postgres'
 import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
+import { slotOf } from '../../lib/access/slots.ts'
 import { findNextLink } from '../../lib/client/next-link.ts'
 import {
   type BusinessApi,
@@ -132,7 +133,7 @@ export function record(failures: Failure[]): (error: unknown, context: ErrorCont
 }
 
 async function insertKey(store: BusinessApiStore, organizationId: string, options: KeyOptions = {}) {
-  const key = options.key ?? generateApiKey('bapi')
+  const key = options.key ?? generateApiKey('bapi', slotOf(organizationId))
   const stored: ApiKeyRecord = {
     id: ids('key'),
     name: 'Test',

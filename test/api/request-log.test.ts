@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { LoggedRequest } from '../../lib/access/request-log.ts'
-import { type BusinessApi, type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
+import { type BusinessApi, type BusinessApiOptions, createBusinessApi, Refusal } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -86,7 +86,7 @@ describe('option requestLog', () => {
   test('logs a HEAD, and an error that is cut within a character', async () => {
     const organization = await platform.organization()
     const error = `${'a'.repeat(199)}🏺`
-    const api = platform.apiWith({ requestLog: 'all', onRequest: () => ({ status: 402, error }) })
+    const api = platform.apiWith({ requestLog: 'all', onRequest: () => new Refusal(402, error) })
     for (const method of ['HEAD', 'GET']) await call(api, organization.key, '/api/v1/clients', { method })
     assert.deepEqual(
       (await logOf(organization, api)).map((one) => [one.method, one.status, one.error]),

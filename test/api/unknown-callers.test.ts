@@ -28,21 +28,21 @@ function createHeldLookups() {
   })
   /** A lookup is under way, and as many digests wait as may. */
   const waiting = Promise.allSettled(
-    Array.from({ length: WAITING_MAX + 1 }, (_, index) => lookups.find(`${index}`, 'peer')),
+    Array.from({ length: WAITING_MAX + 1 }, (_, index) => lookups.find(`${index}`, null, 'peer')),
   )
   return { lookups, waiting, release }
 }
 
 test('find() refuses one lookup more than may wait', async () => {
   const { lookups, waiting, release } = createHeldLookups()
-  await assert.rejects(lookups.find('more', 'peer'), { code: STORE_UNAVAILABLE })
+  await assert.rejects(lookups.find('more', null, 'peer'), { code: STORE_UNAVAILABLE })
   release()
   assert.ok((await waiting).every(({ status }) => status === 'fulfilled'))
 })
 
 test('when no more may wait, a place goes from the peer with most to one with fewer', async () => {
   const { lookups, waiting, release } = createHeldLookups()
-  const other = lookups.find('other', 'other peer')
+  const other = lookups.find('other', null, 'other peer')
   release()
   assert.equal(await other, null)
   const refused = (await waiting).filter(({ status }) => status === 'rejected')
@@ -55,8 +55,8 @@ test('a single lookup finds all waiting digests, each peer in its turn', async (
     asked.push(digests)
     return new Map([['valid', 'org']])
   })
-  const invented = Array.from({ length: 1500 }, (_, index) => lookups.find(`${index}`, 'peer'))
-  assert.equal(await lookups.find('valid', 'other peer'), 'org')
+  const invented = Array.from({ length: 1500 }, (_, index) => lookups.find(`${index}`, null, 'peer'))
+  assert.equal(await lookups.find('valid', null, 'other peer'), 'org')
   assert.deepEqual(
     asked.map(({ length }) => length),
     [1, 1000],
@@ -73,7 +73,7 @@ test('find() asks once for a digest that several requests wait for, and fails wi
     asked.push(digests)
     throw failure
   })
-  for (const find of ['first', 'same', 'same', 'same'].map((digest) => lookups.find(digest, 'peer'))) {
+  for (const find of ['first', 'same', 'same', 'same'].map((digest) => lookups.find(digest, null, 'peer'))) {
     await assert.rejects(find, failure)
   }
   assert.deepEqual(asked, [['first'], ['same']])
@@ -81,9 +81,9 @@ test('find() asks once for a digest that several requests wait for, and fails wi
 
 test('organizationOf() holds a bounded number of keys, and forgets the least recently used key', async () => {
   const lookups = createCallers(async (digests) => new Map(digests.map((digest) => [digest, 'org'])))
-  for (let index = 0; index < REMEMBERED_MAX; index++) await lookups.find(`${index}`, 'peer')
+  for (let index = 0; index < REMEMBERED_MAX; index++) await lookups.find(`${index}`, null, 'peer')
   assert.equal(lookups.organizationOf('0'), 'org')
-  await lookups.find('one more', 'peer')
+  await lookups.find('one more', null, 'peer')
   assert.equal(lookups.organizationOf('0'), 'org')
   assert.equal(lookups.organizationOf('1'), undefined)
   lookups.forget('0')
@@ -96,8 +96,8 @@ test('a lookup that the store never answers is given up, and the next lookup is 
   const lookups = createCallers(() =>
     asked++ === 0 ? new Promise(() => {}) : Promise.resolve(new Map([['next', 'org']])),
   )
-  const unanswered = lookups.find('first', 'peer')
-  const next = lookups.find('next', 'peer')
+  const unanswered = lookups.find('first', null, 'peer')
+  const next = lookups.find('next', null, 'peer')
   t.mock.timers.tick(5000)
   await assert.rejects(unanswered, { code: STORE_UNAVAILABLE })
   // The pause after a failure begins in this turn of the event loop.

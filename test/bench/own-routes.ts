@@ -8,6 +8,7 @@ import { buildRequest } from '../api/_api.ts'
 
 // The rate of a host's own routes on PostgreSQL, without a port, in turns A, B, B, A, beside:
 // - the built-in create, whose statement makes up to 16 records of an organization at once
+// - for `idempotent`, the same five statements of a transaction by hand
 // - a built-in list whose page is the same query of the host's table: the same work
 // - the built-in list, whose statement answers up to 16 requests: no statement of a host can be shared like that
 // From dist, as a host runs it: tsx gives each function its name anew, which costs a microsecond.
@@ -16,14 +17,18 @@ const dist = join(import.meta.dirname, '../../dist')
 const { createBusinessApi, defineRoute, defineService, page, readPage }: typeof import('../../lib/index.ts') =
   await import(`${dist}/index.js`)
 const { createPlatform }: typeof import('../../lib/platform.ts') = await import(`${dist}/platform.js`)
-const { createPostgresStore }: typeof import('../../lib/postgres.ts') = await import(`${dist}/postgres.js`)
+const { createPostgresStore, pgTransaction }: typeof import('../../lib/postgres.ts') = await import(
+  `${dist}/postgres.js`
+)
 const { createDeveloperSettings }: typeof import('../../lib/settings.ts') = await import(
   `${dist}/settings.js`
 )
 const { jsonText }: typeof import('../../lib/store.ts') = await import(`${dist}/store.js`)
 
 const ROUNDS = 5
-const TURN_MS = 1500
+const TURN_MS = 1200
+/** Parts of the names of work to run alone. */
+const ONLY = process.argv.slice(2)
 const AT_ONCE = 32
 const LISTED = 50
 
@@ -59,7 +64,62 @@ const listOwn: Route = defineRoute({
   },
 })
 
-const service = defineService({ routes: [createOwn, listOwn] })
+const createOnce: Route = defineRoute({
+  ...about,
+  idempotent: true,
+  path: '/own-clients/once',
+  operationId: 'createOnce',
+  summary: 'Create once',
+  scope: 'clients:write',
+  body: v.object({ name: v.string() }),
+  response: v.object({ data: Client }),
+  handle(context) {
+    const { organizationId, input } = context
+    return inTransaction((client) => {
+      const own = platform.using(pgTransaction(client))
+      return own.idempotent(context, async () => ({
+        data: await own.clients.create(organizationId, { name: input.body.name }),
+      }))
+    })
+  },
+})
+// What a host would write without `idempotent`: the same statements on a table of its own.
+const createByHand: Route = defineRoute({
+  ...about,
+  path: '/own-clients/by-hand',
+  operationId: 'createByHand',
+  summary: 'Create by hand',
+  scope: 'clients:write',
+  body: v.object({ name: v.string(), key: v.string() }),
+  response: v.object({ data: Client }),
+  handle({ organizationId, input: { body } }) {
+    return inTransaction(async (client) => {
+      await client.query('insert into replies values ($1, $2)', [organizationId, body.key])
+      const own = platform.using(pgTransaction(client))
+      const data = await own.clients.create(organizationId, { name: body.name })
+      await client.query('update replies set reply = $3 where organization_id = $1 and key = $2', [
+        organizationId,
+        body.key,
+        JSON.stringify({ data }),
+      ])
+      return { data }
+    })
+  },
+})
+
+async function inTransaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const result = await work(client)
+    await client.query('commit')
+    return result
+  } finally {
+    client.release()
+  }
+}
+
+const service = defineService({ routes: [createOwn, createOnce, createByHand, listOwn] })
 const database = await createTestDatabase()
 const store = createPostgresStore(database.url, { service })
 const pool = new pg.Pool({ connectionString: database.url })
@@ -104,6 +164,18 @@ const WORK: Readonly<Record<string, readonly [beside: () => Promise<void>, own: 
     () => create('/api/v1/clients', { name: 'Atlas Ceramics' }, { 'Idempotency-Key': `key-${made++}` }),
     () => create('/api/v1/own-clients', { name: 'Atlas Ceramics', key: `key-${made++}` }),
   ],
+  // One statement for several requests, beside five statements of a transaction: begin, key, record, reply, commit.
+  'idempotent create / built-in': [
+    () => create('/api/v1/clients', { name: 'Atlas Ceramics' }, { 'Idempotency-Key': `key-${made++}` }),
+    () =>
+      create('/api/v1/own-clients/once', { name: 'Atlas Ceramics' }, { 'Idempotency-Key': `key-${made++}` }),
+  ],
+  // The same five statements by hand, and the same record.
+  'idempotent create / by hand': [
+    () => create('/api/v1/own-clients/by-hand', { name: 'Atlas Ceramics', key: `key-${made++}` }),
+    () =>
+      create('/api/v1/own-clients/once', { name: 'Atlas Ceramics' }, { 'Idempotency-Key': `key-${made++}` }),
+  ],
   'list / built-in with its query': [
     async () => check(await queried.fetch(buildRequest(`/api/v1/clients?limit=${LISTED}`, { key }))),
     () => get(`/api/v1/bookings?limit=${LISTED}`),
@@ -131,6 +203,7 @@ async function turn(work: () => Promise<void>): Promise<number> {
 }
 
 await database.sql().unsafe(`
+  create table replies (organization_id text, key text, reply text, primary key (organization_id, key));
   create table bookings (
     organization_id text, id text, room text, starts text, guests integer, primary key (organization_id, id)
   );
@@ -140,6 +213,7 @@ await database.sql().unsafe(`
 for (let client = 0; client < LISTED; client++)
   await platform.clients.create('org_1', { name: 'Atlas Ceramics' })
 for (const [name, [beside, own]] of Object.entries(WORK)) {
+  if (ONLY.length > 0 && !ONLY.some((part) => name.includes(part))) continue
   const ratios: number[] = []
   for (let round = 0; round <= ROUNDS; round++) {
     const [a, b, c, d] = [await turn(beside), await turn(own), await turn(own), await turn(beside)]

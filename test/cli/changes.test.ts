@@ -134,7 +134,11 @@ test('bounds of an organization can be raised as the host has raised them', asyn
   )
   await addEndpoint('org_3')
   const add = ['endpoints', 'add', '-o', 'org_3', '--url', 'http://127.0.0.1:4000/', ...DEVELOPMENT]
-  assertFailed(await run(...add, '--max-endpoints', '1'), 1, /1 endpoint, .* or raise --max-endpoints/)
+  assertFailed(
+    await run(...add, '--max-endpoints', '1'),
+    1,
+    /limit of 1 endpoint: .* or raise --max-endpoints/,
+  )
   const env = { DATABASE_URL: database.url, BUSINESS_API_SECRET_KEYS: SECRET_KEY }
   assertFailed(
     await cli(add, { env: { ...env, BUSINESS_API_MAX_ENDPOINTS: '1' } }),

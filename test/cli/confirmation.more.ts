@@ -81,7 +81,7 @@ const DANGERS: Readonly<Record<string, (given: Given) => Danger>> = {
   }),
   'keys rotate': ({ org, keyId }) => ({
     args: [keyId, '-o', org, '--overlap', '0'],
-    says: /last used 3 min ago: every further request with the previous key is refused/,
+    says: /last used 3 min ago: every further request with the previous key is rejected/,
     facts: { id: keyId, overlapMs: 0 },
     isUntouched: () => isInForce(keyId),
     action: 'api_key.rotated',

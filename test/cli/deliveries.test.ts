@@ -120,7 +120,11 @@ describe('deliveries', () => {
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const redeliver = ['deliveries', 'redeliver', data[0].id, '--organization', org]
     assert.equal(jsonOf(await run(...redeliver, '--json')).state, 'pending')
-    assertFailed(await run(...redeliver), 1, /Cannot redeliver a delivery because the delivery is pending/)
+    assertFailed(
+      await run(...redeliver),
+      1,
+      /Cannot redeliver a delivery because the state of the delivery is pending/,
+    )
     await finishDeliveries(sql, 'delivered', sql`id = ${data[0].id}`)
     assert.equal(textOf(await run(...redeliver)), `${data[0].id} is pending\n`)
   })
@@ -173,7 +177,11 @@ describe('deliveries', () => {
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const cancel = ['deliveries', 'cancel', data[0].id, '--organization', org]
     assert.equal(jsonOf(await run(...cancel, '--json')).state, 'cancelled')
-    assertFailed(await run(...cancel), 1, /Cannot cancel a delivery because the delivery is cancelled/)
+    assertFailed(
+      await run(...cancel),
+      1,
+      /Cannot cancel a delivery because the state of the delivery is cancelled/,
+    )
     await run('deliveries', 'redeliver', data[0].id, '--organization', org)
     assert.equal(textOf(await run(...cancel)), `${data[0].id} is cancelled\n`)
   })

@@ -237,7 +237,7 @@ describe('endpoints', () => {
     assertFailed(failed, 1, /The test was not delivered: the response is 500/)
     assert.match(
       failed.stdout,
-      /^Delivered +no\nEvent +evt_test_\w+ \(client\.created\)\nAnswer +the answer is 500\nTook /,
+      /^Delivered +no\nEvent +evt_test_\w+ \(client\.created\)\nAnswer +the response is 500\nTook /,
     )
     assertFailed(
       await run(...test),

@@ -234,7 +234,7 @@ test('texts of DATABASE_URLS that cannot be used are refused, and no part is rep
     assertFailed(await cli(['status'], { env: { DATABASE_URLS: text } }), 2, /DATABASE_URLS/)
   }
   const hosts = `a=postgres://one:1,two:2/app?target_session_attrs=primary, b=${url}`
-  assertFailed(await cli(['grants'], { env: { DATABASE_URLS: hosts } }), 2, /Give at least one of/)
+  assertFailed(await cli(['grants'], { env: { DATABASE_URLS: hosts } }), 2, /Pass at least one of/)
 })
 
 test('a shard is added, gets new organizations, and organizations move to it and back', async (t) => {

@@ -169,7 +169,7 @@ describe('ApiError', () => {
     const error = await errorOf(collect(api.clients.list()))
     assert.match(
       error.message,
-      /^Cannot list clients because the API answered 403: <html> <h1>Bearer \[key\]<\/h1> x+ \(/,
+      /^Cannot list clients because the API responded with 403: <html> <h1>Bearer \[key\]<\/h1> x+ \(/,
     )
     assert.ok(error.message.length < 400)
     assert.equal(error.idempotencyKey, null)

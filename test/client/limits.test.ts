@@ -152,7 +152,7 @@ describe('bounds of the client', () => {
       const error = await errorOf(collect(api.clients.list()))
       assert.match(
         error.message,
-        /answered 308: .*a redirect to https:\/\/new\.example\/x, which is not followed/,
+        /responded with 308: .*a redirect to https:\/\/new\.example\/x, which is not followed/,
       )
       assert.equal(error.code, 'invalid_response')
     }

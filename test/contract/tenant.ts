@@ -88,7 +88,7 @@ export async function callAtOnce<T>(
 
 /** A key of every scope. */
 export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
-  const key = generateApiKey('bapi')
+  const key = generateApiKey('bapi', 0)
   return {
     id: ids('key'),
     name: 'Test',

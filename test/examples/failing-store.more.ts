@@ -16,7 +16,7 @@ for (const host of ['node-http', 'express']) {
     test(`${host} with a store that fails (${failure}) answers ${status} and lives`, async () => {
       const program = startSource(['test/examples/_failing-host.ts', host, failure])
       const url = await readBaseUrl(program)
-      const key = generateApiKey('bapi')
+      const key = generateApiKey('bapi', 0)
 
       for (const resource of RESOURCES) {
         const response = await call(`${url}/api/v1/${resource}`, key)

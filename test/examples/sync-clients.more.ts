@@ -116,7 +116,7 @@ describe('examples/sync-clients with the real API', () => {
     const env = { API_URL: platform.url, API_KEY: refused }
     const program = startSource(['examples/sync-clients.ts', temporaryPath('clients.json')], env)
     assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /^Cannot list clients because the API answered 401: .*\n$/)
+    assert.match(program.stderr(), /^Cannot list clients because the API responded with 401: .*\n$/)
     assertSecret(program, refused)
   })
 })
@@ -208,7 +208,7 @@ describe('examples/sync-clients by itself', () => {
   test('examples/sync-clients shows one line of a proxy’s page', async () => {
     answer(() => new HttpResponse(`<html>\n<h1>Forbidden</h1>\n${'x'.repeat(10_000)}`, { status: 403 }))
     await assert.rejects(poll(api, await openCopy(temporaryPath('clients.json'))), (error) => {
-      return /^Cannot list clients because the API answered 403: <html> <h1>Forbidden<\/h1> x+ \(no request id\)$/.test(
+      return /^Cannot list clients because the API responded with 403: <html> <h1>Forbidden<\/h1> x+ \(no request id\)$/.test(
         (error as Error).message,
       )
     })

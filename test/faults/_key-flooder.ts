@@ -15,7 +15,7 @@ const REOPEN_MS = 100
 
 setPriority(Math.min(getPriority() + 10, 19))
 const statuses: Record<string, number> = {}
-const keys = Array.from({ length: KEYS }, () => generateApiKey('bapi'))
+const keys = Array.from({ length: KEYS }, () => generateApiKey('bapi', 0))
 let sent = 0
 
 function nextRequest(): string {

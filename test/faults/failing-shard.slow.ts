@@ -1,4 +1,5 @@
-// One of three servers fails in every way, beside callers of the two others in a process that knows their keys.
+// One of three servers fails in every way, beside callers of the two others in a process that knows their keys, and in processes that
+// have just started, with a key without a slot, which every shard may have.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -6,8 +7,10 @@ import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { generateApiKey } from '../../lib/access/api-keys.ts'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
+import { SCOPES } from '../../lib/index.ts'
 import { createPostgresStore, createShardedStore, migrate } from '../../lib/postgres.ts'
+import { makeOlderKey } from '../_older-key.ts'
 import { percentile } from '../_percentile.ts'
 import { startPrimary, startReplica } from '../postgres/_replica.ts'
 import { createTestShards, organizationOn } from '../store/_shards.ts'
@@ -17,6 +20,8 @@ import { startHost } from './_host.ts'
 
 const ROUNDS = 7
 const ROUND_MS = 2000
+/** Processes that are started beside the silent server, and as many without. */
+const STARTS = 3
 /** A silent server is left after some seconds. */
 const RETURN_MS = 20_000
 
@@ -35,19 +40,17 @@ test('a shard that is silent, stopped, in recovery or failed over costs the othe
   await begin({ a, b, c })
   const keyOf = async (name: 'a' | 'b' | 'c', url: string) =>
     (await makeApiKey(url, organizationOn(name))).key
-  const host = await startHost({
+  const config = {
     databaseUrl: '',
     shards: { a, b, c },
     pool: 'own',
     api: { rateLimit: UNREACHED_RATE_LIMIT },
-  })
+  } as const
+  const host = await startHost(config)
   t.after(() => host.stop())
-  const callers = [
-    await keyOf('a', a),
-    await keyOf('b', b),
-    await keyOf('c', first.url),
-    generateApiKey('bapi'),
-  ].map((key) => createCaller(host.port, key)) as [Caller, Caller, Caller, Caller]
+  const callers = [await keyOf('a', a), await keyOf('b', b), await keyOf('c', first.url), makeOlderKey()].map(
+    (key) => createCaller(host.port, key),
+  ) as [Caller, Caller, Caller, Caller]
   for (const caller of callers) t.after(() => caller.close())
   const [ofA, ofB, ofC, unknown] = callers
   const isServed = async () => (await list(ofC)).status === 200
@@ -72,11 +75,35 @@ test('a shard that is silent, stopped, in recovery or failed over costs the othe
     return percentile(times, 0.99)
   }
 
+  const older = await addOlderKey(a, organizationOn('a'))
+
+  /** Calls in a process that has just started. @returns the first answer's time and the p99, in ms */
+  async function start(what: string): Promise<{ readonly first: number; readonly p99: number }> {
+    const started = await startHost(config)
+    const caller = createCaller(started.port, older)
+    const times: number[] = []
+    for (const endsAt = performance.now() + ROUND_MS; performance.now() < endsAt; await sleep(5)) {
+      const answer = await list(caller)
+      assert.equal(answer.status, 200, what)
+      times.push(answer.ms)
+    }
+    caller.close()
+    await started.stop()
+    return { first: times[0] ?? Number.NaN, p99: percentile(times, 0.99) }
+  }
+
   const ratios: number[] = []
+  const startRatios: number[] = []
   for (let count = 0; count < ROUNDS; count++) {
     const present = await round('all are there', [200])
+    const started = count < STARTS ? await start('all are there') : undefined
     signal(first.pid, 'STOP')
     try {
+      if (started) {
+        const beside = await start('silent')
+        startRatios.push(beside.p99 / started.p99)
+        assert.ok(beside.first < started.first + 1000, `the first answer came after ${beside.first} ms`)
+      }
       ratios.push((await round('silent', [503])) / present)
       if (count === 0) assert.equal((await list(unknown)).status, 503, 'a key that the silent shard may have')
     } finally {
@@ -86,6 +113,7 @@ test('a shard that is silent, stopped, in recovery or failed over costs the othe
   }
   assert.equal((await list(unknown)).status, 401)
   t.diagnostic(`p99 of the others beside a silent shard: × ${describe(ratios)}`)
+  t.diagnostic(`in a process that has just started, with a key without a slot: × ${describe(startRatios)}`)
 
   await first.stopServer('immediate')
   await round('stopped, and the replica in recovery', [503])
@@ -93,9 +121,20 @@ test('a shard that is silent, stopped, in recovery or failed over costs the othe
   await until('the replica serves', isServed, RETURN_MS)
   await round('failed over', [200])
   // A wait for the silent shard would be a thousand times as long. Other programs on the machine are no failure.
-  assert.ok(percentile(ratios, 0.5) < 3, describe(ratios))
+  for (const each of [ratios, startRatios]) assert.ok(percentile(each, 0.5) < 3, describe(each))
   host.assertUnharmed()
 })
+
+/** Gives an organization a key from before keys carried a slot. */
+async function addOlderKey(url: string, organizationId: string): Promise<string> {
+  const key = makeOlderKey()
+  const sql = postgres(url, { max: 1 })
+  await sql`
+    insert into business_api.api_keys (organization_id, id, digest, name, scopes, prefix, last_four, created_at)
+    values (${organizationId}, 'key_older', ${digestApiKey(key)}, 'Older', ${`{${SCOPES.join()}}`}::text::text[], 'bapi_live_', ${key.slice(-4)}, now())`
+  await sql.end()
+  return key
+}
 
 /** Writes the map, as the first start does. */
 async function begin(urls: Readonly<Record<string, string>>): Promise<void> {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { type BusinessApi, createBusinessApi, SCOPES } from '../../lib/index.ts'
+import { createPostgresStore, createShardedStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createDeliverySlots } from '../../lib/webhooks.ts'
-import { createTestShards, NAMES, organizationOn } from '../store/_shards.ts'
+import { createTestDatabase } from '../_database.ts'
+import { makeOlderKey } from '../_older-key.ts'
+import { createTestShards, NAMES, organizationOf, organizationOn } from '../store/_shards.ts'
 import { UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { type NetworkProxy, startProxy } from './_proxy.ts'
 
@@ -87,12 +89,12 @@ for (const [fault, { lose, find }] of Object.entries(FAULTS)) {
 
     assert.deepEqual(await callAll(api, keys), { present: [200], lost: [503] })
     assert.equal(await list(api, freshKey), 200, 'a key that the process does not know')
-    assert.equal(await list(api, generateApiKey('bapi')), 503, 'a key that the lost shard may have')
+    assert.equal(await list(api, makeOlderKey()), 503, 'a key that the lost shard may have')
 
     await find(lost)
     await until('the shard answers again', async () => (await list(api, keys.c)) === 200, 15_000)
     assert.deepEqual(await callAll(api, keys), { present: [200], lost: [200] })
-    assert.equal(await list(api, generateApiKey('bapi')), 401)
+    assert.equal(await list(api, makeOlderKey()), 401)
   })
 }
 
@@ -130,6 +132,28 @@ test('a process that starts while a shard is silent serves the others', async (t
   t.after(() => store.close({ timeoutMs: 0 }))
   const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false, deadlineMs: 4000 })
   assert.deepEqual(await Promise.all([keys.a, keys.b, keys.c].map((key) => list(api, key))), [200, 200, 503])
+})
+
+test('a process that starts while the other of two shards is silent waits a second for it', async (t) => {
+  const [one, other] = [await createTestDatabase(), await createTestDatabase()]
+  t.after(() => Promise.all([one.drop(), other.drop()]))
+  const network = await startProxy(other.url)
+  t.after(() => network.close())
+  const open = () =>
+    createShardedStore({ shards: { a: createPostgresStore(one.url), b: createPostgresStore(network.url) } })
+  const first = open()
+  const { key } = await createDeveloperSettings(first).apiKeys.create(organizationOf(2, 0), {
+    name: 'Faults',
+    scopes: SCOPES,
+  })
+  await first.close()
+  network.fallSilent()
+  const store = open()
+  t.after(() => store.close({ timeoutMs: 0 }))
+  const api = createBusinessApi(store, { logger: false })
+  const startedAt = performance.now()
+  assert.equal(await list(api, key), 200)
+  assert.ok(performance.now() - startedAt < 2500)
 })
 
 test('while a shard is silent, the delivery loops of the others deliver', async (t) => {

@@ -318,7 +318,7 @@ describe('health()', () => {
       },
     }
     const { metrics: unknown } = await prepare(t, { loop: throwing }, store)
-    assert.equal((await unknown.health()).checks[1]?.message, 'The delivery loop cannot be asked')
+    assert.equal((await unknown.health()).checks[1]?.message, 'The delivery loop cannot report its health')
   })
 })
 

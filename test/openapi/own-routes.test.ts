@@ -12,7 +12,16 @@ import {
 } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { bookingRoutes } from '../api/_bookings.ts'
-import { type Document, type Node, nodesOf, openapi, operationsOf, resolve } from './_document.ts'
+import {
+  type Document,
+  type Node,
+  nodesOf,
+  openapi,
+  operationsOf,
+  type Parameter,
+  type Ref,
+  resolve,
+} from './_document.ts'
 
 // A host's own routes in the OpenAPI document.
 
@@ -56,7 +65,7 @@ describe('the document with own routes', () => {
     )
     assert.deepEqual(
       Object.keys(own.components.schemas).filter((name) => name.includes('Booking')),
-      ['ListBookingsResponse', 'CreateBookingInput', 'CreateBookingResponse', 'GetBookingResponse'],
+      ['ListBookingsResult', 'CreateBookingInput', 'CreateBookingResult', 'GetBookingResult'],
     )
   })
 
@@ -103,11 +112,11 @@ describe('the document with own routes', () => {
       handle: () => ({ room: 'Atlas' }),
     } as const
     const document = describeWith([defineRoute(declared)])
-    const schema = document.components.schemas.PutRoomResponse
-    assert.deepEqual(schema?.properties?.room, { $ref: '#/components/schemas/PutRoomResponse/$defs/Room' })
+    const schema = document.components.schemas.PutRoomResult
+    assert.deepEqual(schema?.properties?.room, { $ref: '#/components/schemas/PutRoomResult/$defs/Room' })
     const fits = new Ajv2020({ strict: true }).addVocabulary(['components']).compile({
-      $ref: '#/components/schemas/PutRoomResponse',
-      components: { schemas: { PutRoomResponse: schema } },
+      $ref: '#/components/schemas/PutRoomResult',
+      components: { schemas: { PutRoomResult: schema } },
     })
     assert.ok(fits({ room: 'Atlas' }))
     assert.ok(!fits({ room: 1 }))
@@ -121,5 +130,94 @@ describe('the document with own routes', () => {
       ) as never,
     })
     assert.throws(() => describeWith([unsaid]), /'response' of route putRoom in JSON Schema/)
+  })
+
+  const declared = {
+    method: 'GET',
+    path: '/rooms',
+    operationId: 'listRooms',
+    summary: 'List rooms',
+    tag: 'Rooms',
+    scope: 'clients:read',
+    response: v.object({ data: v.string() }),
+    handle: () => ({ data: 'Atlas' }),
+  } as const
+  const Rooms = v.object({ name: v.string() })
+
+  test('names the errors that an operation can answer, and no other', () => {
+    const document = describeWith([
+      defineRoute({ ...declared, operationId: 'plain' }),
+      defineRoute({ ...declared, path: '/queried', operationId: 'queried', query: Rooms }),
+      defineRoute({ ...declared, path: '/paged', operationId: 'paged', paged: /^r/ }),
+      defineRoute({ ...declared, method: 'DELETE', operationId: 'once', idempotent: false }),
+      defineRoute({ ...declared, method: 'PUT', operationId: 'bodied', idempotent: false, body: Rooms }),
+      defineRoute({ ...declared, method: 'POST', operationId: 'keyed' }),
+    ])
+    const statuses = (id: string) => {
+      const operation = operationsOf(document).find(({ operationId }) => operationId === id)
+      return Object.keys(operation?.responses ?? {}).filter(
+        (status) => !/^(200|401|403|404|429|500|503)$/.test(status),
+      )
+    }
+    assert.deepEqual(['plain', 'queried', 'paged', 'once', 'bodied', 'keyed'].map(statuses), [
+      [],
+      ['422'],
+      ['422'],
+      ['422'],
+      ['400', '413', '415', '422'],
+      ['409', '422'],
+    ])
+  })
+
+  test("gives the library's schemas no other content, and no type the name that oapi-codegen gives to an operation's", () => {
+    const { schemas } = describeWith(
+      ['client', 'lead', 'error', 'createPayment'].map((operationId) =>
+        defineRoute({ ...declared, operationId, path: `/${operationId}`, query: Rooms }),
+      ),
+    ).components
+    for (const [name, schema] of Object.entries(openapi.components.schemas))
+      assert.deepEqual(schemas[name], schema)
+    for (const name of ['ClientResult', 'CreatePaymentResult']) assert.ok(schemas[name], name)
+    for (const name of ['CreatePaymentResponse', 'CreatePaymentParams'])
+      assert.equal(schemas[name], undefined)
+  })
+
+  test('has the tags of the library once, also for a route that takes one', () => {
+    const own = ['Webhooks', 'Guide', 'Clients', 'Rooms'].map((tag, index) =>
+      defineRoute({ ...declared, tag, path: `/r${index}`, operationId: `r${index}` }),
+    )
+    const names = describeWith(own).tags.map(({ name }) => name)
+    assert.deepEqual(names, [...new Set(names)])
+    assert.ok(names.includes('Rooms'))
+  })
+
+  for (const name of ['after', 'limit', 'before', 'updatedSince']) {
+    test(`has no list whose query names ${name}, which every list reads or rejects`, () => {
+      const query = v.object({ [name]: v.string() })
+      assert.doesNotThrow(() => describeWith([defineRoute({ ...declared, query })]))
+      assert.throws(
+        () => describeWith([defineRoute({ ...declared, query, paged: /^r/ })]),
+        new RegExp(`route listRooms because its query has '${name}'`),
+      )
+    })
+  }
+
+  test('describes a query whose parts refer to definitions, and none that has no names', () => {
+    const jsonSchema = {
+      type: 'object',
+      properties: { name: { $ref: '#/$defs/Name' } },
+      $defs: { Name: { type: 'string', maxLength: 80 } },
+    }
+    const document = describeWith([defineRoute({ ...declared, query: withJsonSchema(Rooms, jsonSchema) })])
+    const [parameter] = document.paths['/api/v1/rooms']?.get?.parameters ?? []
+    assert.deepEqual(resolve((parameter as Parameter).schema as Ref, document), {
+      type: 'string',
+      maxLength: 80,
+    })
+    const either = v.union([Rooms, v.object({ floor: v.string() })])
+    assert.throws(
+      () => describeWith([defineRoute({ ...declared, query: either })]),
+      /'query' of route listRooms .* properties/,
+    )
   })
 })

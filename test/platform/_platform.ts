@@ -138,7 +138,7 @@ async function hostOf<Calls extends Platform>(
 }
 
 async function insertKey(store: BusinessApiStore, organizationId: string): Promise<string> {
-  const digest = digestApiKey(generateApiKey('bapi'))
+  const digest = digestApiKey(generateApiKey('bapi', 0))
   await store.apiKeys.insert({
     organizationId,
     limit: 1000,

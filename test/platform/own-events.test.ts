@@ -97,7 +97,7 @@ for (const [name, open] of Object.entries(stores)) {
         'booking.created',
         { ...BOOKING, bookingId: '' },
         ['data.bookingId'],
-        /data\.bookingId must be >=1$/,
+        /data\.bookingId must have length >=1$/,
       ],
       [
         'data of another library’s schema',

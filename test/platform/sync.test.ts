@@ -224,7 +224,7 @@ type Shown = Map<Resource, Map<unknown, Record<string, unknown>>>
 
 /** Polls every resource from the position of the poll before. */
 async function createPoller({ store, organizationId }: Host): Promise<() => Promise<Shown>> {
-  const key = generateApiKey('bapi')
+  const key = generateApiKey('bapi', 0)
   const keyDigest = digestApiKey(key)
   await store.apiKeys.insert({
     organizationId,

@@ -30,7 +30,7 @@ describeOnEveryStore((newHost) => {
           assert.equal(Reflect.get(error, 'code'), 'not_found')
           assert.match(
             error.message,
-            /^Cannot [a-z ]+ because the (id does not exist in the organization|organization has no business with this id)$/,
+            /^Cannot [a-z ]+ because the organization has no (such record|business with this id)$/,
           )
           return true
         })

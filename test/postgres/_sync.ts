@@ -23,7 +23,7 @@ export interface Mirror {
 }
 
 export async function createMirror(store: PostgresStore, organizationId: string): Promise<Mirror> {
-  const key = generateApiKey('bapi')
+  const key = generateApiKey('bapi', 0)
   const keyDigest = digestApiKey(key)
   await store.apiKeys.insert({
     organizationId,

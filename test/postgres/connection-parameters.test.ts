@@ -331,7 +331,7 @@ describe('connect_timeout', () => {
     const url = await startSlow(t, 60_000)
     setVariables(t, { PGCONNECT_TIMEOUT: '1' })
     const begunAt = performance.now()
-    await assert.rejects(connect(url, patient), { message: /no answer came in time/ })
+    await assert.rejects(connect(url, patient), { message: /it did not respond in time/ })
     const sql = await openPlainPool(url)
     await assert.rejects(sql`select 1`, { code: 'CONNECT_TIMEOUT' })
     await sql.end()

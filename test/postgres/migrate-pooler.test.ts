@@ -95,7 +95,7 @@ describe('migrate() through a pooler in transaction mode', () => {
         await sleep(300)
         await assert.rejects(
           migrateFrom(pool, INDEX),
-          /canceling statement due to statement timeout; if the user has a statement_timeout and a pooler stands between/,
+          /canceling statement due to statement timeout; if the user has a statement_timeout and you use a pooler/,
         )
       } finally {
         await direct`alter system reset statement_timeout`

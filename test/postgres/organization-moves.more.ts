@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
-import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
+import { createApiClient } from '../../lib/client.ts'
+import { BusinessApiError, createBusinessApi, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
+import { addShard } from '../../lib/postgres/shards/added-shard.ts'
 import { type MoveOptions, moveOrganization } from '../../lib/postgres/shards/move.ts'
-import { createPostgresStore, type ShardedStore } from '../../lib/postgres.ts'
+import { createPostgresStore, createShardedStore, type ShardedStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createTestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 import { requestOf } from '../contract/tenant.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
 
 type Name = (typeof NAMES)[number]
@@ -208,21 +212,62 @@ test('an organization moves on, and back, and calls find it', async () => {
   assert.deepEqual(await move(organization, 'a'), { from: 'a', to: 'a', copied: 0, deleted: 0, untold: [] })
 })
 
-test('the sync token of a moved organization begins anew, with every record once', async () => {
+test('the sync token of a moved organization begins anew: a client gets every record once more, and then what changes', async () => {
   const organization = organizationOn('c', 3)
   const { key } = await fill(organization, 'c')
-  const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
-  const sync = async (since?: { readonly position: string }) => {
-    const time = { time: '2000-01-01T00:00:00.000Z' }
-    const { page, position } = await store.clients.admitAndList(request, { limit: 10, since: since ?? time })
-    return { records: JSON.parse(String(page)) as unknown[], position: { position: position ?? '' } }
+  const { create } = createPlatform(store).clients
+  for (const name of ['Second', 'Third']) await create(organization, { name })
+  const api = createBusinessApi(store, { logger: false })
+  const client = createApiClient({
+    url: 'http://localhost',
+    key,
+    fetch: (url, init) => api(new Request(url, init)),
+  })
+  let since: Date | string = new Date(0)
+  /** Reads the pages of a list of changes, or some. */
+  const sync = async (pages = Infinity): Promise<readonly string[]> => {
+    const read: string[] = []
+    for await (const page of client.clients.list({ pageSize: 2, updatedSince: since }).pages()) {
+      read.push(...page.data.map(({ id }) => id))
+      since = page.syncToken ?? assert.fail('no token')
+      if (--pages === 0) break
+    }
+    return read
   }
-  const first = await sync()
-  assert.equal(first.records.length, 1)
+  const all = [...(await sync())]
+  assert.equal(new Set(all).size, 3)
+  assert.deepEqual(await sync(), [])
   for (const to of ['a', 'c'] as const) {
     await move(organization, to)
-    assert.deepEqual((await sync(first.position)).records, first.records)
+    assert.deepEqual((await sync()).toSorted(), all.toSorted())
+    assert.deepEqual(await sync(), [])
+    const { id } = await create(organization, { name: `Moved to ${to}` })
+    assert.deepEqual(await sync(), [id])
+    await create(organization, { name: 'Next' }).then((next) => all.push(id, next.id))
+    await sync()
   }
+  since = new Date(0)
+  const first = await sync(1)
+  await move(organization, 'b')
+  assert.deepEqual([...new Set([...first, ...(await sync())])].toSorted(), all.toSorted())
+})
+
+test('an organization moves through PgBouncer in transaction mode', WITH_PGBOUNCER, async (t) => {
+  const organization = organizationOn('a', 11)
+  await fill(organization, 'a')
+  const before = await rowsOf('a', organization)
+  const poolers = await Promise.all(shards.databases.map((database) => startPgBouncer(database, 3)))
+  t.after(() => Promise.all(poolers.map((pooler) => pooler.close())))
+  const pooled = new Map(NAMES.map((name, index) => [name, poolers[index]?.url ?? '']))
+  for (const [from, to] of [
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const) {
+    await moveOrganization(pooled, organization, to)
+    assert.deepEqual(await rowsOf(to, organization), before)
+    assert.deepEqual(await rowsOf(from, organization), {})
+  }
+  assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
 })
 
 test('a table of any size moves: rows that fill the buffers of streams, just so', async () => {
@@ -339,6 +384,106 @@ test('a shard restored to a moment before a move is closed for the organization,
   await lost.close()
 })
 
+/** Tells a shard where an organization is, as a step of a move does. */
+async function tell(name: Name, organizationId: string, to: Name, version: number): Promise<void> {
+  await sqlOf(name)`
+    insert into business_api.shard_places (organization_id, name, version, is_here)
+    values (${organizationId}, ${to}, ${version}, false)`
+}
+
+test('a move that was taken back, and cut off before its shard was opened again, is opened by the same command', async () => {
+  const organization = organizationOn('a', 6)
+  await fill(organization, 'a')
+  await tell('b', organization, 'b', 1)
+  await tell('a', organization, 'b', 1)
+  await tell('b', organization, 'a', 2)
+  await assert.rejects(createPlatform(shards.open()).clients.list(organization), { code: STORE_UNAVAILABLE })
+  await move(organization, 'a')
+  assert.equal((await createPlatform(store).clients.list(organization)).data.length, 1)
+})
+
+test('a shard restored to a moment within a move to it is not opened without the rows', async () => {
+  const organization = organizationOn('a', 7)
+  await fill(organization, 'a')
+  await move(organization, 'b')
+  await sqlOf(
+    'b',
+  )`delete from business_api.shard_places where organization_id = ${organization} and version = 2`
+  await move(organization, 'b')
+  await assert.rejects(createPlatform(store).clients.list(organization), { code: STORE_UNAVAILABLE })
+})
+
+test('rows of an organization that is moving away are not deleted by the end of an earlier move', async () => {
+  const organization = organizationOn('a', 8)
+  await fill(organization, 'a')
+  const before = await rowsOf('a', organization)
+  await tell('a', organization, 'b', 1)
+  await sqlOf('a')`
+    select business_api.delete_left_part(${organization}, 1000, null, ${`{${DELETED_TABLES.join()}}`}::text::text[])`
+  assert.deepEqual(await rowsOf('a', organization), before)
+  await move(organization, 'a')
+})
+
+test('a shard that a process knows from before a move to it has not lost the organization', async () => {
+  const organization = organizationOn('a', 9)
+  await fill(organization, 'a')
+  let isOver = (): void => {}
+  const over = new Promise<void>((resolve) => {
+    isOver = resolve
+  })
+  const stores = NAMES.map((name, index) => {
+    const own = createPostgresStore(shards.databases[index]?.url ?? '')
+    const shardPlace: typeof own.shardPlace = async (...args) => {
+      if (name !== 'c') await over
+      return own.shardPlace(...args)
+    }
+    return [name, { ...own, shardPlace }] as const
+  })
+  const started = createShardedStore({ shards: Object.fromEntries(stores) })
+  const located = started.shardOf(organization)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await move(organization, 'c')
+  isOver()
+  await located
+  assert.equal((await createPlatform(started).clients.list(organization)).data.length, 1)
+  await started.close()
+})
+
+test('rows left behind give no notices, no secrets to seal anew and no log of requests', async () => {
+  const organization = organizationOn('a', 10)
+  const { key } = await fill(organization, 'a')
+  const sql = sqlOf('a')
+  await sql`update business_api.api_keys set expires_at = now() + interval '1 hour' where organization_id = ${organization}`
+  await sql`
+    update business_api.webhook_endpoints
+    set previous_sealed_secret = sealed_secret, previous_secret_expires_at = now() + interval '1 minute'
+    where organization_id = ${organization}`
+  await tell('a', organization, 'b', 2)
+  const before = await rowsOf('a', organization)
+  const [a] = store.shards
+  assert.ok(a)
+  const request = { token: 'tok', secretsWithinMs: 3_600_000, apiKeysWithinMs: 86_400_000, limit: 1000 }
+  const notices = await a.store.notices.claimExpiring(request)
+  const sealed = await a.store.endpoints.listSealed(1000, null)
+  await a.store.requests.write([
+    {
+      id: 'req_left',
+      at: new Date().toISOString(),
+      keyDigest: digestApiKey(key),
+      organizationId: null,
+      method: 'GET',
+      route: '/clients',
+      path: '/clients',
+      status: 200,
+      durationMs: 1,
+      error: null,
+      isReplay: false,
+    },
+  ])
+  assert.ok([...notices, ...sealed].every(({ organizationId }) => organizationId !== organization))
+  assert.deepEqual(await rowsOf('a', organization), before)
+})
+
 test('a move that cannot be made says why, and changes nothing', async () => {
   const organization = organizationOn('b', 3)
   await fill(organization, 'b')
@@ -354,4 +499,31 @@ test('a move that cannot be made says why, and changes nothing', async () => {
   assert.equal((await others.shardOf(organizationOn('b', 4))).name, 'b')
   await createPlatform(others).clients.create(organizationOn('b', 4), { name: 'New' })
   assert.ok((await rowsOf('a', organizationOn('b', 4))).businesses)
+})
+
+test('of two shards that are added at once, both are, or a call says that it was not', async () => {
+  const added = await Promise.all(
+    ['d', 'e'].map(async (name) => ({ name, database: await createTestDatabase() })),
+  )
+  const open = (names: readonly string[]) =>
+    new Map(
+      [
+        ...NAMES.map((name, index) => ({ name, url: shards.databases[index]?.url })),
+        ...added.map(({ name, database }) => ({ name, url: database.url })),
+      ]
+        .filter(({ name }) => [...NAMES, ...names].includes(name))
+        .map(({ name, url }) => [name, createPostgresStore(url ?? '')] as const),
+    )
+  const stores = [open(['d', 'e']), open(['d', 'e'])]
+  const results = await Promise.allSettled([
+    addShard(stores[0] ?? assert.fail(), 'd'),
+    addShard(stores[1] ?? assert.fail(), 'e'),
+  ])
+  const place = await stores[0]?.get('a')?.shardPlace()
+  for (const [index, { status }] of results.entries())
+    if (status === 'fulfilled') assert.ok(place?.added.includes(added[index]?.name ?? ''))
+  for (const { name } of added) await addShard(stores[0] ?? assert.fail(), name)
+  assert.deepEqual((await stores[0]?.get('a')?.shardPlace())?.added.toSorted(), ['d', 'e'])
+  await Promise.all(stores.flatMap((each) => [...each.values()]).map((each) => each.close()))
+  await Promise.all(added.map(({ database }) => database.drop()))
 })

@@ -186,7 +186,7 @@ async function insertEverything(sql: Sql, organizationId: string): Promise<void>
 }
 
 async function insertKey(store: PostgresStore, organizationId: string): Promise<string> {
-  const digest = digestApiKey(generateApiKey('bapi'))
+  const digest = digestApiKey(generateApiKey('bapi', 0))
   await store.apiKeys.insert({
     organizationId,
     limit: 1000,

@@ -58,7 +58,7 @@ describe('a database that was never migrated', () => {
   test('gives API callers 500, and onError the reason', async () => {
     const errors: unknown[] = []
     const api = createBusinessApi(store, { logger: false, onError: (error) => errors.push(error) })
-    const key = generateApiKey('bapi')
+    const key = generateApiKey('bapi', 0)
     assertError(await request(api.fetch, '/api/v1/clients', { key }), 500, 'Internal error')
     assertError(await request(api.fetch, '/api/v1/clients', { key, json: { name: 'Atlas' } }), 500)
     assert.equal(errors.length, 2)

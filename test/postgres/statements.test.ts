@@ -44,7 +44,7 @@ describe('the statements', () => {
   after(() => database.drop())
 
   async function insertKey(organizationId = 'org_a'): Promise<string> {
-    const key = generateApiKey('bapi')
+    const key = generateApiKey('bapi', 0)
     const store = createPostgresStore(sql)
     await store.apiKeys.insert({
       organizationId,

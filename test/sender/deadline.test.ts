@@ -12,7 +12,7 @@ describe('the deadline', () => {
 
   /** Asserts a timeout at the right time: not before, and not much later on a busy machine. */
   function assertTimedOut(answer: WebhookAnswer): void {
-    assertFailed(answer, 'timeout', /^no answer within 150 ms/)
+    assertFailed(answer, 'timeout', /^no response within 150 ms/)
     assert.ok(answer.durationMs >= timeoutMs - 2 && answer.durationMs < 5000, `${answer.durationMs} ms`)
   }
 

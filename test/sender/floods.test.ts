@@ -61,7 +61,7 @@ describe('a flood', () => {
           assertFailed(
             answer,
             'invalid_response',
-            /without a part of an answer|more than 16 interim responses|Headers Overflow/,
+            /without a part of a response|more than 16 interim responses|Headers Overflow/,
           )
         const [socket] = sockets
         assert.ok(socket)

@@ -294,7 +294,7 @@ describe('misuse', () => {
   test('a parsed body is a TypeError that asks for the raw body', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const body of [JSON.parse(BODY), undefined, null, [1]]) {
-      assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* give the raw body/)
+      assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* pass the raw body/)
       assert.throws(() => signWebhook(body, CURRENT), TypeError)
     }
   })

@@ -13,7 +13,7 @@ export const activity: Command = defineCommand({
   name: 'activity',
   summary: 'shows how many deliveries and attempts an organization had, by time and endpoint',
   about:
-    'Of the last 24 hours, or of any period of the last 35 days, in full hours. Endpoints come in order of trouble. The durations p50 and p95 are estimates: the true value is more than half and less than double.',
+    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Endpoints are sorted by trouble. The durations p50 and p95 are estimates: the true value is between half and double.',
   flags: {
     organization,
     endpoint: text('ID', 'only of this endpoint'),

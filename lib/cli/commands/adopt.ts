@@ -10,7 +10,7 @@ export const adopt: Command = defineCommand({
   name: 'adopt',
   summary: 'makes the database that of this installation, after a restore, a copy or an upgrade',
   about:
-    'A delivery loop waits on a database that belongs to another installation. On a copy, first run business-api-kit deliveries cancel --pending: the loop would send to customers what production sends too. Waiting loops go on within ten seconds.',
+    'A delivery loop waits on a database that belongs to another installation. On a copy, first run business-api-kit deliveries cancel --pending, or the loop sends to customers what production sends too. Waiting loops continue within ten seconds.',
   onShards: 'in turn',
   flags: { installation, ...CONFIRMATION_FLAGS },
   examples: [

@@ -14,7 +14,7 @@ export const cancel: Command = defineCommand({
   name: 'cancel',
   summary: 'cancels a pending delivery, or all pending deliveries',
   about:
-    'Also between two attempts and while the endpoint is paused. A sending delivery cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help. With --pending: all deliveries of all organizations, in small parts, for a restored or copied database that must not send; each organization gets an audit entry, and after an interruption the same command does the rest.',
+    "Works between two attempts and while the endpoint is paused. A sending delivery can't be cancelled; a cancelled one can be sent later: see business-api-kit deliveries redeliver --help. With --pending: cancels the pending deliveries of all organizations, for a restored or copied database that must not send. Each organization gets an audit entry. After an interruption, run the command again.",
   argument: '[ID]',
   onShards: ({ pending }) => (pending ? 'in turn' : null),
   flags: {

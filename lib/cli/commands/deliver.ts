@@ -28,7 +28,7 @@ import { visibleJson } from '../text.ts'
 export const deliver: Command = defineCommand({
   name: 'deliver',
   summary: 'delivers events until a signal stops it',
-  about: `Any number of processes may deliver at once. SIGTERM and SIGINT let the attempts in flight end and give the other deliveries back. A second signal ends the process at once: attempts that were in flight are made again when their lease ends.
+  about: `Any number of processes can deliver at once. SIGTERM and SIGINT wait for the attempts in flight and release the other deliveries. A second signal ends the process at once; its attempts in flight are repeated when their lease ends.
 On a terminal each attempt is a line on stdout. Warnings and errors are lines of JSON on stderr. Needs the same BUSINESS_API_SECRET_KEYS as endpoints add.`,
   flags: {
     once: toggle('deliver what is due now, then end: for a scheduler'),

@@ -21,7 +21,7 @@ const listDeliveries: Command = defineCommand({
   name: 'list',
   summary: 'shows the delivery log of an organization, newest first',
   about:
-    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response a page inspects 5000 deliveries at most, and may be short although there are more.',
+    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response a page inspects up to 5000 deliveries, so it can be short although there are more.',
   flags: {
     organization,
     ...FILTER_FLAGS,

@@ -31,7 +31,7 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks the installation, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, the installation that the database belongs to, that organizations are on the shards where the map says, that BUSINESS_API_SECRET_KEYS opens the stored secrets, and that keys in force and the API's document have the names of the service. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, PostgreSQL's version, the clocks, pending migrations, schema changes outside the migrations, stuck leases, the backlog, the purge of old events, the database's installation, the organizations' shards, whether BUSINESS_API_SECRET_KEYS opens the stored secrets, and whether active keys and the API's document have the service's names. Reads only. The exit code is 1 if a check fails, but not for a warning.`,
   onShards: 'parallel',
   flags: { installation },
   examples: [

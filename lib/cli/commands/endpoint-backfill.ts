@@ -17,7 +17,7 @@ import { listenForSignals } from '../stop-signals.ts'
 export const backfill: Command = defineCommand({
   name: 'backfill',
   summary: 'sends an endpoint an event for each existing record',
-  about: `One event for each business, client, lead and proposal of the organization, to this endpoint only, as the record is now. A running business-api-kit deliver sends the events after everything else of the organization. The same command again sends nothing twice, and goes on after an interruption, also one by Ctrl-C.`,
+  about: `Sends one event for each business, client, lead and proposal of the organization, with the current record, to this endpoint only. A running business-api-kit deliver sends them after the organization's other deliveries. Run the command again after an interruption: nothing is sent twice.`,
   argument: 'ID',
   flags: {
     organization,

@@ -11,7 +11,7 @@ import { readSecretKeys } from '../sealing.ts'
 export const reseal: Command = defineCommand({
   name: 'reseal',
   summary: 'seals the signing secrets and headers of all organizations under the first sealing key',
-  about: `For a change of BUSINESS_API_SECRET_KEYS: put the new key first in every process, run this command, then remove the old key. No secret and no header changes, deliveries go on, and the command can be stopped and run again at any time.
+  about: `To change BUSINESS_API_SECRET_KEYS: put the new key first in every process, run this command, then remove the old key. Secrets and headers stay the same, deliveries continue, and you can stop and repeat the command at any time.
 Exits with 1 where a credential does not open: each stays as it is.`,
   onShards: 'in turn',
   flags: {

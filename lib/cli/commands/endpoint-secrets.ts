@@ -27,7 +27,7 @@ const EXAMPLE_ID = `we_${EXAMPLE_ULID}`
 export const add: Command = defineCommand({
   name: 'add',
   summary: 'registers an endpoint for the events of an organization',
-  about: `Prints the signing secret, only once: it is stored sealed and can't be shown again. The URL must be https and public, with port 443 or a port from 1024 on. It is judged now, and again at every attempt.`,
+  about: `Prints the signing secret, only once: it is stored sealed and can't be shown again. The URL must be https and public, with port 443 or a port from 1024 on. It is checked now, and again at every attempt.`,
   flags: {
     organization,
     url: required(text('URL', 'where to send events')),
@@ -102,7 +102,7 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
 export const rotate: Command = defineCommand({
   name: 'rotate',
   summary: 'rotates the signing secret of an endpoint',
-  about: `Prints the new secret, only once. The previous secret signs too for the overlap, so that the subscriber has time to change over. An overlap of 0 ends the previous secret at once.`,
+  about: `Prints the new secret, only once. During the overlap the previous secret signs too, so the subscriber has time to switch. An overlap of 0 ends the previous secret at once.`,
   argument: 'ID',
   flags: {
     organization,

@@ -99,7 +99,7 @@ const resume: Command = defineMove(
 const enable: Command = defineMove(
   'enable',
   'sends events to a disabled endpoint again',
-  'Also to an endpoint that was disabled because it kept failing. Deliveries that were skipped meanwhile stay skipped: see business-api-kit deliveries recover --help.',
+  'Works also after an endpoint was disabled for failing. Deliveries skipped in the meantime stay skipped: see business-api-kit deliveries recover --help.',
 )
 
 function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?: string): Command {
@@ -176,7 +176,7 @@ const update: Command = defineCommand({
   name: 'update',
   summary: "changes an endpoint's URL, types, signing and more",
   about:
-    'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is refused: rotate the secret first. The change holds for the next attempt of every delivery, also of pending deliveries.',
+    'Everything else stays as it is. --standard-webhooks on needs the BUSINESS_API_SECRET_KEYS of endpoints add, because a signing secret that Standard Webhooks cannot decode is rejected: rotate the secret first. The change applies to the next attempt of every delivery, pending ones included.',
   argument: 'ID',
   flags: {
     organization,

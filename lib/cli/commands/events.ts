@@ -17,7 +17,7 @@ const listEvents: Command = defineCommand({
   name: 'list',
   summary: 'shows the events of an organization, newest first',
   about:
-    'Also events that no endpoint wanted, without deliveries. With --type a page inspects 5000 events at most, and may be short although there are more.',
+    'Includes events without deliveries, which no endpoint wanted. With --type a page inspects up to 5000 events, so it can be short although there are more.',
   flags: {
     organization,
     subject: text('ID', 'only about this record, for example an invoice'),
@@ -112,7 +112,7 @@ const redeliver: Command = defineCommand({
   name: 'redeliver',
   summary: 'sends an event to one endpoint',
   about:
-    'Also to an endpoint that was registered later, or does not want the type. The event keeps its id, and a running business-api-kit deliver makes the attempts.',
+    "Works also for an endpoint that was registered later, or doesn't want the type. The event keeps its id, and a running business-api-kit deliver sends it.",
   argument: 'ID',
   flags: { organization, endpoint: required(text('ID', 'the endpoint')), actor },
   examples: [

@@ -12,7 +12,7 @@ function roleOf(part: Part): ReturnType<typeof repeated> {
 export const grants: Command = defineCommand({
   name: 'grants',
   summary: 'prints least-privilege grants for database roles, as SQL',
-  about: `Reads no database and changes nothing: the owner of the schema runs the SQL, after each migrate, because new tables and functions have no grants yet. The roles must exist. The SQL only adds privileges, except that functions of the schema can no longer be executed by every role. A role may be given to several flags. The role that migrates owns the schema and needs no grants.`,
+  about: `Reads no database and changes nothing: the owner of the schema runs the SQL, after each migrate, because new tables and functions have no grants yet. The roles must exist. The SQL only adds privileges, except that it revokes public execution of the schema's functions. You can pass a role to several flags. The role that migrates owns the schema and needs no grants.`,
   flags: {
     api: roleOf('api'),
     platform: roleOf('platform'),

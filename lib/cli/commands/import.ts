@@ -18,14 +18,14 @@ import { SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
 /** Lines in a message at most. */
 const SHOWN_MAX = 10
-/** Bytes of a line at most: more than an event of the greatest size, which an export of everything holds. */
+/** Maximum length of a line, in bytes: more than the largest event in a full export. */
 const LINE_MAX = 8_388_608
 
 /** Imports the records of an NDJSON file. */
 export const importCommand: Command = defineCommand({
   name: 'import',
   summary: 'imports existing records into an organization, from NDJSON, without events',
-  about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. A record that is there already changes nothing, so that an interrupted import is started again from the beginning; a record that differs from the one with the same id is named and not overwritten. The other lines of export --all are counted and left out: API keys and endpoints do not work without their secrets, and events have been sent.
+  about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. An equal record is skipped, so an interrupted import can be run again; a record that differs from the stored one is reported and not overwritten. Other lines of export --all are counted and skipped: API keys and endpoints do not work without their secrets, and events have been sent.
 --check writes in a transaction that is rolled back at the end: the answer is exact, and meanwhile the numbers of new invoices and proposals of the organization wait.`,
   argument: 'FILE',
   flags: { organization, check: toggle('check every line against the database, and write nothing') },

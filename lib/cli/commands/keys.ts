@@ -31,7 +31,7 @@ const scopesFlag: Flag<readonly KeyScope[] | undefined> = {
 const create: Command = defineCommand({
   name: 'create',
   summary: 'creates an API key',
-  about: `Prints the key, only once: only a digest is stored, and nothing can bring the key back.
+  about: `Prints the key, only once: only a digest is stored, so it can't be shown again.
 Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`,
   flags: {
     organization,

@@ -10,7 +10,7 @@ const set: Command = defineCommand({
   name: 'set',
   summary: 'sets the rate limit of an organization',
   about:
-    'The limit holds for all API keys of the organization together. The limit of a single key is set when the key is made: see business-api-kit keys create --help.',
+    'The limit applies to all API keys of the organization together. The limit of a single key is set when you create it: see business-api-kit keys create --help.',
   flags: { organization, perSecond: required(perSecond), burst: required(burst), actor },
   examples: [
     {

@@ -24,7 +24,7 @@ import { type Watch, watchUntilStopped } from '../watching.ts'
 export const listen: Command = defineCommand({
   name: 'listen',
   summary: 'forwards the events of an organization to a URL on this machine, as they happen',
-  about: `For development: needs no endpoint, and changes neither endpoints nor deliveries. Prints a signing secret of its own at the start; the forwarded events are signed with it, as every delivery is. One attempt for each event, one after another, and no retries. An event of a transaction that commits late is forwarded too; events of backfills are not.`,
+  about: `For development: needs no endpoint, and changes neither endpoints nor deliveries. Prints a signing secret at the start and signs the forwarded events with it, like deliveries. Each event is sent once, one after the other, without retries. Events of transactions that commit late are forwarded too; backfilled events aren't.`,
   flags: {
     organization,
     forwardTo: required(text('URL', 'where to send the events: http://localhost:4000/hooks')),

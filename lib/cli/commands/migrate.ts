@@ -19,7 +19,7 @@ import type { Session } from '../session.ts'
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'creates the schema business_api, or brings it up to date',
-  about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way. With --service, the service's own types of events are registered: business_api.publish_event takes them from then on.`,
+  about: `Each pending migration is a transaction, so a failed one leaves no trace. Any number of processes can migrate at once. A migration waits up to a second for a lock, then lets other sessions through and tries again; a line on stderr names the session in the way. With --service, registers the service's own event types for business_api.publish_event.`,
   onShards: 'parallel',
   flags: {
     maxEventBytes: parsed(

@@ -13,7 +13,7 @@ const deleteOrganization: Command = defineCommand({
   name: 'delete',
   summary: 'deletes an organization for good, with everything that belongs to it',
   about:
-    'Records, events, deliveries, idempotency entries, document numbers, the audit, endpoints and API keys. Keys are revoked and endpoints removed first. The work is done in small parts; after an interruption the same command does the rest. What subscribers have received, and backups of the database, are beyond the command. On a terminal the command asks for the id once more.',
+    "Deletes records, events, deliveries, idempotency entries, document numbers, the audit log, endpoints and API keys. Keys are revoked and endpoints removed first. Works in small parts: after an interruption, run the command again. It can't reach what subscribers have received, or backups. On a terminal it asks for the id again.",
   argument: 'ORGANIZATION',
   flags: {
     confirm: text('ORGANIZATION', "the organization's id again; required without a terminal"),

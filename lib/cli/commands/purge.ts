@@ -19,7 +19,7 @@ const PURGE_LIMIT = 1000
 export const purge: Command = defineCommand({
   name: 'purge',
   summary: 'deletes old events of all organizations, with their deliveries and attempts',
-  about: `Failed deliveries go too, and cannot be recovered afterwards. An event with a delivery that is still to be sent stays at any age. Expired idempotency keys go as well. The work is done in small parts, so that others can work meanwhile; each organization that loses events gets an audit entry.
+  about: `Failed deliveries are deleted too, and can't be recovered afterwards. Events with unfinished deliveries stay at any age. Expired idempotency keys are deleted as well. Works in small parts, so others aren't blocked; each organization that loses events gets an audit entry.
 A running business-api-kit deliver does all this by itself: see its --retention.`,
   onShards: 'in turn',
   flags: {

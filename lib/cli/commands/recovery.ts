@@ -18,7 +18,7 @@ export const redeliver: Command = defineCommand({
   name: 'redeliver',
   summary: 'sends a finished delivery again',
   about:
-    'Also a delivery that succeeded or was cancelled. The event keeps its id, and a new round of attempts begins, which a running business-api-kit deliver makes.',
+    'Works also for a delivered or cancelled one. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
   argument: 'ID',
   flags: { organization, actor },
   examples: [
@@ -48,7 +48,7 @@ export const redeliver: Command = defineCommand({
 export const recover: Command = defineCommand({
   name: 'recover',
   summary: 'sends all failed and skipped deliveries again',
-  about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption the same command does the rest.`,
+  about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption, run the command again.`,
   flags: { organization, ...FILTER_FLAGS, ...CONFIRMATION_FLAGS, actor },
   examples: [
     {

@@ -20,7 +20,7 @@ const FILTER_FLAGS = {
 const listRequests: Command = defineCommand({
   name: 'list',
   summary: 'shows the API requests of an organization, newest first',
-  about: 'Of the last seven days, as far as option requestLog of createBusinessApi keeps them.',
+  about: 'Covers the last seven days, as far as the option requestLog of createBusinessApi logs them.',
   flags: {
     ...FILTER_FLAGS,
     since: parsed('WHEN', 'arrived since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),

@@ -47,7 +47,7 @@ export const moveCommand: Command = defineCommand({
   name: 'move',
   summary: 'moves an organization to another shard, with everything that belongs to it',
   about:
-    'Meanwhile its requests get 503: see the page on shards for the time. After an interruption the same command does the rest, and before the copy a move back to the shard that it comes from takes the move back. Needs the user who has migrated.',
+    'During the move its requests get 503: see the page on shards for how long. After an interruption, run the command again; before the copy is committed, moving it back to its previous shard undoes the move. Needs the user who migrated.',
   argument: 'ORGANIZATION',
   flags: { to },
   examples: [{ purpose: 'from its shard to c', line: 'business-api-kit organizations move org_42 --to c' }],

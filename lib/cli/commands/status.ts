@@ -12,8 +12,7 @@ import { formatDetails } from '../table.ts'
 export const status: Command = defineCommand({
   name: 'status',
   summary: 'shows the state of the schema and the backlog',
-  about:
-    'Counts all organizations together. Deliveries of each kind are counted to 10,000; 10001 in JSON stands for more.',
+  about: 'Counts over all organizations, up to 10,000 each; 10001 in JSON means more.',
   onShards: 'parallel',
   flags: {},
   examples: [

@@ -17,7 +17,7 @@ import { UsageError } from '../failure.ts'
 export const trigger: Command = defineCommand({
   name: 'trigger',
   summary: 'publishes an event with example data',
-  about: `A real event: it goes to every endpoint of the organization that wants the type, with retries, and is in the log of events and deliveries. Its id begins with evt_test_, so that subscribers know a test. Asks first if there is such an endpoint. For one endpoint alone, without an event: business-api-kit endpoints test.`,
+  about: `A real event: it goes to every endpoint that wants the type, with retries, and appears in the logs. Its id begins with evt_test_, so subscribers recognize a test. Asks first if there is such an endpoint. To test one endpoint without an event: business-api-kit endpoints test.`,
   argument: 'TYPE',
   flags: { organization, ...CONFIRMATION_FLAGS },
   examples: [

@@ -158,10 +158,10 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
   }
 }
 
-/** Milliseconds by which a timer may be early. */
+/** How early a timer may fire, in ms. */
 const TIMER_ERROR_MS = 2
 
-/** In place of limits. */
+/** Stands for no limits. */
 const UNLIMITED = {}
 
 function valuesOf(

@@ -64,7 +64,7 @@ export interface Batches extends Asking {
 const BATCHES = Symbol('batches')
 /** The requests of a batch at most: some milliseconds of PostgreSQL. */
 const REQUESTS_MAX = 16
-/** The records of a batch from which on no request is added: some milliseconds of PostgreSQL. */
+/** Maximum number of records in a batch before a request is added: a few ms of PostgreSQL. */
 const RECORDS_MAX = 800
 /** Timeout of a batch, in ms: many times its usual duration. */
 const BATCH_MS = 500
@@ -85,7 +85,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** In place of an error: the request is to be asked by a statement of its own. */
+/** Stands for an error: the request must run alone. */
 const ASK_ALONE = Symbol('ask alone')
 
 /** Asks for each request by a statement of its own, in a transaction of the host. */

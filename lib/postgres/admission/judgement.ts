@@ -51,7 +51,7 @@ function textOf(mayWait: boolean): string {
     ) as judged`
 }
 
-/** In place of tokens: a bucket is locked by another statement, or missing. */
+/** Stands for tokens: a bucket is locked by another statement, or missing. */
 const NOT_TAKEN = '-1'
 
 /** Checks the requests of any number of keys, with a row for each key. */

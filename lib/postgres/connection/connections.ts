@@ -258,7 +258,7 @@ interface WaitingStatement {
   reject(error: unknown): void
 }
 
-/** Milliseconds for the goodbye to the server; then the socket is closed in any case. */
+/** Timeout of the goodbye to the server, in ms; then the socket is closed in any case. */
 const GOODBYE_MS = 500
 
 function closed(): Error {

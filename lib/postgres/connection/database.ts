@@ -316,7 +316,7 @@ function mixedUp(): Error {
 
 const UNLIMITED = Number.POSITIVE_INFINITY
 
-/** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
+/** Default timeout of a close, in ms: longer than an unobstructed request takes. */
 const CLOSE_MS = 4000
 
 /** Greatest pause after a conflict, in milliseconds. Pauses are random, so statements in conflict do not meet again. */

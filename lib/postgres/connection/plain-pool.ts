@@ -3,7 +3,7 @@ import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 import { nameServer } from './tls.ts'
 
-/** Milliseconds for the goodbye to the server; then the socket is closed in any case. */
+/** Timeout of the goodbye to the server, in ms; then the socket is closed in any case. */
 const GOODBYE_MS = 500
 
 /**

@@ -14,13 +14,13 @@ export interface Servers {
   open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection>
   /** Reports that the server of a connection has failed: the next server of the list is tried first from now on. */
   avoid(connection: Connection): void
-  /** Milliseconds after which an unused connection is closed; null for never. */
+  /** Idle time after which a connection is closed, in ms; null for never. */
   readonly idleMs: number | null
   /** Returns the milliseconds after which a new connection is to be replaced. Infinite for never. */
   lifetimeMs(): number
 }
 
-/** Milliseconds for opening a connection, all servers together, where the source says nothing. */
+/** Default timeout for opening a connection, over all servers, in ms. */
 const OPEN_TIMEOUT_MS = 5000
 const OPEN_TIMEOUT_MIN_MS = 1000
 

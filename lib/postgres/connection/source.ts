@@ -35,7 +35,7 @@ export interface Source {
 
 const DEFAULT_MAX_CONNECTIONS = 10
 const DEFAULT_PORT = 5432
-/** Milliseconds for opening a connection of the driver's own pool, its default. */
+/** Timeout for opening a connection in the driver's own pool, in ms: the driver's default. */
 const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 
 /**

@@ -69,7 +69,7 @@ export function createWakeUpSignal(
   }
 }
 
-/** Milliseconds between two notifications: at most 100 notifications a second, and no noticeable delay. */
+/** Minimum interval between notifications, in ms: up to 100 per second, without a noticeable delay. */
 const QUIET_MS = 10
 
 /** Returns a function that runs `work` at once, or once more after the run under way and a pause, however often called. */
@@ -95,7 +95,7 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
 
 // --- Listening ---
 
-/** Milliseconds between two LISTEN statements on a connection: repeated as proof that the connection is alive. */
+/** Interval between LISTEN statements on a connection, in ms: repeated to prove that the connection is alive. */
 const LISTEN_EVERY_MS = 15_000
 const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000

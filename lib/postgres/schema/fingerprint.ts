@@ -264,6 +264,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column shard_places.is_here': 'd972d2dee62d',
     'column shard_places.name': '0415511659f8',
     'column shard_places.organization_id': '338b0c07aa42',
+    'column shard_places.slot': '1790be535d8b',
     'column shard_places.slots': '5d0f33744be9',
     'column shard_places.version': '9445c8482dbb',
     'column webhook_endpoints.created_at': '60019a7f1daa',
@@ -370,7 +371,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
-      '0d2d78cbe9e2',
+      '2802f22e464d',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb, record_tables text[])':
       '42772213cf5f',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': '494725732b94',
@@ -471,7 +472,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '679c5415606a',
     'function read_activity(organization_id text, endpoint_id text, begins timestamp with time zone, ends timestamp with time zone, interval_name text)':
       '7a252a9ed970',
-    'function read_api_requests(requests json)': '7c384ae3d699',
+    'function read_api_requests(requests json)': '371b94588b0b',
     'function read_claims(claims jsonb)': '7f5e81d8164c',
     'function read_deliveries(organizations text[], ids text[])': '9219bc08d3d7',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'bb7145eb77ed',
@@ -545,6 +546,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index proposals_organization_id_changed_xid_id_idx': '6f1418ef3e7c',
     'index proposals_organization_id_status_id_idx': '85ee7e1d1e84',
     'index proposals_organization_id_updated_at_id_idx': '786ad91f6d08',
+    'index shard_places_slot_idx': '9825859e52e8',
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',
     'index webhook_endpoints_removed_idx': '09f63ce6fecd',
     'table api_keys': 'e7dde70d4645',

@@ -66,7 +66,7 @@ export interface PurgePreview {
 
 /** The days of events: see sql/34-days.sql. */
 export interface DaysState {
-  /** Milliseconds from now for which there is a day for every event; 0 without a day for now. */
+  /** How far ahead days exist, in ms from now; 0 without a day for now. */
   readonly aheadMs: number
   /** The names of at most 100 days with a table whose row is missing or has other bounds, oldest first. */
   readonly unlisted: readonly string[]
@@ -113,7 +113,7 @@ export interface Inspector {
   close(): Promise<void>
 }
 
-/** Milliseconds for a statement that may read many rows while an operator waits. */
+/** Timeout of a statement that may read many rows while an operator waits, in ms. */
 const STATEMENT_TIMEOUT_MS = 30_000
 /**
  * Milliseconds for a statement that reads little. If another program than PostgreSQL has the port and ends each connection,

@@ -35,7 +35,7 @@ export interface StepOptions {
   readonly logger: Logger
 }
 
-/** Milliseconds in the queue for a lock: meanwhile all later statements on the table wait behind the migration. */
+/** Maximum wait for a lock, in ms: meanwhile all later statements on the table wait behind the migration. */
 export const LOCK_TIMEOUT_MS = 1000
 /** Interval between two polls of the locks, in ms; shorter waits go unnoticed. */
 const POLL_INTERVAL_MS = 300

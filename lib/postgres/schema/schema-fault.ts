@@ -34,7 +34,7 @@ export type SendRow = (
 /** Returns the library's error for an error of PostgreSQL that what it was to write, or the state of the schema, explains; else the error itself. */
 export type ExplainError = (error: unknown) => Promise<unknown>
 
-/** Milliseconds after which the state is read again, because a migration may have been applied. */
+/** Age at which the state is read again, in ms: a migration may have been applied. */
 const STATE_MS = 1000
 
 /**

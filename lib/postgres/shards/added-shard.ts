@@ -18,20 +18,25 @@ export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name:
   )
   const own = places.get(name) ?? null
   if (
-    !latest?.slots.every((each) => places.get(each)?.name === each) ||
+    !latest ||
+    ![...latest.slots, ...latest.added].every((each) => places.get(each)?.name === each) ||
     !stores.has(name) ||
     (own && own.name !== name)
   ) {
     const reason = own
       ? `its database is shard '${own.name}'`
       : 'the shards of an installation in use belong beside it'
-    throw new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
+    throw impossible(name, reason)
   }
-  const { slots, added } = latest
-  const isNew = !slots.includes(name) && !added.includes(name)
-  const map = { slots, added: isNew ? [...added, name] : added, version: latest.version + Number(isNew) }
+  const { slots, version } = latest
+  if (slots.includes(name)) return
+  const all = [...places.values()]
+  const added = [...new Set([...all.flatMap((place) => place?.added ?? []), name])]
+  const members = [...stores].filter(([each]) => slots.includes(each) || added.includes(each))
+  const isKnown = members.every(([each]) => added.every((other) => places.get(each)?.added.includes(other)))
+  const map = { slots, added, version: version + Number(!isKnown) }
   const told: Record<string, OrganizationPlace> = {}
-  for (const place of places.values()) {
+  for (const place of all) {
     for (const [organizationId, entry] of Object.entries(place?.moved ?? {})) {
       const isNewer = entry[1] > (told[organizationId]?.[1] ?? 0)
       if (isNewer && entry[0] !== name && !isMoving(entry)) told[organizationId] = entry
@@ -39,5 +44,13 @@ export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name:
   }
   // First of all the new one, which is nothing without the others.
   await stores.get(name)?.shardPlace({ ...map, name }, { told })
-  for (const [each, store] of stores) await store.shardPlace({ ...map, name: each })
+  for (const [each, store] of members) {
+    const written = await store.shardPlace({ ...map, name: each })
+    if (!written?.added.includes(name))
+      throw impossible(name, 'another shard was added at the same moment: add it again')
+  }
+}
+
+function impossible(name: string, reason: string): BusinessApiError {
+  return new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
 }

@@ -1,19 +1,16 @@
 import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
-import type { Service } from '../../service.ts'
+import { withDeadline } from '../../base/time.ts'
 import { placeElsewhere } from '../connection/driver-faults.ts'
 import type { PostgresStore } from '../store.ts'
-import { SLOTS, slotOf } from './placement.ts'
-import { isMoving, type OrganizationPlace, type ShardPlace, type StoredPlace } from './shard-place.ts'
+import { createPlaceReader } from './first-start.ts'
+import { named, readShards, type Shard } from './shard.ts'
+import { ownersOf } from './shard-keys.ts'
+import { createShardMap } from './shard-map.ts'
+import { isMoving, type OrganizationPlace, type StoredPlace } from './shard-place.ts'
 
 // The shards of a process. Before the first call of a shard its database is asked once for its place: a database that is not the shard
 // of its name, has lost its data, or was given other names, is rejected before anything is read or written there. A shard that is away concerns only
 // the calls that need it.
-
-/** A shard: an ordinary store, with its name. */
-export interface Shard<Own extends Service = Service> {
-  readonly name: string
-  readonly store: PostgresStore<Own>
-}
 
 /** The answers of all shards. */
 export interface Answers<Answer> {
@@ -45,6 +42,14 @@ export interface Fleet {
    */
   askPlace<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   readonly askAll: AskAll
+  /** Finds the organizations of active keys on a shard, and corrects the map. @param slots the slots that the keys carry */
+  identify(
+    shard: Shard,
+    digests: readonly string[],
+    slots?: readonly number[],
+  ): Promise<ReadonlyMap<string, string>>
+  /** Finds the organization of a key: see `BusinessApiStore`. */
+  findKey(slot: number | null, lookUp: (shard: Shard) => Promise<string | null>): Promise<string | null>
 }
 
 /** Creates the fleet of named stores. Opens nothing. */
@@ -53,17 +58,10 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   const names = shards.map(({ name }) => name)
   const readings = new Map<Shard, Promise<StoredPlace | null>>()
   const entries = new Map<Shard, Promise<void>>()
-  let slots: readonly string[] | undefined
-  /** The map's entries for single organizations, from all shards and from rejected statements. */
-  const moved = new Map<string, OrganizationPlace>()
+  const readPlace = createPlaceReader(shards)
+  const map = createShardMap()
   /** Organizations whose shard was restored to a moment before they moved there. */
   const lost = new Set<string>()
-
-  const versionOf = (organizationId: string): number => moved.get(organizationId)?.[1] ?? 0
-
-  function learn(organizationId: string, place: OrganizationPlace): void {
-    if (place[1] > versionOf(organizationId)) moved.set(organizationId, place)
-  }
 
   /** Does work on each shard once, for all callers. After a failure, the next caller does it again. */
   function once<Answer>(
@@ -81,66 +79,34 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   }
 
   const read = once(readings, async (shard) => {
-    const found = check(shard, await readPlace(shard))
-    const place = isInForce(found) ? found : await begin(shard)
-    slots ??= place.slots
-    for (const [organizationId, entry] of Object.entries(place.moved)) learn(organizationId, entry)
+    const { found, inForce } = await readPlace(shard)
+    map.slots ??= inForce.slots
+    map.learn(inForce.moved)
     return found
   })
 
   /** Checks the place of a shard, and tells it the entries of the map that it lacks. */
   const enter = once(entries, async (shard) => {
     const own = (await read(shard))?.moved ?? {}
-    // A shard that was restored to an earlier moment cannot know it: another one does.
-    await Promise.any(shards.filter((other) => other !== shard).map(read)).catch(() => {})
+    // A shard that was restored to an earlier moment cannot know it: another one does, if any answers in time.
+    const others = Promise.any(shards.filter((other) => other !== shard).map(read))
+    await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
     const told: Record<string, OrganizationPlace> = {}
-    for (const [organizationId, entry] of moved) {
-      const [, version] = own[organizationId] ?? ['', 0]
-      if (version >= entry[1] || isMoving(entry)) continue
-      if (entry[0] !== shard.name) told[organizationId] = entry
+    const missing: (readonly [organizationId: string, version: number])[] = []
+    for (const [organizationId, [name, version]] of map.entries()) {
+      if ((own[organizationId]?.[1] ?? 0) >= version || isMoving([name, version])) continue
+      if (name === shard.name) missing.push([organizationId, version])
+      else told[organizationId] = [name, version]
+    }
+    if (missing.length === 0 && Object.keys(told).length === 0) return
+    // Read again, because an organization may have moved here since.
+    const place = await named(shard, shard.store.shardPlace(null, { told }))
+    for (const [organizationId, version] of missing) {
+      const [, present] = place?.moved[organizationId] ?? ['', 0]
       // An odd version closes the shard: a move away from it was taken back, and not to the end.
-      else if (version % 2 === 0) lost.add(organizationId)
+      if (present < version && present % 2 === 0) lost.add(organizationId)
     }
-    if (Object.keys(told).length > 0) await named(shard, shard.store.shardPlace(null, { told }))
   })
-
-  /** The first start of an installation, which writes the map on all shards; or the rest of a first start that was cut off. */
-  async function begin(shard: Shard): Promise<StoredPlace> {
-    const begun = (await readPlaces()).find(isInForce)
-    // Read afterwards: a map in force is on all shards.
-    const places = await readPlaces()
-    const inForce = begun ?? places.find(isInForce)
-    if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
-    const map = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
-    const blank = shards.find(({ name }, index) => places[index] === null && namesOf(map).includes(name))
-    if (begun && blank) throw isBlank(blank)
-    // In the order of the names: of two first starts with other names, the second fails at the first shard.
-    for (const version of [0, IN_FORCE]) {
-      for (const each of shards.filter(({ name }) => map.slots.includes(name))) {
-        const { slots, added } = map
-        check(each, await readPlace(each, { name: each.name, version, slots, added }))
-      }
-    }
-    return { ...map, name: '', version: IN_FORCE, moved: {} }
-  }
-
-  function readPlaces(): Promise<readonly (StoredPlace | null)[]> {
-    return Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
-  }
-
-  function check({ name }: Shard, place: StoredPlace | null): StoredPlace | null {
-    const stored = place ? namesOf(place) : names
-    const isOwn = place === null || place.name === name
-    const hasAll = stored.every((each) => names.includes(each))
-    if (isOwn && hasAll) return place
-    throw new BusinessApiError(
-      WRONG_SHARD,
-      hasAll
-        ? `Cannot use shard '${name}' because its database is shard '${place?.name}': give each connection string under the name of its shard`
-        : `Cannot use the shards '${names.join("', '")}' because the databases belong to an installation with the shards ` +
-            `'${stored.join("', '")}': give every shard of the installation under its own name`,
-    )
-  }
 
   async function ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer> {
     await enter(shard)
@@ -148,20 +114,27 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
       return await named(shard, call(shard.store))
     } catch (error) {
       const place = placeElsewhere(error)
-      if (place) learn(place.organizationId, [place.name, place.version])
+      if (place) map.learn({ [place.organizationId]: [place.name, place.version] })
       throw error
     }
   }
 
-  async function locate(organizationId: string): Promise<Shard> {
-    // Every shard has a copy of the map: the first answer will do.
-    if (!slots) await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
-    const owner = moved.get(organizationId)?.[0] ?? slots?.[slotOf(organizationId)]
+  /** Reads the map. Every shard has a copy: the first answer will do. */
+  async function readMap(): Promise<void> {
+    if (!map.slots)
+      await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
+  }
+
+  function shardNamed(owner: string | undefined): Shard {
     const shard = shards.find(({ name }) => name === owner)
-    if (!shard) {
-      const message = `Cannot find organization ${organizationId} because it is on shard '${owner}': give every shard of the installation`
-      throw new BusinessApiError(WRONG_SHARD, message)
-    }
+    if (shard) return shard
+    const message = `Cannot use shard '${owner}' because this process was not given it: give every shard of the installation`
+    throw new BusinessApiError(WRONG_SHARD, message)
+  }
+
+  async function locate(organizationId: string): Promise<Shard> {
+    await readMap()
+    const shard = shardNamed(map.nameOf(organizationId))
     await enter(shard)
     if (lost.has(organizationId)) throw isLost(organizationId, shard)
     return shard
@@ -172,15 +145,34 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     ask,
     locate,
 
+    async identify(shard, digests, slots) {
+      const { keys, moved } = await ask(shard, (store) => store.shardKeys(digests, slots))
+      map.learn(moved)
+      return ownersOf(keys)
+    },
+
+    async findKey(slot, lookUp) {
+      for (let isRepeat = false; ; isRepeat = true) {
+        await readMap()
+        const learned = map.learned()
+        const candidates = (slot !== null && map.namesOf(slot)) || names
+        const organizationId = await firstFound([...candidates].map(async (name) => lookUp(shardNamed(name))))
+        // The organization may have moved meanwhile, from a shard that has answered later to one that has answered earlier. The shards tell
+        // who of a slot has moved.
+        const isOver = slot === null ? isRepeat : map.learned() === learned
+        if (organizationId !== null || isOver) return organizationId
+      }
+    },
+
     async askPlace(organizationId, call) {
       for (;;) {
         const shard = await locate(organizationId)
-        const version = versionOf(organizationId)
+        const version = map.versionOf(organizationId)
         try {
           return await ask(shard, call)
         } catch (error) {
           if (!placeElsewhere(error)) throw error
-          if (versionOf(organizationId) <= version)
+          if (map.versionOf(organizationId) <= version)
             throw storeUnavailable(`Organization ${organizationId} is moving to shard '${shard.name}'`, error)
         }
       }
@@ -196,24 +188,21 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   }
 }
 
-/** The version of the first map that is on all shards. */
-const IN_FORCE = 1
+/** Maximum wait of a shard's first call for another shard, in ms. */
+const OTHERS_MS = 1000
 
-function isInForce(place: StoredPlace | null): place is StoredPlace {
-  return place !== null && place.version >= IN_FORCE
-}
-
-/** The names of the shards of an installation, in their order. */
-function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
-  return [...new Set([...slots, ...added])].sort()
-}
-
-function isBlank({ name }: Shard): BusinessApiError {
-  return new BusinessApiError(
-    WRONG_SHARD,
-    `Cannot use shard '${name}' because its database has no data of the installation, and other shards have: give the connection string ` +
-      'of its own database, or restore that database',
-  )
+/** Waits for the first shard that has a key. Without one, every shard must answer, because a silent one may have it. */
+function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
+  return new Promise((resolve, reject) => {
+    const settled = looking.map(async (each) => {
+      const found = await each
+      if (found !== null) resolve(found)
+    })
+    // A promise is settled once: neither has an effect after the key was found.
+    Promise.allSettled(settled)
+      .then(() => Promise.all(settled))
+      .then(() => resolve(null), reject)
+  })
 }
 
 function isLost(organizationId: string, { name }: Shard): BusinessApiError {
@@ -224,40 +213,7 @@ function isLost(organizationId: string, { name }: Shard): BusinessApiError {
   )
 }
 
-function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
-  return named(shard, shard.store.shardPlace(first))
-}
-
-/** Names the shard in an error that it cannot be reached. */
-async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
-  try {
-    return await answer
-  } catch (error) {
-    if (!isStoreUnavailable(error)) throw error
-    throw storeUnavailable(`Shard '${name}': ${error.message}`, error.cause)
-  }
-}
-
 /** Throws the first error that an operator has to mend, else the first. */
 function throwFirst(errors: readonly unknown[]): never {
   throw errors.find((error) => !isStoreUnavailable(error)) ?? errors[0]
-}
-
-/** Lower-case words, because names stand in variables, labels and paths. */
-const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
-
-function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
-  const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
-  if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
-    return shards.sort((one, other) => (one.name < other.name ? -1 : 1))
-  }
-  throw new TypeError(
-    `Cannot use option 'shards' because it must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
-      `current names are '${Object.keys(stores).join("', '")}'`,
-  )
-}
-
-/** Gives every shard as many slots as every other. */
-function spread(names: readonly string[]): readonly string[] {
-  return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
 }

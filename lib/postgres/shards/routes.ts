@@ -10,7 +10,7 @@ import type { Answers, AskAll } from './fleet.ts'
 /** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
 export type Slices = Omit<
   BusinessApiStore,
-  'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'installation'
+  'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'findKey' | 'installation'
 >
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }

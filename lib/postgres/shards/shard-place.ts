@@ -18,8 +18,11 @@ export type OrganizationPlace = readonly [name: string, version: number]
 /** A place, with the map's entries for single organizations. */
 export interface StoredPlace extends ShardPlace {
   /** By organization: every one that has moved away from the shard of its slot, as far as this database was told. */
-  readonly moved: Readonly<Record<string, OrganizationPlace>>
+  readonly moved: Entries
 }
+
+/** Places of organizations, by id. */
+export type Entries = Readonly<Record<string, OrganizationPlace>>
 
 /** Returns whether an organization is between two shards. */
 export function isMoving([, version]: OrganizationPlace): boolean {
@@ -36,7 +39,7 @@ export function isMoving([, version]: OrganizationPlace): boolean {
 export async function readShardPlace(
   database: RecordDatabase,
   first: ShardPlace | null = null,
-  told: Readonly<Record<string, OrganizationPlace>> = {},
+  told: Entries = {},
 ): Promise<StoredPlace | null> {
   const [place] = await database.rowFor(
     null,

@@ -7,8 +7,9 @@ import type { Service } from '../../service.ts'
 import type { DeliveryWatch } from '../../webhooks/claims.ts'
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
-import { createFleet, type Fleet, type Shard } from './fleet.ts'
+import { createFleet, type Fleet } from './fleet.ts'
 import { routeVerbs, type Slices, sumOf } from './routes.ts'
+import type { Shard } from './shard.ts'
 
 /** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. @typeParam Own the service */
 export interface ShardedStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
@@ -56,13 +57,19 @@ export function createShardedStore<Own extends Service = Service>(options: {
     throw new TypeError("Cannot use the shards because their stores differ in option 'service'")
   const shards = fleet.shards.map((shard) => ({ name: shard.name, store: guard<Own>(fleet, shard) }))
 
+  const shardNamed = (name: string): Shard<Own> => shards.find((shard) => shard.name === name) as Shard<Own>
+
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
     const { keyDigest } = Object(first)
     if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
     // Without a hint, the key is looked up first. Every shard rejects a key that none has.
-    const found = owner ?? (await slices.apiKeys.identify([keyDigest])).get(keyDigest) ?? ''
+    const found = owner ?? (await fleet.findKey(null, (shard) => ownerOn(shard, keyDigest))) ?? ''
     return fleet.askPlace(found, (store) => on(store, found))
   })
+
+  async function ownerOn(shard: Shard, digest: string): Promise<string | null> {
+    return (await fleet.identify(shard, [digest])).get(digest) ?? null
+  }
 
   async function close(closing?: CloseOptions): Promise<void> {
     await Promise.all(stores.map((store) => store.close(closing)))
@@ -84,7 +91,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
 
   return {
     ...slices,
-    apiKeys: { ...slices.apiKeys, insert: insertOnce(slices.apiKeys) },
+    apiKeys: { ...slices.apiKeys, insert: insertOnce(fleet, slices.apiKeys) },
     service,
     deliveries: {
       ...slices.deliveries,
@@ -101,9 +108,9 @@ export function createShardedStore<Own extends Service = Service>(options: {
       },
     },
     shards,
+    findKey: (slot, lookUp) => fleet.findKey(slot, ({ name }) => lookUp(shardNamed(name).store)),
     async shardOf(organizationId) {
-      const { name } = await fleet.locate(organizationId)
-      return shards.find((shard) => shard.name === name) as Shard<Own>
+      return shardNamed((await fleet.locate(organizationId)).name)
     },
     beginRequest: () => all((store) => store.beginRequest?.()),
     connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
@@ -112,14 +119,17 @@ export function createShardedStore<Own extends Service = Service>(options: {
   }
 }
 
-/** Inserts a key; of an imported key once no other shard has the digest in force, one import after another. */
-function insertOnce({ identify, insert }: ApiKeyStore): ApiKeyStore['insert'] {
+/** Inserts a key; of an imported key once every shard has told that no other organization has the digest, one import after another. */
+function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
   let turn: Promise<unknown> = Promise.resolve()
   return (request) => {
     if (!request.isImported) return insert(request)
+    const { key, organizationId } = request
     const insertion = turn.then(async () => {
-      const owner = (await identify([request.key.digest])).get(request.key.digest) ?? request.organizationId
-      return owner === request.organizationId ? insert(request) : TAKEN
+      const { answers, away } = await askAll((store) => store.shardKeys([key.digest]))
+      if (away !== undefined) throw away
+      const isOurs = answers.every(({ keys }) => keys.every((each) => each.organizationId === organizationId))
+      return isOurs ? insert(request) : TAKEN
     })
     turn = insertion.catch(() => {})
     return insertion
@@ -156,9 +166,12 @@ function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<O
     return new BusinessApiError(WRONG_SHARD, message)
   }
 
+  const slices = guarded(store, (call) => fleet.ask(shard, call))
+
   return {
     ...store,
-    ...guarded(store, (call) => fleet.ask(shard, call)),
+    ...slices,
+    apiKeys: { ...slices.apiKeys, identify: (digests, slots) => fleet.identify(shard, digests, slots) },
     installation: {
       check: (given) => fleet.ask(shard, () => installation.check(given)),
       adopt: (given) => fleet.ask(shard, () => installation.adopt(given)),

@@ -23,3 +23,11 @@ export function ifHereIn(sql: Sql, organizationId: string, answer: Fragment): Fr
     ${sql.unsafe(BEFORE_ID)}${organizationId}::text${sql.unsafe(BEFORE_REJECTION)}${organizationId}::text
     ${sql.unsafe(BEFORE_ANSWER)}${answer}${sql.unsafe(END)}`
 }
+
+/** Builds the condition of work for all organizations: leaves out the rows of a table that an organization has left behind when it moved. */
+export function isNotElsewhere(sql: Sql, table: string): Fragment {
+  return sql`(
+    select place.is_here from business_api.shard_places place
+    where place.organization_id = ${sql(table)}.organization_id order by place.version desc limit 1
+  ) is not false`
+}

@@ -129,7 +129,7 @@ export function published(source: string, events = '@events::text::jsonb'): stri
   )`
 }
 
-/** Milliseconds after which a write is no longer begun. */
+/** Age at which a write is no longer begun, in ms. */
 export const LATE_MS = 4000
 
 /**

@@ -15,7 +15,7 @@ const STEADY = { perSecond: 50, connections: 16 }
 export const floods: Part = async ({ options, database, keys, collector, say }) => {
   const { seconds, rounds, connections } = options
   const list = { connections, method: 'GET', path: '/api/v1/clients' } as const
-  const invented = Array.from({ length: INVENTED_KEYS }, () => generateApiKey('bapi'))
+  const invented = Array.from({ length: INVENTED_KEYS }, () => generateApiKey('bapi', 0))
   const kinds: readonly Flood[] = [
     { statuses: ['401'], kind: { ...list, keys: invented } },
     { statuses: ['429', '200'], kind: { ...list, keys: [keys.flooding] } },

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { slotOf } from '../../lib/postgres/shards/placement.ts'
+import { slotOf } from '../../lib/access/slots.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
 let database: TestDatabase

@@ -15,14 +15,21 @@ create table business_api.shard_places (
   slots text[],
   -- The names of shards that were added after the first start. Added shards have no slots: organizations are moved there.
   added text[] not null default '{}',
-  -- False: this database answers no call about the organization. Each statement of an organization checks it: see here() in
+  -- False: this database answers no call about the organization. Each statement of an organization checks it: see ifHere() in
   -- lib/postgres/statements/here.ts.
   is_here boolean not null default true,
+  -- The slot of the organization, as slotOf() in lib/access/slots.ts computes it.
+  slot integer not null generated always as (
+    ((pg_catalog.hashtextextended(organization_id, 8816678312871386365) & 1023) + 227)::integer & 1023
+  ) stored,
   constraint shard_places_pkey primary key (organization_id, version),
   constraint shard_places_slots_check check (
     case when organization_id = '' then cardinality(slots) = 1024 and array_position(slots, null) is null else slots is null end
   )
 );
+
+-- For lookups of API keys, which carry the slot of their organization.
+create index shard_places_slot_idx on business_api.shard_places (slot) where organization_id <> '';
 
 -- Ends a statement of an organization that is not here. The detail is the organization's place, as JSON.
 create function business_api.reject_elsewhere(organization_id text) returns text
@@ -75,8 +82,9 @@ begin
 end
 $$;
 
--- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part, and
--- nothing if the organization is here. The lock is that of a copy, which may bring the organization back.
+-- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part. Deletes
+-- nothing if the organization is here, or is moving: the rows may be the only ones. The lock is that of a copy, which may bring the
+-- organization back.
 create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
 returns jsonb
 language plpgsql volatile
@@ -86,8 +94,9 @@ as $$
 begin
   perform business_api.lock_move($1);
   if (
-    select p.is_here from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
-  ) is false then
+    select not p.is_here and p.version % 2 = 0
+      from business_api.shard_places p where p.organization_id = $1 order by p.version desc limit 1
+  ) then
     return business_api.delete_organization_part($1, part_limit, after, record_tables);
   end if;
   return '{"counts": {}, "next": null}';

@@ -1,0 +1,90 @@
+import { SLOTS } from '../../access/slots.ts'
+import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
+import { named, type Shard } from './shard.ts'
+import type { ShardPlace, StoredPlace } from './shard-place.ts'
+
+// The map of an installation, as the shards have it. The first start writes it.
+
+/**
+ * Creates the reading of a shard's place.
+ *
+ * @returns reads the place that a database has, null for none, and the map. Writes the map on all shards, if none has it in force: the
+ *   first start of an installation, or the rest of a first start that was cut off
+ * @throws `BusinessApiError` with code `wrong_shard` for a database that is not the shard
+ */
+export function createPlaceReader(
+  shards: readonly Shard[],
+): (shard: Shard) => Promise<{ readonly found: StoredPlace | null; readonly inForce: StoredPlace }> {
+  const names = shards.map(({ name }) => name)
+
+  async function begin(shard: Shard): Promise<StoredPlace> {
+    const begun = (await readPlaces()).find(isInForce)
+    // Read afterwards: a map in force is on all shards.
+    const places = await readPlaces()
+    const inForce = begun ?? places.find(isInForce)
+    if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
+    const first = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
+    const blank = shards.find(({ name }, index) => places[index] === null && namesOf(first).includes(name))
+    if (begun && blank) throw isBlank(blank)
+    // In the order of the names: of two first starts with other names, the second fails at the first shard.
+    for (const version of [0, IN_FORCE]) {
+      for (const each of shards.filter(({ name }) => first.slots.includes(name))) {
+        const { slots, added } = first
+        check(each, await readPlace(each, { name: each.name, version, slots, added }))
+      }
+    }
+    return { ...first, name: '', version: IN_FORCE, moved: {} }
+  }
+
+  function readPlaces(): Promise<readonly (StoredPlace | null)[]> {
+    return Promise.all(shards.map(async (shard) => check(shard, await readPlace(shard))))
+  }
+
+  function check({ name }: Shard, place: StoredPlace | null): StoredPlace | null {
+    const stored = place ? namesOf(place) : names
+    const isOwn = place === null || place.name === name
+    const hasAll = stored.every((each) => names.includes(each))
+    if (isOwn && hasAll) return place
+    throw new BusinessApiError(
+      WRONG_SHARD,
+      hasAll
+        ? `Cannot use shard '${name}' because its database is shard '${place?.name}': give each connection string under the name of its shard`
+        : `Cannot use the shards '${names.join("', '")}' because the databases belong to an installation with the shards ` +
+            `'${stored.join("', '")}': give every shard of the installation under its own name`,
+    )
+  }
+
+  return async (shard) => {
+    const found = check(shard, await readPlace(shard))
+    return { found, inForce: isInForce(found) ? found : await begin(shard) }
+  }
+}
+
+/** The version of the first map that is on all shards. */
+const IN_FORCE = 1
+
+function isInForce(place: StoredPlace | null): place is StoredPlace {
+  return place !== null && place.version >= IN_FORCE
+}
+
+/** The names of the shards of an installation, in their order. */
+function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
+  return [...new Set([...slots, ...added])].sort()
+}
+
+function isBlank({ name }: Shard): BusinessApiError {
+  return new BusinessApiError(
+    WRONG_SHARD,
+    `Cannot use shard '${name}' because its database has no data of the installation, and other shards have: give the connection string ` +
+      'of its own database, or restore that database',
+  )
+}
+
+function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
+  return named(shard, shard.store.shardPlace(first))
+}
+
+/** Gives every shard as many slots as every other. */
+function spread(names: readonly string[]): readonly string[] {
+  return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
+}

@@ -1,0 +1,126 @@
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Sql, TransactionSql } from 'postgres'
+import { DELETED_TABLES } from '../organizations.ts'
+
+// The rows of an organization that moves to another shard: see move.ts.
+
+/** Rows of a part of the deletion. */
+const PART_LIMIT = 1000
+
+async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {
+  const [list] = await sql<{ tables: string }[]>`
+    select to_json(business_api.organization_tables(${RECORD_TABLES}::text::text[]))::text as tables`
+  return (JSON.parse(list?.tables ?? '[]') as string[][]).map(([name = '']) => name).reverse()
+}
+
+/** Returns whether a database has rows of an organization. */
+export async function hasRows(sql: Sql, id: string): Promise<boolean> {
+  for (const table of await tablesOf(sql)) {
+    const rows =
+      await sql`select 1 from ${sql(`business_api.${table}`)} where organization_id = ${id} limit 1`
+    if (rows.length > 0) return true
+  }
+  return false
+}
+
+/** Deletes rows of an organization, part by part, until a pass finds none. @returns their number */
+export async function deleteRows(
+  sql: Sql | TransactionSql,
+  routine: 'delete_organization_part' | 'delete_left_part',
+  id: string,
+  onRows: (rows: number) => void = () => {},
+): Promise<number> {
+  let rows = 0
+  let [after, isEmpty]: [string | null, boolean] = [null, true]
+  do {
+    if (after === null) isEmpty = true
+    const answer: readonly Part[] = await sql<Part[]>`
+      select nullif(part -> 'next', 'null')::text as next,
+             (select coalesce(sum(value::int), 0)::int from jsonb_each_text(part -> 'counts')) as deleted
+      from business_api.${sql(routine)}(${id}, ${PART_LIMIT}, ${after}::text::jsonb, ${RECORD_TABLES}::text::text[]) as part`
+    const { next, deleted } = answer[0] ?? { next: null, deleted: 0 }
+    after = next
+    if (deleted === 0) continue
+    isEmpty = false
+    rows += deleted
+    onRows(rows)
+  } while (after !== null || !isEmpty)
+  return rows
+}
+
+interface Part {
+  readonly next: string | null
+  readonly deleted: number
+}
+
+const RECORD_TABLES = `{${DELETED_TABLES.join()}}`
+
+/** Makes the days that the source has and the target lacks. */
+export async function makeDays(source: Sql, target: Sql): Promise<void> {
+  const [days] = await source<{ begins: string | null; ends: string | null }[]>`
+    select extract(epoch from min(begins_at))::text as begins, extract(epoch from max(ends_at))::text as ends
+    from business_api.event_days where organization_id = '' and dropped_at is null`
+  if (days?.begins == null) return
+  await target`
+    select business_api.make_days_between(
+      to_timestamp(${days.begins}::text::float8), to_timestamp(${days.ends}::text::float8)
+    )`
+}
+
+/** Copies all rows of an organization. @param onRows gets the number so far @returns their number */
+export async function copyRows(
+  source: TransactionSql,
+  sink: TransactionSql,
+  id: string,
+  onRows: (rows: number) => void,
+): Promise<number> {
+  let rows = 0
+  for (const sql of [source, sink]) await sql.unsafe(PLAIN)
+  for (const table of await tablesOf(source)) {
+    await copyTable(source, sink, table, id, (added) => {
+      rows += added
+      onRows(rows)
+    })
+  }
+  return rows
+}
+
+/** The texts of values are read as they are written, and a policy that hides rows is an error. */
+const PLAIN = `set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
+
+/**
+ * Copies the rows of an organization in a table. The columns are named, because tables may have got their columns in another order. Left
+ * out are those that are computed, and the transaction of the latest change, which is the copy here.
+ */
+async function copyTable(
+  source: TransactionSql,
+  sink: TransactionSql,
+  table: string,
+  id: string,
+  onRows: (rows: number) => void,
+): Promise<void> {
+  const [parts] = await source<{ columns: string; literal: string }[]>`
+    select string_agg(quote_ident(attname), ', ' order by attnum) as columns, quote_literal(${id}::text) as literal
+    from pg_attribute
+    where attrelid = ${`business_api.${table}`}::text::regclass and attnum > 0 and not attisdropped
+      and attgenerated = '' and attname <> 'changed_xid'`
+  const { columns, literal } = parts ?? { columns: '', literal: '' }
+  const name = `business_api.${table}`
+  const from = await source
+    .unsafe(`copy (select ${columns} from ${name} where organization_id = ${literal}) to stdout`)
+    .readable()
+  const into = await sink.unsafe(`copy ${name} (${columns}) from stdin`).writable()
+  // Each row is a line: COPY writes a line break in a value as \n.
+  const counted = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      onRows(chunk.filter((byte) => byte === LINE_BREAK).length)
+      done(null, chunk)
+    },
+  })
+  await pipeline(from, counted, into)
+  // postgres.js 3.4.9 leaves the socket paused if the last rows have filled the stream's buffer: the connection would stay silent.
+  from._read(0)
+}
+
+const LINE_BREAK = 10

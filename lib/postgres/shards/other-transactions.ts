@@ -1,0 +1,31 @@
+import type { Sql } from 'postgres'
+import { storeUnavailable } from '../../base/errors.ts'
+import { sleep } from '../../base/time.ts'
+
+/** Waits for the end of every transaction that may have read an earlier map. @throws with code `store_unavailable` */
+export async function awaitOthers(sql: Sql, holdMs: number): Promise<void> {
+  const [now] = await sql<{ bound: string }[]>`
+    select pg_snapshot_xmax(pg_current_snapshot())::text as bound`
+  const bound = now?.bound ?? '0'
+  for (const endsAt = performance.now() + holdMs; ; await sleep(POLL_MS)) {
+    // A snapshot that was taken earlier has a lower xmin. A vacuum has no user, and reads no map.
+    const [state] = await sql<{ isOver: boolean; pids: string | null }[]>`
+      with other as (
+        select pid from pg_stat_activity
+        where datname = current_database() and usesysid is not null and pid <> pg_backend_pid() and (
+          age(backend_xmin) > age(${bound}::text::xid8::xid) or age(backend_xid) > age(${bound}::text::xid8::xid)
+        )
+      )
+      select
+        pg_snapshot_xmin(pg_current_snapshot()) >= ${bound}::text::xid8 and not exists (select from other) as "isOver",
+        (select string_agg(pid::text, ', ') from other) as pids`
+    if (state?.isOver) return
+    if (performance.now() > endsAt) {
+      const who = state?.pids ? `the sessions ${state.pids}` : 'transactions of other databases'
+      throw storeUnavailable(`Cannot move the organization because ${who} stay open: end them, and try again`)
+    }
+  }
+}
+
+/** Milliseconds between two looks at the transactions of others. */
+const POLL_MS = 20

@@ -1,0 +1,60 @@
+import type { Database } from '../connection/database.ts'
+import { textArray } from '../statements/fragments.ts'
+import type { Entries } from './shard-place.ts'
+
+/** What a database knows of API keys. */
+export interface ShardKeys {
+  /** The keys of organizations that are here, and of those that are moving away. */
+  readonly keys: readonly {
+    readonly digest: string
+    readonly organizationId: string
+    readonly isActive: boolean
+  }[]
+  /** The map's entries for organizations of the asked slots, and for those that own a key with an asked digest. */
+  readonly moved: Entries
+}
+
+/** Connection share of API key lookups: the organization is not known yet. */
+const IDENTIFICATION = Symbol('identification of API keys')
+
+/** Finds the owners of keys, by their digests and the slots that the keys carry. */
+export async function readShardKeys(
+  database: Database,
+  digests: readonly string[],
+  slots: readonly number[] = [],
+): Promise<ShardKeys> {
+  const [found] = await database.rowFor(
+    IDENTIFICATION,
+    (sql, answerTag) => sql`
+      with key as (
+        select digest, organization_id, (revoked_at is null or revoked_at > now()) and (expires_at is null or expires_at > now()) as is_active
+        from business_api.api_keys
+        where digest = any (${textArray(sql, digests)})
+      ), entry as (
+        select distinct on (organization_id) organization_id, name, version, not is_here and version % 2 = 0 as has_left
+        from business_api.shard_places
+        where organization_id <> '' and (
+          slot = any (${`{${slots.join()}}`}::text::int[]) or organization_id = any (array(select organization_id from key))
+        )
+        order by organization_id, version desc
+      )
+      select
+        pg_catalog.json_build_object(
+          'keys', (
+            select coalesce(
+              pg_catalog.json_agg(pg_catalog.json_build_object('digest', digest, 'organizationId', organization_id, 'isActive', is_active)), '[]'
+            )
+            from key left join entry using (organization_id) where has_left is not true
+          ),
+          'moved', (select coalesce(pg_catalog.json_object_agg(organization_id, pg_catalog.json_build_array(name, version)), '{}') from entry)
+        )::text,
+        ${answerTag}`,
+  )
+  return JSON.parse(found ?? '{"keys":[],"moved":{}}')
+}
+
+/** Returns the organizations of the active keys, by digest. */
+export function ownersOf(keys: ShardKeys['keys']): ReadonlyMap<string, string> {
+  const inForce = keys.filter(({ isActive }) => isActive)
+  return new Map(inForce.map(({ digest, organizationId }) => [digest, organizationId]))
+}

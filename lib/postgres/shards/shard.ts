@@ -1,0 +1,35 @@
+import { SLOTS } from '../../access/slots.ts'
+import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
+import type { Service } from '../../service.ts'
+import type { PostgresStore } from '../store.ts'
+
+/** A shard: an ordinary store, with its name. */
+export interface Shard<Own extends Service = Service> {
+  readonly name: string
+  readonly store: PostgresStore<Own>
+}
+
+/** Lower-case words, because names stand in variables, labels and paths. */
+const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
+
+/** Reads the option `shards`, in the order of the names. @throws `TypeError` */
+export function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
+  const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
+  if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
+    return shards.sort((one, other) => (one.name < other.name ? -1 : 1))
+  }
+  throw new TypeError(
+    `Cannot use option 'shards' because it must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
+      `current names are '${Object.keys(stores).join("', '")}'`,
+  )
+}
+
+/** Names the shard in an error that it cannot be reached. */
+export async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!isStoreUnavailable(error)) throw error
+    throw storeUnavailable(`Shard '${name}': ${error.message}`, error.cause)
+  }
+}

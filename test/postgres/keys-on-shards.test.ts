@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { after, before, type TestContext, test } from 'node:test'
+import { digestApiKey, generateApiKey, readApiKey } from '../../lib/access/api-keys.ts'
+import { slotOf } from '../../lib/access/slots.ts'
+import { type BusinessApi, createBusinessApi } from '../../lib/index.ts'
+import { moveOrganization } from '../../lib/postgres/shards/move.ts'
+import { createPostgresStore, createShardedStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { makeOlderKey } from '../_older-key.ts'
+import { named } from '../_service.ts'
+import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
+
+type Name = (typeof NAMES)[number]
+
+let shards: TestShards
+
+before(async () => {
+  shards = await createTestShards()
+  await shards.begin()
+})
+
+after(() => shards.drop())
+
+const AWAY = 'postgres://127.0.0.1:1/none'
+const SERVICE = { importedKeys: { pattern: /^(old|bapi)_/ } }
+const urlOf = (name: Name): string => shards.databases[NAMES.indexOf(name)]?.url ?? ''
+const move = (organizationId: string, to: Name) =>
+  moveOrganization(new Map(NAMES.map((name) => [name, urlOf(name)])), organizationId, to)
+
+/** A process of its own. @param lookUp runs before each lookup of keys, and gets the shard and what is under way */
+function startProcess(
+  t: TestContext,
+  urls: Partial<Record<Name, string>> = {},
+  lookUp = async (_name: Name, find: () => ReturnType<PostgresStore['shardKeys']>) => find(),
+) {
+  const asked: Name[] = []
+  const stores = NAMES.map((name) => {
+    const store = createPostgresStore(urls[name] ?? urlOf(name))
+    const shardKeys: PostgresStore['shardKeys'] = (digests, slots) => {
+      asked.push(name)
+      return lookUp(name, () => store.shardKeys(digests, slots))
+    }
+    return [name, { ...store, shardKeys }] as const
+  })
+  const store = createShardedStore({ shards: Object.fromEntries(stores) })
+  t.after(() => store.close({ timeoutMs: 0 }))
+  return {
+    store,
+    settings: createDeveloperSettings(named(store, SERVICE)),
+    api: createBusinessApi(store, { logger: false, deadlineMs: 9000 }),
+    /** The shards that were asked for a key since the last call, in the order of their names. */
+    asked: () => asked.splice(0).toSorted(),
+  }
+}
+
+async function list(api: BusinessApi, key: string): Promise<number> {
+  const headers = { authorization: `Bearer ${key}` }
+  return (await api(new Request('http://localhost/api/v1/clients', { headers }))).status
+}
+
+const NEW = { name: 'Key', scopes: ['clients:read'] } as const
+
+/** Gives an organization a key from before keys carried a slot. */
+async function addOlderKey(organizationId: string, key = makeOlderKey()): Promise<string> {
+  const sql = shards.sqlOf(organizationId)
+  await sql`
+    insert into business_api.api_keys (organization_id, id, digest, name, scopes, prefix, last_four, created_at)
+    values (${organizationId}, ${`key_${key.slice(-20)}`}, ${digestApiKey(key)}, 'Key', '{clients:read}', 'bapi_live_', ${key.slice(-4)}, now())`
+  return key
+}
+
+/** Tells a shard that an organization is not there. */
+async function place(name: Name, organizationId: string, to: Name, version: number): Promise<void> {
+  const sql = shards.sqlsByName[NAMES.indexOf(name)]
+  assert.ok(sql)
+  await sql`
+    insert into business_api.shard_places (organization_id, name, version, is_here)
+    values (${organizationId}, ${to}, ${version}, false)`
+}
+
+test('a new key, and a successor, carry the slot of their organization, and nothing that is shown of them does', async (t) => {
+  const { settings } = startProcess(t)
+  const organization = organizationOn('b', 1)
+  const created = await settings.apiKeys.create(organization, NEW)
+  const successor = await settings.apiKeys.rotate(organization, created.id)
+  for (const { key, prefix, lastFour } of [created, successor]) {
+    assert.equal(readApiKey(key), slotOf(organization))
+    assert.deepEqual([prefix, lastFour], ['bapi_live_', key.slice(-4)])
+  }
+})
+
+test('a key with a slot asks the shard of the slot only, an older key asks all', async (t) => {
+  const organization = organizationOn('b', 2)
+  const { settings } = startProcess(t)
+  const { key } = await settings.apiKeys.create(organization, NEW)
+  const older = await addOlderKey(organization)
+  const { api, asked } = startProcess(t)
+  assert.equal(await list(api, key), 200)
+  assert.deepEqual(asked(), ['b'])
+  assert.equal(await list(api, older), 200)
+  assert.deepEqual(asked(), ['a', 'b', 'c'])
+  assert.equal(await list(api, key), 200)
+  assert.deepEqual(asked(), [])
+})
+
+test('beside a shard that is away, keys of others are found, and known to be unknown; an older key may be there', async (t) => {
+  const organization = organizationOn('b', 3)
+  const { settings } = startProcess(t)
+  const { key, id } = await settings.apiKeys.create(organization, NEW)
+  const older = await addOlderKey(organization)
+  const { api } = startProcess(t, { c: AWAY })
+  assert.deepEqual([await list(api, key), await list(api, older)], [200, 200])
+  await settings.apiKeys.revoke(organization, id)
+  assert.equal(await list(api, key), 401)
+  assert.equal(await list(api, generateApiKey('bapi', slotOf(organization))), 401)
+  assert.equal(await list(api, generateApiKey('bapi', slotOf(organizationOn('c')))), 503)
+  assert.equal(await list(api, makeOlderKey()), 503)
+})
+
+test('a silent shard delays no lookup of an older key on another', async (t) => {
+  const older = await addOlderKey(organizationOn('b', 4))
+  const { api } = startProcess(t, {}, async (name, find) => (name === 'c' ? new Promise(() => {}) : find()))
+  assert.equal(await list(api, older), 200)
+})
+
+test('the key of an organization that has moved is found by processes with every map', async (t) => {
+  const organization = organizationOn('a', 1)
+  const [before, after] = [startProcess(t), startProcess(t)]
+  for (const each of [before, after]) await each.store.shardOf(organization)
+  const { key } = await before.settings.apiKeys.create(organization, NEW)
+  await move(organization, 'b')
+  await move(organization, 'c')
+  const { key: newer } = await startProcess(t).settings.apiKeys.create(organization, NEW)
+  for (const each of [key, newer]) {
+    const started = startProcess(t)
+    assert.equal(await list(started.api, each), 200)
+    assert.deepEqual(started.asked(), ['a', 'c'])
+  }
+  before.asked()
+  assert.equal(await list(before.api, newer), 200)
+  assert.deepEqual(before.asked(), ['a', 'a', 'c'])
+  assert.equal(await list(after.api, key), 200)
+  // Another organization of the slot may be there too. Its keys do not ask the third shard.
+  after.asked()
+  assert.equal(await list(after.api, generateApiKey('bapi', slotOf(organization))), 401)
+  assert.deepEqual(after.asked(), ['a', 'c'])
+})
+
+test('between two shards a key is not called unknown, whenever the process was started', async (t) => {
+  const organization = organizationOn('a', 2)
+  const running = startProcess(t)
+  const { key } = await running.settings.apiKeys.create(organization, NEW)
+  const older = await addOlderKey(organization)
+  await move(organization, 'b')
+  await running.store.shardOf(organization)
+  for (const name of ['c', 'b'] as const) await place(name, organization, 'c', 3)
+  for (const each of [key, older])
+    for (const { api } of [running, startProcess(t)]) assert.equal(await list(api, each), 503)
+  await move(organization, 'c')
+  for (const each of [key, older])
+    for (const { api } of [running, startProcess(t)]) assert.equal(await list(api, each), 200)
+})
+
+test('a key whose organization moves during the lookup is found', async (t) => {
+  const organization = organizationOn('a', 3)
+  const older = await addOlderKey(organization)
+  let tell = (): void => {}
+  const asked = new Promise<void>((resolve) => {
+    tell = resolve
+  })
+  let moves: Promise<unknown> = asked
+  const { api } = startProcess(t, {}, async (name, find) => {
+    if (name === 'a') await asked.then(() => moves)
+    const found = await find()
+    if (name === 'b') {
+      moves = move(organization, 'b')
+      tell()
+    }
+    return found
+  })
+  assert.equal(await list(api, older), 200)
+})
+
+test('a shard does not answer for the keys of an organization that has left, also with rows left behind', async (t) => {
+  const organization = organizationOn('a', 4)
+  const key = await addOlderKey(organization)
+  const { store } = startProcess(t)
+  const [a] = store.shards
+  assert.ok(a)
+  assert.deepEqual(
+    [...(await a.store.apiKeys.identify([digestApiKey(key)]))],
+    [[digestApiKey(key), organization]],
+  )
+  await place('a', organization, 'b', 2)
+  assert.equal((await a.store.apiKeys.identify([digestApiKey(key)])).size, 0)
+})
+
+test('an imported key is found, whatever slot it seems to carry', async (t) => {
+  const organization = organizationOn('b', 5)
+  const { settings, store } = startProcess(t)
+  const key = generateApiKey('bapi', slotOf(organizationOn('c')))
+  const given = { digest: digestApiKey(key), prefix: 'bapi_live_', lastFour: key.slice(-4), ...NEW }
+  await settings.apiKeys.import(organization, given)
+  assert.equal(await list(createBusinessApi(named(store, SERVICE), { logger: false }), key), 200)
+})
+
+test('an import finds the digest of a revoked key on another shard, but not of rows that an organization left behind', async (t) => {
+  const [source, other] = [organizationOn('a', 5), organizationOn('b', 6)]
+  const { settings } = startProcess(t)
+  const { key, id } = await settings.apiKeys.create(source, NEW)
+  const given = { digest: digestApiKey(key), prefix: '', lastFour: key.slice(-4), ...NEW }
+  await settings.apiKeys.revoke(source, id)
+  await assert.rejects(settings.apiKeys.import(other, given), { code: 'already_exists' })
+  await place('a', source, 'c', 2)
+  await settings.apiKeys.import(other, given)
+})
