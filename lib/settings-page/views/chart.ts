@@ -39,7 +39,7 @@ export function sparkline(bars: readonly EndedDeliveries[]): Html {
 export function scaleOf(bars: readonly EndedDeliveries[]): number {
   const highest = highestOf(bars)
   const power = 10 ** Math.floor(Math.log10(highest))
-  return [1, 2, 4, 10].map((times) => times * power).find((top) => top >= highest && top > 1) ?? highest
+  return [1, 2, 4, 6, 8, 10].map((times) => times * power).find((top) => top >= highest && top > 1) ?? highest
 }
 
 function highestOf(bars: readonly EndedDeliveries[]): number {
