@@ -154,7 +154,7 @@ describe('Delivery loops with an installation', () => {
       assert.equal(judged.exitCode, 1)
       assert.match(
         judged.stdout,
-        /fail\s+installation\s+the database belongs to the installation 'production'[\s\S]*the loop is of 'staging':\s+loops\s+wait/,
+        /fail\s+installation\s+the database belongs to the installation 'production'[\s\S]*the loop belongs to 'staging':\s+loops\s+wait/,
       )
 
       // As the notice says.
@@ -177,7 +177,7 @@ describe('Delivery loops with an installation', () => {
     await withLoop(url, 'staging', async (loop, notices) => {
       await assert.rejects(loop.runOnce(), {
         code: 'invalid_state',
-        message: /has no name, and was restored.*the loop is of 'staging'.*cancel --pending.*adopt/,
+        message: /has no name, and was restored.*the loop belongs to 'staging'.*cancel --pending.*adopt/,
       })
       loop.start()
       await untilHeld(loop)
