@@ -224,7 +224,7 @@ describe('events', () => {
     assert.ok(shown.endsWith(`\n${details.body}\n`))
     assert.match(
       textOf(await run('events', 'show', rest.data[0].id, '-o', org)),
-      /No deliveries: no endpoint wanted it/,
+      /No deliveries: no endpoint subscribes to this type/,
     )
     assertFailed(await run('events', 'show', 'evt_unknown', '-o', org), 1, /no such record/)
   })

@@ -20,7 +20,7 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
 // What a store has, or may lack, beside the slices.
-const others = { service: defineService(), beginRequest: undefined, shards: undefined }
+const others = { service: defineService(), beginRequest: undefined, shards: undefined, findKey: undefined }
 const store = new Proxy(others, {
   get: (_, name) => (name in others ? Reflect.get(others, name) : slice),
 }) as unknown as BusinessApiStore

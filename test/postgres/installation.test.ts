@@ -197,7 +197,7 @@ describe('Delivery loops with an installation', () => {
     assert.equal(judged.exitCode, 1)
     assert.match(
       judged.stdout,
-      /fail\s+installation\s+the database has no name, and was restored[\s\S]*of\s+'staging':\s+loops\s+wait/,
+      /fail\s+installation\s+the database has no name, and was restored[\s\S]*belongs\s+to\s+'staging':\s+loops\s+wait/,
     )
     textOf(await run('deliveries', 'cancel', '--pending', '--yes'))
     textOf(await run('adopt', '--yes'))
