@@ -172,7 +172,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     const refused = { ...newSubmission(), email: 'nobody' }
     await assert.rejects(pushLead(platform.api, refused), (error) => {
       assert.ok(error instanceof ApiError)
-      assert.match(error.message, /answered 422: .*email.* \(req_/)
+      assert.match(error.message, /responded with 422: .*email.* \(req_/)
       return !error.isTransient
     })
     await assert.rejects(pushLead({ ...platform.api, key: 'bapi_live_wrong' }, newSubmission()), (error) => {
@@ -261,7 +261,7 @@ describe('examples/website-form-to-lead by itself', () => {
   test('examples/website-form-to-lead follows no redirect, which would become a GET', async () => {
     const headers = { Location: 'https://app.example/api/v1/clients' }
     const { error } = await pushTo(() => new HttpResponse(null, { status: 301, headers }))
-    assert.match(error.message, /answered 301/)
+    assert.match(error.message, /responded with 301/)
     assert.equal(error.isTransient, false)
   })
 
