@@ -177,7 +177,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     })
     await assert.rejects(pushLead({ ...platform.api, key: 'bapi_live_wrong' }, newSubmission()), (error) => {
       assert.ok(error instanceof ApiError)
-      assert.match(error.message, /answered 401/)
+      assert.match(error.message, /responded with 401/)
       assert.ok(!error.message.includes('bapi_live_wrong'))
       return !error.isTransient
     })
