@@ -114,7 +114,8 @@ describeOnPostgres('A loop that waits is woken', (under) => {
   async function listeners(): Promise<number[]> {
     const rows = await under.sql<{ pid: number }[]>`
       select pid from pg_stat_activity
-      where datname = current_database() and state = 'idle' and query ~ '^listen |pg_advisory'`
+      where datname = current_database() and state = 'idle' and query ~ '^listen |advisory_lock'
+        and query !~ 'pg_stat_activity'`
     return rows.map(({ pid }) => pid)
   }
 
@@ -212,52 +213,6 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     await untilListening()
     await loop.stop()
     await until('no connection listens', async () => (await listeners()).length === 0)
-  })
-})
-
-describeOnStores('A loop without work', (under) => {
-  /** Counts the claims of a second, of a loop that polls every 20 ms when it is busy. */
-  async function claimsOfASecond(canBeIdle: boolean): Promise<number> {
-    let claims = 0
-    const states: boolean[] = []
-    const store = withDeliveries(under.store, {
-      claim(request) {
-        claims++
-        return under.store.deliveries.claim(request)
-      },
-      watch: (onDue) => ({
-        ...under.store.deliveries.watch(onDue),
-        async setIdle(isIdle) {
-          states.push(isIdle)
-          return isIdle && canBeIdle
-        },
-      }),
-    })
-    const sender = createTestSender()
-    const loop = under.loop(sender, { pollIntervalMs: 20 }, store)
-    loop.start()
-    await until('the loop asks to be told', async () => states.length > 0)
-    await sleep(50)
-    claims = 0
-    await sleep(1000)
-    const counted = claims
-    await publish(under.store)
-    await sender.sent(1)
-    if (canBeIdle) await until('the loop is busy again', async () => states.at(-1) === false)
-    await loop.stop()
-    return counted
-  }
-
-  test('polls once a second if its store tells it of every commit', async () => {
-    await addEndpoint(under.store)
-    const claims = await claimsOfASecond(true)
-    assert.ok(claims <= 3, `${claims} claims`)
-  })
-
-  test('polls as before if its store does not', async () => {
-    await addEndpoint(under.store)
-    const claims = await claimsOfASecond(false)
-    assert.ok(claims > 10, `${claims} claims`)
   })
 })
 
