@@ -1,4 +1,5 @@
 import type { DeliveryWatch } from '../webhooks/claims.ts'
+import { TIMER_EARLY_MS } from './wake-up.ts'
 
 /** Time without a delivery after which a loop is idle, in ms. */
 const IDLE_AFTER_MS = 1000
@@ -16,10 +17,13 @@ export function createPollPace(
   let isIdle = false
   let receivedBefore = 0
   let busyAt = performance.now()
+  let pollAt = 0
 
   return async (received) => {
     const now = performance.now()
-    if (received !== receivedBefore) {
+    // Also after a wake-up that brought nothing, because the commits that wake an idle loop are serialized.
+    const wasWoken = isIdle && now < pollAt - TIMER_EARLY_MS
+    if (received !== receivedBefore || wasWoken) {
       receivedBefore = received
       busyAt = now
       if (isIdle) isIdle = await setIdle(false)
@@ -32,6 +36,8 @@ export function createPollPace(
       return pollIntervalMs
     }
     // One more claim finds the deliveries that were recorded before the store's promise.
-    return wasIdle ? Math.max(IDLE_POLL_MS, pollIntervalMs) : 0
+    const waitMs = wasIdle ? Math.max(IDLE_POLL_MS, pollIntervalMs) : 0
+    pollAt = performance.now() + waitMs
+    return waitMs
   }
 }

@@ -49,4 +49,26 @@ describeOnStores('A loop without work', (under) => {
     const claims = await claimsOfASecond(false)
     assert.ok(claims > 10, `${claims} claims`)
   })
+
+  test('is busy again after a wake-up, also if it finds nothing: each commit would be serialized meanwhile', async () => {
+    let wake = (): void => {}
+    const states: boolean[] = []
+    const store = withDeliveries(under.store, {
+      watch(onDue) {
+        wake = onDue
+        return {
+          async setIdle(isIdle) {
+            states.push(isIdle)
+            return isIdle
+          },
+          end() {},
+        }
+      },
+    })
+    under.loop(createTestSender(), { pollIntervalMs: 20 }, store).start()
+    await until('the loop is idle', async () => states.length > 0)
+    await sleep(200)
+    wake()
+    await until('the loop is busy', async () => states.at(-1) === false)
+  })
 })

@@ -17,7 +17,7 @@ import { type Failure, record, request } from '../api/_api.ts'
 
 // The declaration of a host's own routes, and what a route's declaration decides about its requests.
 
-const any = withJsonSchema(v.any(), {})
+const ANYTHING = withJsonSchema(v.any(), {})
 let routes = 0
 
 /** An API with some routes, and a caller of it. */
@@ -30,7 +30,7 @@ async function serve(...changes: Partial<Route>[]) {
       summary: 'Rooms',
       tag: 'Rooms',
       scope: 'clients:read',
-      response: any,
+      response: ANYTHING,
       idempotent: change.method && change.method !== 'GET' ? false : undefined,
       handle: () => change.operationId ?? change.path,
       ...change,
