@@ -24,11 +24,12 @@ const RECEIVERS = 10
 /** The backlog that shows the rate of deliveries, for each second. */
 const FIRST_GUESS = 500
 
-/** What one turn has shown; processor time in ms for each request or delivery. */
+/** The figures of one turn. Processor time is in ms, and the write-ahead log in bytes, per request or delivery. */
 interface Turn {
   readonly perSecond: number
   readonly processMs: number
   readonly postgresMs: number
+  readonly walBytes: number
 }
 
 /** Prepares a piece of work, and returns the function that measures a side. */
@@ -75,20 +76,24 @@ try {
   for (const checkout of checkouts) sides.push(await prepareSide(database, checkout, ports))
   const load = await startLoad()
 
-  /** Adds the processor time of a process and of PostgreSQL to what a run counts. */
+  /** Adds the processor time of a process and of PostgreSQL, and the write-ahead log, to what a run counts. */
   const withCost = async (
     pid: number,
     run: () => Promise<{ readonly count: number; readonly perSecond: number }>,
   ): Promise<Turn> => {
-    const read = (): [number, number] => [readCpu([pid]).ofProcesses, readTreeSeconds(database.pid)]
-    const [processBefore, postgresBefore] = read()
+    const read = async () => {
+      const [{ bytes = 0 } = {}] = await database.sql<{ bytes: number }[]>`
+        select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`
+      return { process: readCpu([pid]).ofProcesses, postgres: readTreeSeconds(database.pid), bytes }
+    }
+    const before = await read()
     const { count, perSecond } = await run()
-    const [process, postgres] = read()
-    const perUnit = (taken: number): number => (taken * 1000) / count
+    const after = await read()
     return {
       perSecond,
-      processMs: perUnit(process - processBefore),
-      postgresMs: perUnit(postgres - postgresBefore),
+      processMs: ((after.process - before.process) * 1000) / count,
+      postgresMs: ((after.postgres - before.postgres) * 1000) / count,
+      walBytes: (after.bytes - before.bytes) / count,
     }
   }
 
@@ -197,7 +202,12 @@ async function compare(name: string, work: Work): Promise<Comparison> {
 
 function medianTurn(turns: readonly Turn[]): Turn {
   const of = (column: keyof Turn): number => median(turns.map((turn) => turn[column]))
-  return { perSecond: of('perSecond'), processMs: of('processMs'), postgresMs: of('postgresMs') }
+  return {
+    perSecond: of('perSecond'),
+    processMs: of('processMs'),
+    postgresMs: of('postgresMs'),
+    walBytes: of('walBytes'),
+  }
 }
 
 function report(comparisons: readonly Comparison[]): void {
@@ -206,7 +216,7 @@ function report(comparisons: readonly Comparison[]): void {
   for (const { name, commit, directory } of checkouts) console.log(`${name}: ${commit}, ${directory}`)
   console.log(
     `medians of ${rounds} rounds of ${seconds} s; this / other with the ${confidence} % interval of the median; ` +
-      'processor time in ms for each request or delivery, other → this',
+      'processor time in ms and write-ahead log in bytes per request or delivery, other → this',
   )
   const rows = comparisons.map(({ work, other, this: own, ratio, low, high }) => [
     work,
@@ -217,7 +227,18 @@ function report(comparisons: readonly Comparison[]): void {
     `${low.toFixed(3)}-${high.toFixed(3)}`,
     `${other.processMs.toFixed(3)} → ${own.processMs.toFixed(3)}`,
     `${other.postgresMs.toFixed(3)} → ${own.postgresMs.toFixed(3)}`,
+    `${other.walBytes.toFixed(0)} → ${own.walBytes.toFixed(0)}`,
   ])
-  const titles = ['', '', 'other/s', 'this/s', 'ratio', 'interval', 'process ms', 'PostgreSQL ms']
+  const titles = [
+    '',
+    '',
+    'other/s',
+    'this/s',
+    'ratio',
+    'interval',
+    'process ms',
+    'PostgreSQL ms',
+    'WAL bytes',
+  ]
   for (const line of table([titles, ...rows])) console.log(line)
 }

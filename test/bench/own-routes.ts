@@ -25,7 +25,7 @@ const { createDeveloperSettings }: typeof import('../../lib/settings.ts') = awai
 )
 const { jsonText }: typeof import('../../lib/store.ts') = await import(`${dist}/store.js`)
 
-const ROUNDS = 5
+const ROUNDS = 7
 const TURN_MS = 1200
 /** Parts of the names of work to run alone. */
 const ONLY = process.argv.slice(2)
@@ -125,7 +125,9 @@ const store = createPostgresStore(database.url, { service })
 const pool = new pg.Pool({ connectionString: database.url })
 const platform: PostgresPlatform = createPlatform(store)
 const limit = { perSecond: 100_000, burst: 1_000_000 }
-const api = createBusinessApi(store, { rateLimit: { key: limit, organization: limit } })
+const rateLimit = { key: limit, organization: limit }
+const api = createBusinessApi(store, { rateLimit })
+const logged = createBusinessApi(store, { rateLimit, requestLog: 'all' })
 const queried = createBusinessApi(
   {
     ...store,
@@ -139,7 +141,7 @@ const queried = createBusinessApi(
       },
     },
   },
-  { rateLimit: { key: limit, organization: limit } },
+  { rateLimit },
 )
 const newKey = { name: 'Load', scopes: ['clients:read', 'clients:write'] } as const
 const { key } = await createDeveloperSettings(store).apiKeys.create('org_1', newKey)
@@ -184,6 +186,11 @@ const WORK: Readonly<Record<string, readonly [beside: () => Promise<void>, own: 
     () => get(`/api/v1/clients?limit=${LISTED}`),
     () => get(`/api/v1/bookings?limit=${LISTED}`),
   ],
+  // Built-in both times.
+  'list with request log / without': [
+    () => get(`/api/v1/clients?limit=${LISTED}`),
+    async () => check(await logged.fetch(buildRequest(`/api/v1/clients?limit=${LISTED}`, { key }))),
+  ],
 }
 
 function check({ status }: Response): void {
@@ -225,6 +232,7 @@ for (const [name, [beside, own]] of Object.entries(WORK)) {
   ratios.sort((one, other) => one - other)
   console.log(`own ${name}: ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}`)
 }
+await logged.requestLog.flush()
 await pool.end()
 await store.close()
 await database.drop()
