@@ -109,8 +109,20 @@ async function measureCalls(store: PostgresStore, times: Times): Promise<void> {
     await timed(times, "list of an endpoint's deliveries", () => list())
     await timed(times, 'list of failed deliveries', () => list(['failed']))
     await timed(times, 'log of a delivery', () => store.deliveries.get(one.organizationId, one.id))
+    for (const days of [1, 30]) await timed(times, `activity of ${days} days`, () => readActivity(store, days))
     await timed(times, 'log of events', () => store.eventLog.list(organizationId, {}, 50, null))
   }
+}
+
+function readActivity(store: PostgresStore, days: number): Promise<unknown> {
+  const hour = Math.floor(Date.now() / 3_600_000 + 1) * 3_600_000
+  return store.deliveries.readActivity({
+    organizationId: organizationOf(0),
+    endpointId: null,
+    from: new Date(hour - days * DAY_MS).toISOString(),
+    to: new Date(hour).toISOString(),
+    interval: days === 1 ? 'hour' : 'day',
+  })
 }
 
 async function onePublished(store: PostgresStore, organizationId: string): Promise<Claims['deliveries']> {
