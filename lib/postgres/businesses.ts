@@ -1,5 +1,6 @@
 import { type BusinessStore, businessTable } from '../resources/businesses.ts'
 import { columnsOf } from '../resources/columns.ts'
+import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { changeVerb, defineChange } from './statements/change.ts'
 import { represent } from './statements/columns.ts'
@@ -19,9 +20,12 @@ const CREATE = defineCreation('businesses', COLUMNS)
 const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })
 
 /** Businesses in PostgreSQL. */
-export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
+export function createBusinessRecordStore(
+  database: RecordDatabase,
+  { limits }: Pick<Admissions, 'limits'>,
+): BusinessStore {
   return {
-    create: createVerb(database, { statements: CREATE }),
+    create: createVerb(database, { statements: CREATE, limits }),
 
     list: (organizationId, _filter, limit, before) =>
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),

@@ -154,7 +154,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
 
 function createRecordStores(database: RecordDatabase, admissions: Admissions): RecordStore {
   return {
-    businesses: createBusinessRecordStore(database),
+    businesses: createBusinessRecordStore(database, admissions),
     clients: createClientStore(database, admissions),
     leads: createLeadStore(database, admissions),
     invoices: createInvoiceStore(database, admissions),

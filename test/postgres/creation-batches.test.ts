@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { ISql, Sql } from 'postgres'
+import { createPlatform } from '../../lib/platform.ts'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
@@ -12,7 +13,7 @@ import { untilWaiting } from '../_waiting.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { claim, ids, newKey } from '../contract/tenant.ts'
 
-// Creations of an organization by API keys that come at the same time are written by one statement. That must show in nothing but speed.
+// Creations of an organization that come at the same time are written by one statement. That must show in nothing but speed.
 
 let database: TestDatabase
 let sql: Sql
@@ -95,6 +96,29 @@ describe('Creations of an organization at the same time', () => {
     const clients = await clientsOf(creator)
     assert.equal(clients.length, 100)
     assert.equal(new Set(clients.map(({ xid }) => xid)).size, Math.ceil(100 / 16))
+  })
+
+  test("share a transaction when the host's own code makes them", async (t) => {
+    const creator = await openCreator(t)
+    const { organizationId, store } = creator
+    const { businesses, clients } = createPlatform(store)
+    const names = Array.from({ length: 10 }, (_, index) => `Client-${index}`)
+    const made = await Promise.all(
+      names.map((name) => clients.create(organizationId, { name, idempotencyKey: name })),
+    )
+    assert.deepEqual(
+      made.map(({ business }) => business.name),
+      names,
+    )
+    const first = await clientsOf(creator)
+    assert.equal(new Set(first.map(({ xid }) => xid)).size, 1)
+    const repeated = await clients.create(organizationId, { name: 'Client-3', idempotencyKey: 'Client-3' })
+    assert.deepEqual(repeated, made[3])
+    await Promise.all(names.map((name) => businesses.create(organizationId, { name })))
+    const all = await sql<{ xid: string }[]>`
+      select changed_xid::text as xid from business_api.businesses where organization_id = ${organizationId} and client_id is null`
+    assert.equal(all.length, 10)
+    assert.equal(new Set(all.map(({ xid }) => xid)).size, 1)
   })
 
   test('are not hurt by a value that the database rejects', async (t) => {

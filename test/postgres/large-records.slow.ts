@@ -102,7 +102,7 @@ const NO_ADMISSIONS = {} as Admissions
 
 function storeOf(recordDatabase: RecordDatabase) {
   return {
-    businesses: createBusinessRecordStore(recordDatabase),
+    businesses: createBusinessRecordStore(recordDatabase, NO_ADMISSIONS),
     clients: createClientStore(recordDatabase, NO_ADMISSIONS),
     leads: createLeadStore(recordDatabase, NO_ADMISSIONS),
     invoices: createInvoiceStore(recordDatabase, NO_ADMISSIONS),

@@ -112,7 +112,7 @@ interface Queue<Values, Column extends string> {
 }
 
 /**
- * Creates the batches of a creation by API keys. Two statements of an organization are under way at once, and the creations that come
+ * Creates a creation's batches. Two statements of an organization are under way at once, and the creations that come
  * meanwhile share the next one: an organization that creates many records has one transaction for up to 16 of them, and no organization
  * waits for a lock of another. A batch that fails is given up, and each of its creations is sent alone: all are safe to repeat.
  */

@@ -14,23 +14,24 @@ import {
   published,
   reserveKey,
   unlessGoneOn,
-  type WriteStatements,
 } from './key-reservation.ts'
 import type { ResultColumns } from './statement.ts'
 import { askEach, type WriteAsks, write } from './write.ts'
 
 type NewValues = CreationValues & ColumnValues
 type OfKey = { readonly apiKeyId: string }
-type KeyColumn<Column extends string> = Column | OutcomeColumn | 'isInForce'
 
-/** The statements of a creation: by the host's own code, and by an API key, which only the roles of an API may read. */
+/** The statements of a creation by the host's own code, or by an API key. */
+export interface CreationWrites<Values extends object, Column extends string> {
+  readonly keyed: CreationStatement<Values & KeyValues, Column | OutcomeColumn>
+  readonly keyless: CreationStatement<Values, Column | OutcomeColumn>
+}
+
+/** The statements of a creation. Only the roles of an API may read the API keys, so the host's own code has statements without them. */
 export interface CreationStatements<Column extends string> {
   readonly columns: readonly NamedColumn[]
-  readonly ofHost: WriteStatements<NewValues, Column>
-  readonly ofKey: {
-    readonly keyed: CreationStatement<NewValues & OfKey & KeyValues, KeyColumn<Column>>
-    readonly keyless: CreationStatement<NewValues & OfKey, KeyColumn<Column>>
-  }
+  readonly ofHost: CreationWrites<NewValues, Column>
+  readonly ofKey: CreationWrites<NewValues & OfKey, Column | 'isInForce'>
 }
 
 /**
@@ -56,11 +57,11 @@ export function defineCreation<Column extends string = never>(
   condition = 'true',
   answer = {} as Readonly<Record<Column, string>>,
 ): CreationStatements<Column> {
-  const define = <Values, Answer extends string>(
+  const define = <Values extends object, Answer extends string>(
     condition: string,
     answer: Readonly<Record<Answer, string>>,
-  ): WriteStatements<Values, Answer> =>
-    defineWrite((reserve) => ({
+  ): CreationWrites<Values, Answer> => {
+    const { keyed, keyless } = defineWrite<Values, Answer>((reserve) => ({
       steps: [
         reserve({ condition }),
         `record as (${insertInto(table, columns, 'reserved')})`,
@@ -68,20 +69,19 @@ export function defineCreation<Column extends string = never>(
       ],
       answer,
     }))
-  const ofKey = {
-    table,
-    columns,
-    condition: `${IS_IN_FORCE} and ${condition}`,
-    answer: { ...answer, isInForce: unlessGoneOn(IS_IN_FORCE) },
+    const parts = { table, columns, condition, answer }
+    return {
+      keyed: { ...keyed, batch: defineCreationBatch(keyed, { ...parts, reserve: reserveKey }) },
+      keyless: { ...keyless, batch: defineCreationBatch(keyless, { ...parts, reserve: goOn }) },
+    }
   }
-  const one = define<NewValues & OfKey, Column | 'isInForce'>(ofKey.condition, ofKey.answer)
   return {
     columns,
     ofHost: define(condition, answer),
-    ofKey: {
-      keyed: { ...one.keyed, batch: defineCreationBatch(one.keyed, { ...ofKey, reserve: reserveKey }) },
-      keyless: { ...one.keyless, batch: defineCreationBatch(one.keyless, { ...ofKey, reserve: goOn }) },
-    },
+    ofKey: define<NewValues & OfKey, Column | 'isInForce'>(`${IS_IN_FORCE} and ${condition}`, {
+      ...answer,
+      isInForce: unlessGoneOn(IS_IN_FORCE),
+    }),
   }
 }
 
@@ -92,8 +92,8 @@ interface CreationVerb<NewRecord, Column extends string, Refusal> {
   valuesOf?(record: NewRecord): ColumnValues
   /** Tells why a statement did not go on although its key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-  /** See {@link createCreationBatches}. Null or absent: each creation is sent alone. */
-  readonly limits?: WaitLimits | null
+  /** See {@link createCreationBatches}. Null: each creation is sent alone. */
+  readonly limits: WaitLimits | null
 }
 
 type Done = { readonly outcome: 'created' }
@@ -110,17 +110,19 @@ export function createVerb<
     statements,
     valuesOf: given = (record) => valuesOf(statements.columns, record),
     refused = () => undefined,
-    limits = null,
+    limits,
   }: CreationVerb<NewRecord, Column, Refusal>,
 ): (creation: Creation<NewRecord>) => Promise<CreationOutcome | Refusal> {
-  const { keyed, keyless } = statements.ofKey
-  const ofHost = askEach(database, statements.ofHost)
-  const ofKey: WriteAsks<NewValues & OfKey, KeyColumn<Column>> = limits
-    ? {
-        keyed: createCreationBatches(database, keyed, limits),
-        keyless: createCreationBatches(database, keyless, limits),
-      }
-    : askEach(database, statements.ofKey)
+  const asksFor = <Values extends object, Answer extends string>(
+    writes: CreationWrites<Values, Answer>,
+  ): WriteAsks<Values, Answer | OutcomeColumn> =>
+    limits
+      ? {
+          keyed: createCreationBatches(database, writes.keyed, limits),
+          keyless: createCreationBatches(database, writes.keyless, limits),
+        }
+      : askEach(database, writes)
+  const [ofHost, ofKey] = [asksFor(statements.ofHost), asksFor(statements.ofKey)]
 
   return (creation) => {
     const { record, apiKeyId } = creation
