@@ -53,6 +53,7 @@ export const COMPARISONS: readonly Comparison[] = [
     over: ['deliver', 'ours'],
     atLeast: 1.2,
   },
+  ...['lists', 'creates', 'deliveries'].map(togetherWithPeer),
 ]
 
 /** Judges the comparisons that a run has figures for. */
@@ -66,6 +67,18 @@ export function judge(figures: Figures, comparisons: readonly Comparison[] = COM
     const isMet = atLeast !== undefined ? ratio >= atLeast : atMost !== undefined ? ratio <= atMost : null
     return [{ ...comparison, ratio, isMet }]
   })
+}
+
+function togetherWithPeer(work: string): Comparison {
+  const name = `${work} at a host's rate`
+  return {
+    part: 'together',
+    text: `p99 of ${name}: ours / Fastify, graphile-worker`,
+    of: [name, 'ours'],
+    over: [name, 'Fastify, graphile-worker'],
+    column: 'p99Ms',
+    atMost: 1,
+  }
 }
 
 function besidePeers(part: PartName, work: string, atLeast: number): Comparison[] {

@@ -17,9 +17,10 @@ import { floods } from './parts/floods.ts'
 import { lists } from './parts/lists.ts'
 import type { Part } from './parts/part.ts'
 import { statement } from './parts/statement.ts'
+import { together } from './parts/together.ts'
 import { reportFigures } from './report.ts'
 
-const RUNS: Readonly<Record<PartName, Part>> = { lists, creates, floods, statement, deliveries }
+const RUNS: Readonly<Record<PartName, Part>> = { lists, creates, floods, statement, deliveries, together }
 const RESULTS = join(import.meta.dirname, 'results')
 /** A part that takes longer has met something that never comes. */
 const PART_TIMEOUT_MS = 45 * 60_000

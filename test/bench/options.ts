@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 
 /** The parts of the benchmark, in the order of a run. */
-export const PARTS = ['lists', 'creates', 'floods', 'statement', 'deliveries'] as const
+export const PARTS = ['lists', 'creates', 'floods', 'statement', 'deliveries', 'together'] as const
 /** The name of a part of the benchmark. */
 export type PartName = (typeof PARTS)[number]
 

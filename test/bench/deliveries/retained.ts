@@ -109,7 +109,8 @@ async function measureCalls(store: PostgresStore, times: Times): Promise<void> {
     await timed(times, "list of an endpoint's deliveries", () => list())
     await timed(times, 'list of failed deliveries', () => list(['failed']))
     await timed(times, 'log of a delivery', () => store.deliveries.get(one.organizationId, one.id))
-    for (const days of [1, 30]) await timed(times, `activity of ${days} days`, () => readActivity(store, days))
+    for (const days of [1, 30])
+      await timed(times, `activity of ${days} days`, () => readActivity(store, days))
     await timed(times, 'log of events', () => store.eventLog.list(organizationId, {}, 50, null))
   }
 }
