@@ -21,17 +21,16 @@ interface Subject {
   readonly name: string
   readonly server: Server
   readonly deliverer: string
-  publish(sql: postgres.Sql, endpoint: number, event: ReturnType<typeof newEvent>): Promise<unknown>
+  publish(endpoint: number, event: ReturnType<typeof newEvent>): Promise<unknown>
 }
 
 /** Lists, creates and deliveries at a rate that hosts have, about a third of the machine, beside Fastify with graphile-worker. */
 export const together: Part = async ({ options, database, keys, collector, say }) => {
   const receiver = await startReceiver(ENDPOINTS, 0)
-  const sql = postgres(database.url, { max: 8, onnotice: () => {} })
+  const sql = postgres(database.url, { max: 10, onnotice: () => {} })
+  const store = createPostgresStore(database.url)
   try {
-    const store = createPostgresStore(database.url)
     for (const [index, url] of receiver.healthy.entries()) await addEndpoint(store, `org_${index}`, url)
-    await store.close()
     await sql`
       create table peer.attempts (id bigserial primary key, event_id text, at timestamptz default now(), ms real, status int)`
     const [ours, fastify] = await startServers(database.url, ['ours', 'Fastify'])
@@ -41,15 +40,14 @@ export const together: Part = async ({ options, database, keys, collector, say }
         name: 'ours',
         server: ours,
         deliverer: 'our-deliverer',
-        publish: async (tx, endpoint, event) =>
-          tx`select business_api.insert_events(${`org_${endpoint}`}, ${JSON.stringify([event])}::text::jsonb)`,
+        publish: (endpoint, event) => store.events.publish(`org_${endpoint}`, event),
       },
       {
         name: 'Fastify, graphile-worker',
         server: fastify,
         deliverer: 'graphile-worker',
-        publish: async (tx, endpoint, event) =>
-          tx`select graphile_worker.add_job(
+        publish: async (endpoint, event) =>
+          sql`select graphile_worker.add_job(
             'deliver', ${JSON.stringify({ ...event, url: receiver.healthy[endpoint] })}::text::json)`,
       },
     ]
@@ -75,7 +73,7 @@ export const together: Part = async ({ options, database, keys, collector, say }
         measure(loads[1], server, { ...create, seconds }),
         publishSteadily((endpoint) => {
           const event = newEvent()
-          return [event.id, publish(sql, endpoint, event)]
+          return [event.id, publish(endpoint, event)]
         }, seconds),
       ])
       const cores = coresSince(before, readCpu([server.pid, child.pid]))
@@ -95,6 +93,7 @@ export const together: Part = async ({ options, database, keys, collector, say }
     }
   } finally {
     receiver.stop()
+    await store.close()
     await sql.end({ timeout: 1 })
   }
 }
