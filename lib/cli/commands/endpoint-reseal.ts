@@ -17,13 +17,10 @@ Exits with 1 where a credential does not open: each stays as it is.`,
   flags: {
     allowPlaintextSecrets: toggle('also seal what was stored unsealed, before there was a key'),
   },
-  examples: [
-    { purpose: 'after a new key was added first', line: 'business-api-kit endpoints reseal' },
-    {
-      purpose: 'after the first key was set',
-      line: 'business-api-kit endpoints reseal --allow-plaintext-secrets',
-    },
-  ],
+  examples: {
+    'after a new key was added first': 'business-api-kit endpoints reseal',
+    'after the first key was set': 'business-api-kit endpoints reseal --allow-plaintext-secrets',
+  },
   async run({ allowPlaintextSecrets }, session) {
     const secretKeys = readSecretKeys(session)
     if (secretKeys.length === 0) {
