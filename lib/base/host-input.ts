@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
+import { BusinessApiError, INVALID_INPUT, NOT_FOUND, refused } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
@@ -137,7 +137,7 @@ export type Defined<Input> = {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has no such record`)
+  throw refused(action, NOT_FOUND, 'the organization has no such record')
 }
 
 // --- Calls ---

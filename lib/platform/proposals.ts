@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { IdSchema, MomentSchema } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
@@ -25,7 +25,6 @@ import {
   created,
   numberedRepresentation,
   type Refusal,
-  refused,
   type WriteCall,
 } from './calls.ts'
 import { CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -150,7 +149,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
       const { title, currency, total, monthlyTotal, number } = call.input
       const decimals = minorUnits(currency)
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
-        throw refused(call.action, TOO_FINE)
+        throw refused(call.action, ...TOO_FINE)
       }
       const { context } = call
       const record: ProposalRecord = {
