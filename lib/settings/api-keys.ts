@@ -266,9 +266,7 @@ export function createApiKeySettings(
       return found(await apiKeys.get(call.organizationId, call.input.keyId), call.action)
     },
 
-    async list(organizationId) {
-      return apiKeys.list(readList(organizationId).organizationId)
-    },
+    list: async (organizationId) => apiKeys.list(readList(organizationId).organizationId),
 
     async update(organizationId, keyId, update) {
       const call = readUpdate(organizationId, update, { keyId })

@@ -203,9 +203,7 @@ export function createEndpointSettings(
       return found(await endpoints.get(call.organizationId, call.input.endpointId), call.action)
     },
 
-    async list(organizationId) {
-      return endpoints.list(readList(organizationId).organizationId)
-    },
+    list: async (organizationId) => endpoints.list(readList(organizationId).organizationId),
 
     update: createEndpointUpdate(store, tools, readUpdate),
 
