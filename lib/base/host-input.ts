@@ -123,6 +123,9 @@ export function withoutUndefined<Input extends object>(input: Input): Defined<In
   ) as Defined<Input>
 }
 
+/** An input whose fields may all be absent or `undefined`. */
+export type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
+
 /** An object with the fields that may be `undefined` absent instead. */
 export type Defined<Input> = {
   [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>

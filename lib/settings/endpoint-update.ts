@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { INVALID_INPUT, INVALID_STATE, refused } from '../base/errors.ts'
-import { type Call, found } from '../base/host-input.ts'
+import { type Call, found, type Optional } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
@@ -25,8 +25,6 @@ export interface EndpointUpdate<Type extends string = EventType>
   /** The endpoint that the caller has seen: if another update has changed it since, nothing is changed, with `invalid_state`. Default: not compared. */
   readonly replaces?: Pick<WebhookEndpoint, 'version'> | undefined
 }
-
-type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** The parts with which endpoints are changed. */
 export interface EndpointUpdateTools extends EventOwner {

@@ -1,4 +1,4 @@
-import type { SecretSettings } from '../../settings/resealing.ts'
+import type { ResealReport, SecretSettings } from '../../settings/resealing.ts'
 import type { EndpointRef } from '../../webhooks/claims.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { countOf } from '../confirmation.ts'
@@ -54,12 +54,7 @@ Exits with 1 where a credential does not open: each stays as it is.`,
 const endpointsOf = (count: number): string => countOf(count, 'endpoint', 'endpoints', false)
 
 /** The sums of one round over all endpoints. */
-interface Totals {
-  readonly examined: number
-  readonly resealed: number
-  readonly unopened: number
-  readonly changed: number
-}
+type Totals = Omit<ResealReport, 'next'>
 
 /** Rounds at most: endpoints that other calls keep changing are left to the next run. */
 const ROUNDS_MAX = 3
