@@ -1,27 +1,22 @@
 import type { Page } from '../base/page.ts'
+import type { AnswerTrace } from '../base/tracing.ts'
 
 // The log of API requests: never a query, a body or a key.
 
 /** A request of the API, as it is logged. */
-export interface LoggedRequest {
+export interface LoggedRequest extends Omit<AnswerTrace, 'route'> {
   /** The request id in the response. */
   readonly id: string
   /** Time of arrival, ISO 8601; the store's time if the process's clock is ahead. */
   readonly at: string
   readonly keyId: string
   readonly keyName: string
-  readonly method: string
   /** The path of the operation in the OpenAPI document. */
   readonly route: string
   /** As requested, without the query. */
   readonly path: string
-  readonly status: number
-  /** Time to the response, in ms. */
-  readonly durationMs: number
   /** The response's error message, cut after 200 characters; null without one. */
   readonly error: string | null
-  /** True for a response that repeats the stored reply of an idempotency key. */
-  readonly isReplay: boolean
 }
 
 /** A request to be logged. */

@@ -5,8 +5,11 @@ import type { Credentials } from './authenticate.ts'
 
 /** The facts about a request that become known on the way. */
 export interface CallFacts {
+  /** The operation's id in the OpenAPI document: `createClient`. Null for a request that reached no operation. */
   operationId: string | null
+  /** The organization that owns the API key; null for a request without a valid key. */
   organizationId: string | null
+  /** The id of the API key; null for a request without a valid key. */
   keyId: string | null
 }
 

@@ -3,26 +3,14 @@ import { storeUnavailable } from '../base/errors.ts'
 import { type AnswerTrace, channels, type RequestTrace } from '../base/tracing.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal } from '../http/refusal.ts'
-import type { Report } from '../http/report.ts'
+import type { ErrorContext, Report } from '../http/report.ts'
 import { pathOf } from '../http/target.ts'
-import type { Exchange } from './exchange.ts'
+import type { CallFacts, Exchange } from './exchange.ts'
 
 // --- Types ---
 
 /** A request of the API, with the caller as far as known, in the form for the host's hooks. */
-export interface ApiCall {
-  /** The id in the answer and in `X-Request-Id`. */
-  readonly requestId: string
-  /** As sent: `POST`. */
-  readonly method: string
-  /** Without the query. */
-  readonly path: string
-  /** The operation's id in the OpenAPI document: `createClient`. Null for a request that reached no operation. */
-  readonly operationId: string | null
-  /** The organization that owns the API key; null for a request without a valid key. */
-  readonly organizationId: string | null
-  /** The id of the API key; null for a request without a valid key. */
-  readonly keyId: string | null
+export interface ApiCall extends Omit<ErrorContext, 'status'>, Readonly<CallFacts> {
   /** The caller's address by option `peerAddress`, by default the socket's; null when unknown. */
   readonly remoteAddress: string | null
 }
@@ -37,14 +25,7 @@ export interface AdmittedCall extends ApiCall {
 }
 
 /** An answered request: what `onResponse` receives. */
-export interface AnsweredCall extends ApiCall {
-  /** The status of the answer. */
-  readonly status: number
-  /** Milliseconds from the arrival of the request's head to the answer, with a fraction. */
-  readonly durationMs: number
-  /** True for an answer that repeats the stored reply of an idempotency key: nothing was created again. */
-  readonly isReplay: boolean
-}
+export interface AnsweredCall extends ApiCall, Omit<AnswerTrace, 'route'> {}
 
 /** The host's hook before an operation: see option `onRequest`. */
 export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>

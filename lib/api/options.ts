@@ -2,13 +2,16 @@ import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } 
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import {
+  flag,
   isPlain,
   type Names,
-  readFlag,
+  type OptionReaders,
+  type ReadBy,
+  readEach,
   readFunction,
   readLogger,
-  readWhole,
   rejectUnknown,
+  whole,
 } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
@@ -94,75 +97,46 @@ export interface BusinessApiOptions {
   traceparent?: CurrentTraceparent | undefined
 }
 
-/** The checked options with the defaults filled in, and the service of the store. */
-export interface ResolvedOptions extends Service {
-  readonly basePath: string
-  readonly trailingSlash: boolean
-  readonly info: ApiInfo
-  readonly maxBodyBytes: number
-  readonly deadlineMs: number
-  readonly rateLimits: RateLimits | null
-  readonly rateLimitScope: 'shared' | 'process'
-  readonly peerAddress: (request: PeerRequest) => string | undefined
-  readonly logger: Logger
-  readonly onError: (error: unknown, context: ErrorContext) => void
-  readonly onRequest: OnRequest | undefined
-  readonly onResponse: OnResponse | undefined
-  readonly requestLog: RequestLogChoice | null
-  readonly clock: Clock
-  readonly ids: Ids
-  /** Undefined: the request's header counts. */
-  readonly traceparent: (() => string | undefined) | undefined
-}
-
 const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
 const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 
-const NAMES: Names<BusinessApiOptions> = {
-  trailingSlash: true,
-  basePath: true,
-  info: true,
-  maxBodyBytes: true,
-  deadlineMs: true,
-  rateLimit: true,
-  peerAddress: true,
-  logger: true,
-  onError: true,
-  onRequest: true,
-  onResponse: true,
-  requestLog: true,
-  clock: true,
-  ids: true,
-  traceparent: true,
-}
 const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
+
+const READERS = {
+  basePath: readBasePath,
+  trailingSlash: flag(),
+  info: readInfo,
+  maxBodyBytes: whole(65_536),
+  deadlineMs: whole(5000),
+  rateLimit: readRateLimits,
+  peerAddress: (given, name): NonNullable<BusinessApiOptions['peerAddress']> =>
+    readFunction(name, given) ?? (({ remoteAddress }) => remoteAddress),
+  logger: (given) => readLogger(given),
+  onError: (given, name): NonNullable<BusinessApiOptions['onError']> =>
+    readFunction(name, given) ?? (() => {}),
+  onRequest: (given, name) => readFunction(name, given),
+  onResponse: (given, name) => readFunction(name, given),
+  requestLog: readRequestLog,
+  clock: (given = Date.now) => given,
+  ids: (given) => given,
+  /** Undefined: the request's header counts. */
+  traceparent: (given) => given && createTraceparentReader(given),
+} satisfies OptionReaders<BusinessApiOptions>
+
+/** The checked options with the defaults filled in, and the service of the store. */
+export interface ResolvedOptions
+  extends Service,
+    Omit<ReadBy<typeof READERS>, 'rateLimit' | 'ids'>,
+    ReturnType<typeof readRateLimits> {
+  readonly ids: Ids
+}
 
 /**
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
 export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
-  rejectUnknown(options, NAMES)
-  const { rateLimit = {}, logger, clock = Date.now } = options
-  if (rateLimit !== false) rejectUnknown(rateLimit, RATE_LIMIT_NAMES, 'rateLimit.')
-  return {
-    ...service,
-    basePath: readBasePath(options.basePath),
-    trailingSlash: readFlag('trailingSlash', options.trailingSlash),
-    info: readInfo(options.info),
-    maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
-    deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
-    rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
-    rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
-    peerAddress: readFunction('peerAddress', options.peerAddress) ?? (({ remoteAddress }) => remoteAddress),
-    logger: readLogger(logger),
-    onError: readFunction('onError', options.onError) ?? (() => {}),
-    onRequest: readFunction('onRequest', options.onRequest),
-    onResponse: readFunction('onResponse', options.onResponse),
-    requestLog: readRequestLog(options.requestLog),
-    clock,
-    ids: readIds(options.ids, clock),
-    traceparent: options.traceparent && createTraceparentReader(options.traceparent),
-  }
+  const { rateLimit, ids, ...read } = readEach(options, READERS)
+  return { ...service, ...read, ...rateLimit, ids: readIds(ids, read.clock) }
 }
 
 function readInfo(info: ApiInfo = {}): ApiInfo {
@@ -200,11 +174,18 @@ function readRequestLog(choice: RequestLogChoice | false = false): RequestLogCho
   )
 }
 
-function readRateLimits({
-  key = KEY_LIMIT,
-  organization = ORGANIZATION_LIMIT,
-}: RateLimitOptions): RateLimits {
-  return { key: readRateLimit('key', key), organization: readRateLimit('organization', organization) }
+function readRateLimits(given: RateLimitOptions | false = {}): {
+  readonly rateLimits: RateLimits | null
+  readonly rateLimitScope: 'shared' | 'process'
+} {
+  if (given === false) return { rateLimits: null, rateLimitScope: 'shared' }
+  rejectUnknown(given, RATE_LIMIT_NAMES, 'rateLimit.')
+  const { key = KEY_LIMIT, organization = ORGANIZATION_LIMIT, scope } = given
+  const rateLimits = {
+    key: readRateLimit('key', key),
+    organization: readRateLimit('organization', organization),
+  }
+  return { rateLimits, rateLimitScope: readScope(scope) }
 }
 
 function readRateLimit(name: string, limit: RateLimit): RateLimit {

@@ -134,6 +134,16 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
 }
 
+/** Creates the error of a call that is rejected. @param action the beginning of the message: `Cannot issue the invoice` */
+export function refused(
+  action: string,
+  code: ErrorCode,
+  reason: string,
+  fields: readonly string[] = [],
+): BusinessApiError {
+  return new BusinessApiError(code, `${action} because ${reason}`, { fields })
+}
+
 /** Returns true if a value thrown by a store means that the store cannot be reached now; false for a bug. */
 export function isStoreUnavailable(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE

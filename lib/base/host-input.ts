@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from './errors.ts'
+import { BusinessApiError, INVALID_INPUT, NOT_FOUND, refused } from './errors.ts'
 import * as field from './fields.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
@@ -123,6 +123,9 @@ export function withoutUndefined<Input extends object>(input: Input): Defined<In
   ) as Defined<Input>
 }
 
+/** An input whose fields may all be absent or `undefined`. */
+export type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
+
 /** An object with the fields that may be `undefined` absent instead. */
 export type Defined<Input> = {
   [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>
@@ -137,7 +140,7 @@ export type Defined<Input> = {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has no such record`)
+  throw refused(action, NOT_FOUND, 'the organization has no such record')
 }
 
 // --- Calls ---

@@ -106,6 +106,39 @@ export function rejectUnknown<Options extends object>(
   )
 }
 
+/** Functions that read options, by name. Each takes the host's value, and the name for messages. */
+export type OptionReaders<Options extends object> = {
+  readonly [Name in keyof Options]-?: (given: Options[Name], name: string) => unknown
+}
+
+/** The options as {@link OptionReaders} return them. */
+export type ReadBy<Readers> = {
+  readonly [Name in keyof Readers]: Readers[Name] extends (...given: never[]) => infer Read ? Read : never
+}
+
+/** Reads each option, and rejects names without a reader. @throws `TypeError` for an unknown name, and the errors of the readers */
+export function readEach<Options extends object, Readers extends OptionReaders<Options>>(
+  options: Options,
+  readers: Readers & OptionReaders<Options>,
+): ReadBy<Readers> {
+  rejectUnknown(options, readers)
+  const given = options as Readonly<Record<string, never>>
+  const read = Object.entries<(given: never, name: string) => unknown>(readers)
+  return Object.fromEntries(
+    read.map(([name, reader]) => [name, reader(given[name] as never, name)]),
+  ) as ReadBy<Readers>
+}
+
+/** Creates a reader: see {@link readWhole}. */
+export function whole(byDefault: number, bounds?: { readonly min?: number; readonly max?: number }) {
+  return (given: number | undefined, name: string): number => readWhole(name, given, byDefault, bounds)
+}
+
+/** Creates a reader: see {@link readFlag}. */
+export function flag(byDefault = false) {
+  return (given: boolean | undefined, name: string): boolean => readFlag(name, given, byDefault)
+}
+
 /** The words for what {@link isPlain} accepts. */
 export const PLAIN = 'a plain object with its own fields'
 

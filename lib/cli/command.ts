@@ -10,11 +10,8 @@ import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
-/** A command line to copy, and its purpose. */
-export interface Example {
-  readonly purpose: string
-  readonly line: string
-}
+/** Command lines to copy, by their purpose. */
+export type Examples = Readonly<Record<string, string>>
 
 /** The description of a command, for help texts. */
 interface CommandText {
@@ -25,7 +22,7 @@ interface CommandText {
   readonly about?: string
   /** The argument's placeholder: `ID` if required, `[ID]` if optional; absent if the command takes none. */
   readonly argument?: string
-  readonly examples: readonly Example[]
+  readonly examples: Examples
 }
 
 /** A command that can be run. */

@@ -1,5 +1,5 @@
 import { CONNECTION_FORM } from '../postgres/connection/connection-string.ts'
-import type { Command, Example, Group } from './command.ts'
+import type { Command, Examples, Group } from './command.ts'
 import type { Flag, Flags } from './flags.ts'
 import { dashed } from './names.ts'
 import { formatPairs, wrap, wrapParagraphs } from './text.ts'
@@ -30,7 +30,7 @@ ${formatPairs(VARIABLES, width, 2)}
 ${wrapParagraphs(CONVENTIONS, width)}
 
 Examples
-${formatExamples(PROGRAM_EXAMPLES, width)}`
+${formatExamples(Object.entries(PROGRAM_EXAMPLES), width)}`
 }
 
 const VARIABLES: readonly Row[] = [
@@ -49,26 +49,20 @@ const CONVENTIONS = `The result goes to stdout, everything else to stderr. With 
 
 A command that ends something (purge, remove, revoke, recover, disable, rotate without an overlap) first says what it ends, in numbers, and asks. Without a terminal it needs --yes. With --dry-run it only says so.`
 
-const PROGRAM_EXAMPLES: readonly Example[] = [
-  {
-    purpose: 'create the schema, or bring it up to date',
-    line: 'DATABASE_URL=postgres://localhost/app business-api-kit migrate',
-  },
-  {
-    purpose: 'an API key; it is shown only once',
-    line: 'business-api-kit keys create -o org_42 --scopes clients:read,clients:write',
-  },
-  {
-    purpose: 'an endpoint for two types of event; its signing secret is shown only once',
-    line: 'business-api-kit endpoints add -o org_42 --url https://hooks.example/in --types invoice.paid,client.created',
-  },
-  { purpose: 'deliver events until a signal stops it', line: 'business-api-kit deliver' },
-  { purpose: 'is everything all right?', line: 'business-api-kit doctor' },
-]
+const PROGRAM_EXAMPLES: Examples = {
+  'create the schema, or bring it up to date':
+    'DATABASE_URL=postgres://localhost/app business-api-kit migrate',
+  'an API key; it is shown only once':
+    'business-api-kit keys create -o org_42 --scopes clients:read,clients:write',
+  'an endpoint for two types of event; its signing secret is shown only once':
+    'business-api-kit endpoints add -o org_42 --url https://hooks.example/in --types invoice.paid,client.created',
+  'deliver events until a signal stops it': 'business-api-kit deliver',
+  'is everything all right?': 'business-api-kit doctor',
+}
 
 /** The help of a group: its commands. @param width columns of the terminal */
 export function describeGroup({ name, summary, commands }: Group, width: number): string {
-  const examples = commands.flatMap((command) => command.examples.slice(0, 1))
+  const examples = commands.flatMap((command) => Object.entries(command.examples).slice(0, 1))
   const rows = commands.map((command): Row => [`${name} ${command.name}`, command.summary])
   return `${wrapParagraphs(`${PROGRAM} ${name}: ${summary}`, width)}
 
@@ -90,7 +84,7 @@ export function describeCommand(command: Command, path: readonly string[], width
 ${about}Flags
 ${formatPairs(flagRows(command.flags), width, 2)}
 Examples
-${formatExamples(command.examples, width)}`
+${formatExamples(Object.entries(command.examples), width)}`
 }
 
 function formatRequired(flags: Flags): string[] {
@@ -115,9 +109,9 @@ function explain({ help, isRepeatable, variable }: Flag): string {
 }
 
 /** Lines to copy; a long line is broken in the way of a shell. */
-function formatExamples(examples: readonly Example[], width: number): string {
+function formatExamples(examples: [purpose: string, line: string][], width: number): string {
   return examples
-    .map(({ purpose, line }) => {
+    .map(([purpose, line]) => {
       const comment = wrap(purpose, width - 4).map((part) => `  # ${part}\n`)
       return `${comment.join('')}  ${breakCommand(line, width - 2).join(' \\\n      ')}\n`
     })

@@ -1,7 +1,7 @@
+import { readRetryAfter } from '../base/retry-after.ts'
 import { ApiError, INVALID_RESPONSE, judgeStatus, NETWORK_FAILED, TIMEOUT } from './api-error.ts'
 import type { ResolvedClientOptions } from './client-options.ts'
 import { readBytes } from './read-bytes.ts'
-import { readRetryAfter } from './retry-after.ts'
 
 /** A request of the client. Every attempt sends the same bytes. */
 export interface ClientRequest {
@@ -110,13 +110,18 @@ function readAnswer<Data>(
   })
 }
 
+/** Longest wait that an error reports: a day, in ms. A timer of 25 days or more would fire at once. */
+const WAIT_MAX_MS = 86_400_000
+
 function answerError(
   { action }: ClientRequest,
   { status, headers }: Response,
   rest: string,
   facts: Omit<ConstructorParameters<typeof ApiError>[1], 'status' | 'retryAfterMs'>,
 ): ApiError {
-  const retryAfterMs = readRetryAfter(headers, Date.now())
+  const [retryAfter, date] = [headers.get('retry-after') ?? undefined, headers.get('date') ?? undefined]
+  const waitMs = readRetryAfter(retryAfter, date, Date.now())
+  const retryAfterMs = waitMs && Math.min(waitMs, WAIT_MAX_MS)
   return new ApiError(`Cannot ${action} because the API responded with ${status}${rest}`, {
     ...facts,
     status,

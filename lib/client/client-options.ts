@@ -1,4 +1,4 @@
-import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
+import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '../base/options.ts'
 
 /** Options of `createApiClient`, each read once. */
 export interface ApiClientOptions {
@@ -34,31 +34,21 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Waits so many milliseconds, and rejects when the signal is aborted. */
 export type Wait = (ms: number, signal: AbortSignal) => Promise<unknown>
 
-/** The options after defaults and checks. */
-export interface ResolvedClientOptions {
+const READERS = {
   /** Without a slash at the end. */
-  readonly url: string
-  readonly key: string
-  readonly timeoutMs: number
-  readonly maxRetries: number
-  readonly maxDurationMs: number
-  readonly maxResponseBytes: number
-  readonly signal: AbortSignal | undefined
-  readonly fetch: Fetch
-  readonly wait: Wait
-}
+  url: readUrl,
+  key: readKey,
+  timeoutMs: whole(10_000),
+  maxRetries: whole(5, { min: 0 }),
+  maxDurationMs: whole(60_000),
+  maxResponseBytes: whole(10 * 1024 * 1024),
+  signal: (given) => given,
+  fetch: (given, name): Fetch => readFunction(name, given) ?? ((url, init) => globalThis.fetch(url, init)),
+  wait: (given, name): Wait => readFunction(name, given) ?? sleep,
+} satisfies OptionReaders<ApiClientOptions>
 
-const NAMES: Names<ApiClientOptions> = {
-  maxResponseBytes: true,
-  url: true,
-  key: true,
-  timeoutMs: true,
-  maxRetries: true,
-  maxDurationMs: true,
-  signal: true,
-  fetch: true,
-  wait: true,
-}
+/** The options after defaults and checks. */
+export type ResolvedClientOptions = ReadBy<typeof READERS>
 
 /**
  * Fills in the defaults and checks the options.
@@ -66,18 +56,7 @@ const NAMES: Names<ApiClientOptions> = {
  * @throws `TypeError` or `RangeError` naming the invalid option, and never showing the key
  */
 export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
-  rejectUnknown(options, NAMES)
-  return {
-    url: readUrl(options.url),
-    key: readKey(options.key),
-    timeoutMs: readWhole('timeoutMs', options.timeoutMs, 10_000),
-    maxRetries: readWhole('maxRetries', options.maxRetries, 5, { min: 0 }),
-    maxDurationMs: readWhole('maxDurationMs', options.maxDurationMs, 60_000),
-    maxResponseBytes: readWhole('maxResponseBytes', options.maxResponseBytes, 10 * 1024 * 1024),
-    signal: options.signal,
-    fetch: readFunction('fetch', options.fetch) ?? ((url, init) => globalThis.fetch(url, init)),
-    wait: readFunction('wait', options.wait) ?? sleep,
-  }
+  return readEach(options, READERS)
 }
 
 /** The message does not show the URL, which may hold a password. */

@@ -1,9 +1,19 @@
 import type { Logger } from '../base/log.ts'
-import { type Names, readFlag, readFunction, readLogger, readWhole, rejectUnknown } from '../base/options.ts'
+import {
+  flag,
+  type Names,
+  type OptionReaders,
+  type ReadBy,
+  readEach,
+  readFunction,
+  readLogger,
+  readWhole,
+  rejectUnknown,
+  whole,
+} from '../base/options.ts'
 import type { Service } from '../service.ts'
 import type { FailureLimit } from '../webhooks/claims.ts'
 import type { Notice } from '../webhooks/notices.ts'
-import { SEALING_NAMES } from '../webhooks/secret-sealing.ts'
 import type { ExpiryTimes } from './maintenance-tasks.ts'
 import { createDeliverySlots, type DeliverySlots } from './slots.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
@@ -71,45 +81,39 @@ export interface DeliveryLoopOptions {
   onError?: ((error: unknown) => void) | undefined
 }
 
-/** The options after defaults and checks, and the service of the store. */
-export interface ResolvedLoopOptions extends Service {
-  readonly concurrency: number
-  readonly slots: DeliverySlots
-  readonly leaseMs: number
-  readonly pollIntervalMs: number
-  readonly retryDelaysMs: readonly number[]
-  readonly installation: string | null
-  readonly retentionMs: number | false
-  readonly markOverdue: boolean
-  readonly failureLimit: FailureLimit
-  readonly logger: Logger
-  readonly expiryTimes: ExpiryTimes
-  readonly onNotice: (notice: Notice) => unknown
-  readonly deliveryNotices: 'grouped' | 'each'
-  readonly onError: (error: unknown) => unknown
-}
-
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
-const NAMES: Names<DeliveryLoopOptions> = {
-  installation: true,
-  ...SEALING_NAMES,
-  concurrency: true,
-  leaseMs: true,
-  pollIntervalMs: true,
-  retryDelaysMs: true,
-  retentionMs: true,
-  markOverdue: true,
-  failureLimit: true,
-  expiryNoticeMs: true,
-  onNotice: true,
-  deliveryNotices: true,
-  logger: true,
-  onError: true,
-}
 const FAILURE_NAMES: Names<FailureLimit> = { failures: true, failingMs: true }
 const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
+
+const READERS = {
+  concurrency: (given): DeliverySlots => (given instanceof Object ? given : createDeliverySlots(given)),
+  leaseMs: whole(30_000, { min: 100 }),
+  pollIntervalMs: whole(100),
+  retryDelaysMs: readDelays,
+  secretKeys: (given) => given,
+  allowPlaintextSecrets: (given) => given,
+  installation: readInstallation,
+  retentionMs: (given = 30 * DAY_MS, name): number | false =>
+    given === false ? false : readPositive(name, given),
+  markOverdue: flag(),
+  failureLimit: readFailureLimit,
+  expiryNoticeMs: readExpiryTimes,
+  onNotice: (given, name): ((notice: Notice) => unknown) => readFunction(name, given) ?? (() => {}),
+  deliveryNotices: readGrouping,
+  logger: (given) => readLogger(given),
+  onError: (given, name): ((error: unknown) => unknown) => readFunction(name, given) ?? (() => {}),
+} satisfies OptionReaders<DeliveryLoopOptions>
+
+/** The options after defaults and checks, and the service of the store. */
+export interface ResolvedLoopOptions
+  extends Service,
+    Omit<ReadBy<typeof READERS>, 'secretKeys' | 'concurrency' | 'expiryNoticeMs'> {
+  readonly concurrency: number
+  readonly slots: DeliverySlots
+  readonly expiryTimes: ExpiryTimes
+}
 
 /**
  * Fills in the defaults and checks the options.
@@ -117,26 +121,13 @@ const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
  * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveLoopOptions(options: DeliveryLoopOptions, service: Service): ResolvedLoopOptions {
-  rejectUnknown(options, NAMES)
-  const { retentionMs = 30 * DAY_MS, concurrency } = options
-  const slots = concurrency instanceof Object ? concurrency : createDeliverySlots(concurrency)
-  return {
-    ...service,
-    concurrency: slots.concurrency,
-    slots,
-    leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, { min: 100 }),
-    pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
-    retryDelaysMs: readDelays(options.retryDelaysMs),
-    installation: readInstallation(options.installation),
-    markOverdue: readFlag('markOverdue', options.markOverdue),
-    retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
-    failureLimit: readFailureLimit(options.failureLimit),
-    logger: readLogger(options.logger),
-    expiryTimes: readExpiryTimes(options.expiryNoticeMs),
-    onNotice: readFunction('onNotice', options.onNotice) ?? (() => {}),
-    deliveryNotices: readGrouping(options.deliveryNotices),
-    onError: readFunction('onError', options.onError) ?? (() => {}),
-  }
+  const {
+    secretKeys: _,
+    concurrency: slots,
+    expiryNoticeMs: expiryTimes,
+    ...read
+  } = readEach(options, READERS)
+  return { ...service, ...read, concurrency: slots.concurrency, slots, expiryTimes }
 }
 
 function readInstallation(name: string | undefined): string | null {

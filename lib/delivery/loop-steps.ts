@@ -27,60 +27,59 @@ export function createLoopSteps(deliveries: Steps): LoopSteps {
     claims,
 
     async claim(request) {
-      const startedAt = performance.now()
       try {
-        const answer = await deliveries.claim(request)
+        const answer = await publishing(
+          () => deliveries.claim(request),
+          (timed, claimed) => ({
+            kind: 'claim',
+            ...timed,
+            deliveries: claimed ? claimed.deliveries.length + claimed.unread.length : 0,
+          }),
+        )
         claims.succeededAt = performance.now()
         claims.failures = 0
-        const count = answer.deliveries.length + answer.unread.length
-        publish(startedAt, (timed) => ({ kind: 'claim', ...timed, hasFailed: false, deliveries: count }))
         return answer
       } catch (error) {
         claims.failures++
-        publish(startedAt, (timed) => ({ kind: 'claim', ...timed, hasFailed: true, deliveries: 0 }))
         throw error
       }
     },
 
-    async writeResults(results, limit) {
-      const startedAt = performance.now()
-      try {
-        const report = await deliveries.writeResults(results, limit)
-        const { lost } = report
-        publish(startedAt, (timed) => ({
+    writeResults: (results, limit) =>
+      publishing(
+        () => deliveries.writeResults(results, limit),
+        (timed, report) => ({
           kind: 'results',
           ...timed,
-          hasFailed: false,
-          results: describeResults(results, lost),
-          lost: lost.length,
-        }))
-        return report
-      } catch (error) {
-        publish(startedAt, (timed) => ({ kind: 'results', ...timed, hasFailed: true, results: [], lost: 0 }))
-        throw error
-      }
-    },
+          results: report ? describeResults(results, report.lost) : [],
+          lost: report?.lost.length ?? 0,
+        }),
+      ),
 
     release: (refs) => deliveries.release(refs),
 
-    async continuePurge(request) {
-      const startedAt = performance.now()
-      try {
-        const report = await deliveries.continuePurge(request)
-        publish(startedAt, (timed) => ({ kind: 'purge', ...timed, hasFailed: false, lagMs: report.lagMs }))
-        return report
-      } catch (error) {
-        publish(startedAt, (timed) => ({ kind: 'purge', ...timed, hasFailed: true, lagMs: null }))
-        throw error
-      }
-    },
+    continuePurge: (request) =>
+      publishing(
+        () => deliveries.continuePurge(request),
+        (timed, report) => ({ kind: 'purge', ...timed, lagMs: report?.lagMs ?? null }),
+      ),
   }
 }
 
-/** @param describe makes the step; called only when the channel has a subscriber */
-function publish(startedAt: number, describe: (timed: { readonly durationMs: number }) => LoopStep): void {
-  if (!channels.loop.hasSubscribers) return
-  channels.loop.publish(describe({ durationMs: performance.now() - startedAt }))
+/** Does a step, and publishes it. @param describe without an answer for a step that has failed */
+async function publishing<Answer extends object>(
+  work: () => Promise<Answer>,
+  describe: (timed: Pick<LoopStep, 'durationMs' | 'hasFailed'>, answer: Answer | undefined) => LoopStep,
+): Promise<Answer> {
+  const startedAt = performance.now()
+  let answer: Answer | undefined
+  try {
+    answer = await work()
+    return answer
+  } finally {
+    const timed = { durationMs: performance.now() - startedAt, hasFailed: answer === undefined }
+    if (channels.loop.hasSubscribers) channels.loop.publish(describe(timed, answer))
+  }
 }
 
 function describeResults(

@@ -7,7 +7,9 @@ export function isRequestId(text: string): boolean {
 
 /** The request, the operation and the caller of an unexpected failure. */
 export interface ErrorContext {
+  /** The id in the response and in `X-Request-Id`. */
   readonly requestId: string
+  /** As sent: `POST`. */
   readonly method: string
   /** Without the query. */
   readonly path: string

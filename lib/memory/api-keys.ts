@@ -18,9 +18,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       return found
     },
 
-    async admit(request) {
-      return admit(memory, request)
-    },
+    admit: async (request) => admit(memory, request),
 
     async markUsed(organizationId, keyId) {
       const now = memory.clock()

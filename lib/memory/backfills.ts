@@ -20,9 +20,7 @@ interface BackfillRecord {
 /** Creates the slice of backfills in memory. */
 export function createBackfillStore(memory: Memory): BackfillStore {
   return {
-    async backfill(request) {
-      return backfill(memory, request)
-    },
+    backfill: async (request) => backfill(memory, request),
 
     async count(organizationId, type, max) {
       return Math.min(recordsOf(memory.organization(organizationId), type).length, max)

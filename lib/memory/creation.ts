@@ -1,4 +1,4 @@
-import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import type { Creation, KeyReservation } from '../writes/creation.ts'
 import { render } from '../writes/placeholders.ts'
 import { isInForce } from './admission.ts'
@@ -37,10 +37,7 @@ export function draft<NewRecord extends { readonly id: string }>(
 /** Rejects NaN and the infinities, because JSON has no such numbers. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
-    throw new BusinessApiError(
-      INVALID_INPUT,
-      `Cannot write the record because ${record} is not a valid amount`,
-    )
+    throw refused('Cannot write the record', INVALID_INPUT, `${record} is not a valid amount`)
   }
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }

@@ -25,17 +25,9 @@ import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './sta
 /** Creates the slice of deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
   return {
-    async claim(request) {
-      return claim(memory, request)
-    },
-
-    async read(claims) {
-      return readClaims(memory, claims)
-    },
-
-    async writeResults(results, limit) {
-      return writeResults(memory, results, limit)
-    },
+    claim: async (request) => claim(memory, request),
+    read: async (claims) => readClaims(memory, claims),
+    writeResults: async (results, limit) => writeResults(memory, results, limit),
 
     async release(claims) {
       release(memory, claims)
@@ -74,13 +66,8 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return redeliverEvent(memory, memory.organization(request.organizationId), request)
     },
 
-    async cancel(request) {
-      return cancelDelivery(memory, memory.organization(request.organizationId), request)
-    },
-
-    async countQueue(target) {
-      return countQueue(memory, target)
-    },
+    cancel: async (request) => cancelDelivery(memory, memory.organization(request.organizationId), request),
+    countQueue: async (target) => countQueue(memory, target),
 
     async readActivity(request) {
       const { organizationId, endpointId } = request
@@ -88,13 +75,8 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return { ...readActivity(memory, request), queue }
     },
 
-    async purge(request) {
-      return purge(memory, request)
-    },
-
-    async continuePurge(request) {
-      return continuePurge(memory, request)
-    },
+    purge: async (request) => purge(memory, request),
+    continuePurge: async (request) => continuePurge(memory, request),
 
     watch: (onDue) => memory.wakeUp.watch(onDue),
   }

@@ -1,4 +1,4 @@
-import { ALREADY_EXISTS, BusinessApiError } from '../base/errors.ts'
+import { ALREADY_EXISTS, refused } from '../base/errors.ts'
 import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
 import type { Organization } from './state.ts'
 
@@ -21,10 +21,7 @@ export function numberOf(
   const taken = new Set([...records.values()].map((record) => record.number))
   if (typeof number === 'string') {
     if (!taken.has(number)) return number
-    throw new BusinessApiError(
-      ALREADY_EXISTS,
-      'Cannot create the record because its number is already in use',
-    )
+    throw refused('Cannot create the record', ALREADY_EXISTS, 'its number is already in use')
   }
   let count = numbers.get(number.series) ?? 0
   do count++

@@ -1,4 +1,4 @@
-import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import { shownFields } from '../resources/columns.ts'
 import { minorUnits } from '../resources/currencies.ts'
 import {
@@ -155,10 +155,7 @@ function moneyOf(invoice: InvoiceRecord): Money {
   const amountPaid = withDecimals(invoice.amountPaid, decimals)
   const amountDue = total && amountPaid && subtract(total, amountPaid, decimals)
   if (!total || !amountPaid || !amountDue) {
-    throw new BusinessApiError(
-      INVALID_INPUT,
-      'Cannot create the record because an amount violates a rule of its currency',
-    )
+    throw refused('Cannot create the record', INVALID_INPUT, 'an amount violates a rule of its currency')
   }
   return { total, amountPaid, amountDue, minorUnits: decimals }
 }

@@ -26,9 +26,7 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
   { records, shown, stored, isWanted, keyOf = () => undefined }: ReadSlice<Row, Shown, Stored, Filter>,
 ): ListedReads<Shown, Stored & Updated, Filter> {
   return {
-    async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, records, shown)
-    },
+    admitAndList: async (request, asked) => admitToPage(memory, request, asked, records, shown),
 
     async list(organizationId, filter, limit, before) {
       const organization = memory.organization(organizationId)

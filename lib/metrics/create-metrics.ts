@@ -50,7 +50,7 @@ const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
   const resolved = resolveMetricsOptions(options)
-  const { loops, meter, countQueue } = resolved
+  const { loop: loops, meter, countQueue } = resolved
   const requests = createRequestMetrics(meter)
   const delivering = createDeliveryMetrics(meter)
   const shards = (store.shards ?? [{ name: undefined, store }]).map(({ name, store: own }, index) => ({

@@ -21,7 +21,7 @@ export interface Health {
 /** Judges the parts of a process. Never throws. */
 export function judgeHealth(
   readings: readonly QueueReading[],
-  { loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loops' | 'maxClaimAgeMs'>,
+  { loop: loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loop' | 'maxClaimAgeMs'>,
 ): Health {
   const ofLoops = loops.map((loop) => checkLoop(readLoop(loop), maxClaimAgeMs))
   // A process with a lost shard still serves the others: a check is the best of all shards.

@@ -1,5 +1,5 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
-import { type Names, readFlag, readWhole, rejectUnknown } from '../base/options.ts'
+import { flag, type OptionReaders, type ReadBy, readEach, whole } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
@@ -40,24 +40,17 @@ export interface MetricsOptions {
   maxClaimAgeMs?: number | undefined
 }
 
-/** The options after defaults and checks. */
-export interface ResolvedMetricsOptions {
-  readonly loops: readonly ObservedLoop[]
-  readonly meter: Meter | undefined
-  readonly countQueue: boolean
-  readonly maxAgeMs: number
-  readonly timeoutMs: number
-  readonly maxClaimAgeMs: number
-}
+const READERS = {
+  loop: readLoops,
+  meter: (given) => given,
+  countQueue: flag(true),
+  maxAgeMs: whole(5000, { min: 0 }),
+  timeoutMs: whole(2000),
+  maxClaimAgeMs: whole(60_000),
+} satisfies OptionReaders<MetricsOptions>
 
-const NAMES: Names<MetricsOptions> = {
-  loop: true,
-  meter: true,
-  countQueue: true,
-  maxAgeMs: true,
-  timeoutMs: true,
-  maxClaimAgeMs: true,
-}
+/** The options after defaults and checks. */
+export type ResolvedMetricsOptions = ReadBy<typeof READERS>
 
 /**
  * Fills in the defaults and checks the options.
@@ -65,20 +58,13 @@ const NAMES: Names<MetricsOptions> = {
  * @throws `TypeError` or `RangeError` naming the invalid option
  */
 export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
-  rejectUnknown(options, NAMES)
-  const { loop = [], meter } = options
-  const loops = [loop].flat()
-  if (!loops.every((each) => typeof each.health === 'function')) {
-    throw new TypeError(
-      "Cannot use option 'loop' because it has no health(): pass the result of createDeliveryLoop",
-    )
-  }
-  return {
-    loops,
-    meter,
-    countQueue: readFlag('countQueue', options.countQueue, true),
-    maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),
-    timeoutMs: readWhole('timeoutMs', options.timeoutMs, 2000),
-    maxClaimAgeMs: readWhole('maxClaimAgeMs', options.maxClaimAgeMs, 60_000),
-  }
+  return readEach(options, READERS)
+}
+
+function readLoops(given: ObservedLoop | readonly ObservedLoop[] = []): readonly ObservedLoop[] {
+  const loops = [given].flat()
+  if (loops.every((loop) => typeof loop.health === 'function')) return loops
+  throw new TypeError(
+    "Cannot use option 'loop' because it has no health(): pass the result of createDeliveryLoop",
+  )
 }

@@ -1,4 +1,4 @@
-import { IdSchema } from '../base/host-input.ts'
+import { IdSchema, type Optional } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import {
@@ -17,8 +17,6 @@ export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> 
   /** 2 to 150 characters. */
   readonly name: string
 }
-
-type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** New fields of a business, each as in {@link NewBusiness}; an absent field stays, null removes a value. */
 export interface BusinessUpdate extends CallOptions, Optional<BusinessChanges> {

@@ -1,10 +1,10 @@
 import * as v from 'valibot'
 import {
-  BusinessApiError,
   type ErrorCode,
   IDEMPOTENCY_KEY_IN_USE,
   IDEMPOTENCY_KEY_REUSED,
   INVALID_STATE,
+  refused,
 } from '../base/errors.ts'
 import { type Call, type CallRules, defineCall, type Fields, found } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
@@ -126,11 +126,6 @@ export async function created<NewRecord, Representation extends object>(
 /** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string, fields?: readonly string[]]
 
-/** Builds the error of a refusal. @param action the beginning of the message: `Cannot issue the invoice` */
-export function refused(action: string, [code, text, fields = []]: Refusal): BusinessApiError {
-  return new BusinessApiError(code, `${action} because ${text}`, { fields })
-}
-
 /** A change of a record. Default: from any state, without events. */
 type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
   Partial<Pick<Change<Changes>, 'from' | 'events'>>
@@ -157,7 +152,8 @@ export async function changed<Changes, Representation, Reason extends string = n
       return found<Representation>(null, action)
     case 'refused': {
       const { reason, state } = outcome
-      throw refused(action, reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason])
+      const refusal: Refusal = reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason]
+      throw refused(action, ...refusal)
     }
     default:
       return replayed(action, outcome)
@@ -170,12 +166,6 @@ function replayed<Representation>(
 ): Representation {
   if ('reply' in outcome) return JSON.parse(outcome.reply) as Representation
   throw outcome.outcome === 'in_progress'
-    ? new BusinessApiError(
-        IDEMPOTENCY_KEY_IN_USE,
-        `${action} because another call with its idempotency key is still running`,
-      )
-    : new BusinessApiError(
-        IDEMPOTENCY_KEY_REUSED,
-        `${action} because its idempotency key was already used with different content`,
-      )
+    ? refused(action, IDEMPOTENCY_KEY_IN_USE, 'another call with its idempotency key is still running')
+    : refused(action, IDEMPOTENCY_KEY_REUSED, 'its idempotency key was already used with different content')
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../base/errors.ts'
+import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, NOT_FOUND, refused } from '../base/errors.ts'
 import { defineCall } from '../base/host-input.ts'
 import type { RecordStore } from '../business-store.ts'
 import {
@@ -151,7 +151,7 @@ export function createImportCall(store: Pick<RecordStore, 'imports'>, tools: Cal
     const given = input.records.map((record, index) => readGivenRecord(record, `record ${index}`, tools))
     if (given.flatMap(({ rows }) => rows).length > IMPORTED_ROWS_MAX) {
       const text = `they must have at most ${IMPORTED_ROWS_MAX - IMPORT_MAX} payments`
-      throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: ['records'] })
+      throw refused(action, INVALID_INPUT, text, ['records'])
     }
     if (given.length === 0) return { added: 0, known: 0, different: [] }
     return importRecords(store, owner, given)

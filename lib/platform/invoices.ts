@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
+import { INVALID_INPUT, INVALID_STATE, refused } from '../base/errors.ts'
 import { type Fields, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
@@ -25,7 +25,6 @@ import {
   created,
   numberedRepresentation,
   type Refusal,
-  refused,
   type WriteCall,
 } from './calls.ts'
 import { CurrencySchema, MoneyOrZeroSchema, NumberSchema } from './inputs.ts'
@@ -188,7 +187,7 @@ function checkFilter({ statuses = [], dueAfter, dueBefore }: InvoiceFilter, acti
   const due: readonly string[] = DUE_STATUSES
   if (isByDueDate && statuses.some((status) => !due.includes(status))) {
     const text = `with dueAfter or dueBefore the statuses must be of ${due.join(', ')}`
-    throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: ['statuses'] })
+    throw refused(action, INVALID_INPUT, text, ['statuses'])
   }
 }
 
@@ -210,13 +209,11 @@ function newInvoice(
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
-    throw refused(action, [
-      INVALID_INPUT,
-      `its total can have at most ${decimals} decimals for ${currency}`,
-      ['total'],
+    throw refused(action, INVALID_INPUT, `its total can have at most ${decimals} decimals for ${currency}`, [
+      'total',
     ])
   }
-  if (dueDate < issueDate) throw refused(action, DUE_BEFORE_ISSUE)
+  if (dueDate < issueDate) throw refused(action, ...DUE_BEFORE_ISSUE)
   return {
     id: context.ids('inv'),
     number: number ?? seriesOf('INV', issueDate),

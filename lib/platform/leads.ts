@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
+import { NOT_FOUND, refused } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { IdSchema, oneOf } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
@@ -111,8 +111,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       created(call, newLead(call.input, call.context), async (creation) => {
         const outcome = await store.leads.create(creation)
         if (outcome.outcome !== 'no_business') return outcome
-        const text = `${call.action} because the organization has no business with this id`
-        throw new BusinessApiError(NOT_FOUND, text)
+        throw refused(call.action, NOT_FOUND, 'the organization has no business with this id')
       }),
     ),
 

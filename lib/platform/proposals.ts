@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
-import { IdSchema, MomentSchema } from '../base/host-input.ts'
+import { IdSchema, MomentSchema, type Optional } from '../base/host-input.ts'
 import type { PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
@@ -25,7 +25,6 @@ import {
   created,
   numberedRepresentation,
   type Refusal,
-  refused,
   type WriteCall,
 } from './calls.ts'
 import { CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -53,12 +52,9 @@ export interface ProposalRef extends CallOptions {
 }
 
 /** The changes of a revision; absent fields stay. */
-export interface ProposalRevision extends ProposalRef {
-  readonly title?: string | undefined
-  readonly currency?: string | undefined
-  readonly total?: number | undefined
-  readonly monthlyTotal?: number | undefined
-}
+export interface ProposalRevision
+  extends ProposalRef,
+    Optional<Omit<NewProposal, keyof CallOptions | 'number'>> {}
 
 /** The signature of a proposal. */
 export interface ProposalAcceptance extends ProposalRef {
@@ -150,7 +146,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
       const { title, currency, total, monthlyTotal, number } = call.input
       const decimals = minorUnits(currency)
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
-        throw refused(call.action, TOO_FINE)
+        throw refused(call.action, ...TOO_FINE)
       }
       const { context } = call
       const record: ProposalRecord = {

@@ -1,11 +1,11 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
-import type { RateLimit } from '../access/rate-limit.ts'
+import type { ApiKey, ApiKeyStore } from '../access/api-keys.ts'
 import type { Admissions } from './admission/admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { ownersOf, readShardKeys } from './shards/shard-keys.ts'
 import { isoTimestamp } from './statements/fragments.ts'
+import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
 /** Creates the slice for API keys and admission, in PostgreSQL. */
 export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
@@ -54,34 +54,24 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
       }
     },
 
-    async get(organizationId, keyId) {
-      const [key] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          with present as (
-            select * from business_api.api_keys
-            where organization_id = ${organizationId}::text and id = ${keyId}::text
-          )
-          select ${one(sql, sql`present`)}::text, ${answerTag}`,
-      )
-      return JSON.parse(key ?? 'null') as ApiKey | null
-    },
+    get: (organizationId, keyId) =>
+      jsonFor(database, organizationId, (sql) => {
+        const key = sql`business_api.api_keys where organization_id = ${organizationId}::text and id = ${keyId}::text`
+        return sql`${one(sql, key)}::text`
+      }),
 
-    async list(organizationId) {
-      const [keys] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select ${apiKeyColumns(sql)} from business_api.api_keys
-            where organization_id = ${organizationId}::text
-            order by id desc
-          ) as item`,
-      )
-      return JSON.parse(keys ?? '[]') as ApiKey[]
-    },
+    list: (organizationId) =>
+      jsonFor(database, organizationId, (sql) => {
+        const keys = sql`
+          select ${apiKeyColumns(sql)} from business_api.api_keys
+          where organization_id = ${organizationId}::text
+          order by id desc`
+        return listOf(sql, keys)
+      }),
 
-    async update({ organizationId, keyId, name, replaces, entry }) {
-      const [key] = await database.rowFor(
+    update: ({ organizationId, keyId, name, replaces, entry }) =>
+      askJson(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           with before as (
@@ -100,12 +90,11 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
             ${recordEntry(sql, organizationId, entry, sql`renamed`)}
           )
           select coalesce(${one(sql, sql`renamed`)}, ${one(sql, sql`before`)})::text, ${answerTag}`,
-      )
-      return JSON.parse(key ?? 'null') as ApiKey | null
-    },
+      ),
 
-    async revoke({ organizationId, keyId, entry }) {
-      const [key] = await database.rowFor(
+    revoke: ({ organizationId, keyId, entry }) =>
+      askJson(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           with before as (
@@ -120,12 +109,11 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
             ${recordEntry(sql, organizationId, entry, sql`before where revoked_at is null`)}
           )
           select ${one(sql, sql`revoked`)}::text, ${answerTag}`,
-      )
-      return JSON.parse(key ?? 'null') as ApiKey | null
-    },
+      ),
 
-    async rotate({ organizationId, keyId, successor, overlapMs, limit, entry }) {
-      const [rotation] = await database.rowFor(
+    rotate: ({ organizationId, keyId, successor, overlapMs, limit, entry }) =>
+      askJson(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           with rotated as (
@@ -146,9 +134,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
               from rotated
             ),
             ${answerTag}`,
-      )
-      return JSON.parse(rotation ?? 'null') as ApiKeyRotation | null
-    },
+      ),
 
     async limitOrganization({ organizationId, rateLimit, entry }) {
       await database.rowFor(organizationId, (sql, answerTag) =>
@@ -182,19 +168,15 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
       )
     },
 
-    async getOrganizationLimit(organizationId) {
-      const [limit] = await database.rowFor(
+    getOrganizationLimit: (organizationId) =>
+      jsonFor(
+        database,
         organizationId,
-        (sql, answerTag) => sql`
-          select
-            (
-              select pg_catalog.json_build_object('perSecond', per_second, 'burst', burst)::text
-              from business_api.organization_limits where organization_id = ${organizationId}::text
-            ),
-            ${answerTag}`,
-      )
-      return JSON.parse(limit ?? 'null') as RateLimit | null
-    },
+        (sql) => sql`(
+          select pg_catalog.json_build_object('perSecond', per_second, 'burst', burst)::text
+          from business_api.organization_limits where organization_id = ${organizationId}::text
+        )`,
+      ),
   }
 }
 

@@ -1,36 +1,25 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import {
-  AUDIT_ID_MARGIN_MS,
-  type AuditEntry,
-  type AuditFilter,
-  type AuditRecord,
-  type AuditStore,
-} from '../access/audit.ts'
+import { AUDIT_ID_MARGIN_MS, type AuditFilter, type AuditRecord, type AuditStore } from '../access/audit.ts'
 import { idPrefixAt } from '../base/ids.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
-import { callFor } from './statements/statement.ts'
+import { callFor, jsonFor, listOf } from './statements/statement.ts'
 
 /** Creates the slice of audit entries in PostgreSQL. */
 export function createAuditStore(database: Database): AuditStore {
   return {
-    async list(organizationId, filter, limit, before) {
-      const [entries] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select
-              id, ${isoTimestamp(sql, 'changed_at')} as at, actor, action, subject_id as "subjectId", details
-            from business_api.audit_entries
-            where organization_id = ${organizationId}::text
-              ${matchFilter(sql, filter)}
-              ${before === null ? sql`` : sql`and id < ${before}::text`}
-            order by id desc
-            limit ${limit}::int
-          ) as item`,
-      )
-      return JSON.parse(entries ?? '[]') as AuditEntry[]
-    },
+    list: (organizationId, filter, limit, before) =>
+      jsonFor(database, organizationId, (sql) => {
+        const entries = sql`
+          select id, ${isoTimestamp(sql, 'changed_at')} as at, actor, action, subject_id as "subjectId", details
+          from business_api.audit_entries
+          where organization_id = ${organizationId}::text
+            ${matchFilter(sql, filter)}
+            ${before === null ? sql`` : sql`and id < ${before}::text`}
+          order by id desc
+          limit ${limit}::int`
+        return listOf(sql, entries)
+      }),
 
     async recordTest(organizationId, entry, { max, windowMs }) {
       const call = 'record_test(text, jsonb, int, float8)'

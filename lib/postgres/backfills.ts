@@ -5,6 +5,7 @@ import { CLIENT_ROWS } from './clients.ts'
 import type { Database } from './connection/database.ts'
 import { represent } from './statements/columns.ts'
 import { plannedAnew } from './statements/fragments.ts'
+import { askJson } from './statements/statement.ts'
 
 /** The records with an event of each type. */
 interface Source {
@@ -34,7 +35,7 @@ export function createBackfillStore(database: Database): BackfillStore {
         businessId = 'record.business_id',
         representation = 'record.representation',
       } = SOURCES[type]
-      const [outcome] = await database.rowFor(organizationId, (sql, answerTag) =>
+      const part = await askJson<BackfillOutcome | null>(database, organizationId, (sql, answerTag) =>
         plannedAnew(sql`
           select
             business_api.backfill_part(
@@ -53,13 +54,13 @@ export function createBackfillStore(database: Database): BackfillStore {
             ),
             ${answerTag}`),
       )
-      const part = JSON.parse(outcome ?? 'null') as BackfillOutcome | null
       if (part?.outcome === 'done' && part.events > 0) database.wakeUp.signal()
       return part
     },
 
-    async count(organizationId, type, max) {
-      const [count] = await database.rowFor(
+    count: (organizationId, type, max) =>
+      askJson(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           select count(*)::text, ${answerTag} from (
@@ -67,8 +68,6 @@ export function createBackfillStore(database: Database): BackfillStore {
             where organization_id = ${organizationId}::text
             limit ${max}::int
           ) as found`,
-      )
-      return Number(count)
-    },
+      ),
   }
 }

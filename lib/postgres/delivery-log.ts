@@ -15,17 +15,17 @@ import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
-import { callFor, jsonFor } from './statements/statement.ts'
+import { askJson, callFor, jsonFor } from './statements/statement.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
-export async function listDeliveries(
+export function listDeliveries(
   database: Database,
   organizationId: string,
   filter: DeliveryFilter,
   limit: number,
   before: string | null,
 ): Promise<readonly Delivery[]> {
-  const [deliveries] = await database.rowFor(organizationId, (sql, answerTag) =>
+  return askJson(database, organizationId, (sql, answerTag) =>
     planned(
       filter,
       sql`
@@ -43,11 +43,10 @@ export async function listDeliveries(
       ) as item`,
     ),
   )
-  return JSON.parse(deliveries ?? '[]') as Delivery[]
 }
 
 /** Counts deliveries of an organization, to at most `max`; with `isRecoverable` those of endpoints that are not removed. */
-export async function countDeliveries(
+export function countDeliveries(
   database: Database,
   organizationId: string,
   filter: DeliveryFilter,
@@ -55,7 +54,7 @@ export async function countDeliveries(
   isRecoverable: boolean,
 ): Promise<number> {
   const selection = { organizationId, filter, limit: max, isRecoverable }
-  const [count] = await database.rowFor(organizationId, (sql, answerTag) =>
+  return askJson(database, organizationId, (sql, answerTag) =>
     planned(
       filter,
       sql`
@@ -64,45 +63,41 @@ export async function countDeliveries(
       ) as found`,
     ),
   )
-  return Number(count)
 }
 
 /** Length of a delivery id up to the milliseconds, `dlv_` and ten digits, in characters: the bounds of days are as long. */
 const DAY_CHARACTERS = 14
 
 /** Reads a delivery with the event's body and the attempts. */
-export async function getDelivery(
+export function getDelivery(
   database: Database,
   organizationId: string,
   deliveryId: string,
 ): Promise<DeliveryDetails | null> {
-  const [delivery] = await database.rowFor(
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        (
-          select pg_catalog.row_to_json(item)::text from (
-            select
-              ${columns(sql)}, event.body,
-              coalesce((
-                select ${attemptLog(sql)} from business_api.delivery_attempts attempt
-                where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
-              ), '[]') as "attemptLog"
-            from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
-            -- In the day of the delivery, which the first characters of the id decide.
-            cross join lateral (
-              select event.body from business_api.events event
-              where event.organization_id = ${organizationId}::text and event.id = delivery.event_id
-                and event.delivery_prefix >= ${deliveryId.slice(0, DAY_CHARACTERS)}::text
-                and event.delivery_prefix <= ${deliveryId}::text
-              offset 0
-            ) as event
-            left join business_api.last_attempts(${organizationId}::text, array[${deliveryId}::text]) as attempt on true
-          ) as item
-        ),
-        ${answerTag}`,
+    (sql) => sql`(
+      select pg_catalog.row_to_json(item)::text from (
+        select
+          ${columns(sql)}, event.body,
+          coalesce((
+            select ${attemptLog(sql)} from business_api.delivery_attempts attempt
+            where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
+          ), '[]') as "attemptLog"
+        from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
+        -- In the day of the delivery, which the first characters of the id decide.
+        cross join lateral (
+          select event.body from business_api.events event
+          where event.organization_id = ${organizationId}::text and event.id = delivery.event_id
+            and event.delivery_prefix >= ${deliveryId.slice(0, DAY_CHARACTERS)}::text
+            and event.delivery_prefix <= ${deliveryId}::text
+          offset 0
+        ) as event
+        left join business_api.last_attempts(${organizationId}::text, array[${deliveryId}::text]) as attempt on true
+      ) as item
+    )`,
   )
-  return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
 }
 
 /** Reads the attempts of deliveries, by delivery id: a range of the primary key for each delivery. */
@@ -111,7 +106,8 @@ export async function listAttempts(
   organizationId: string,
   deliveryIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly DeliveryAttempt[]>> {
-  const [logs] = await database.rowFor(
+  const logs = await askJson<Record<string, DeliveryAttempt[]>>(
+    database,
     organizationId,
     (sql, answerTag) => sql`
       select coalesce(pg_catalog.json_object_agg(delivery_id, log), '{}')::text, ${answerTag} from (
@@ -126,7 +122,7 @@ export async function listAttempts(
         group by attempt.delivery_id
       ) as item`,
   )
-  return new Map(Object.entries(JSON.parse(logs ?? '{}') as Record<string, DeliveryAttempt[]>))
+  return new Map(Object.entries(logs))
 }
 
 /** Builds the JSON of a delivery's attempts, from rows `attempt`. */
@@ -173,11 +169,12 @@ export function redeliverEvent(
  *
  * @returns false if the delivery was not pending
  */
-export async function cancelDelivery(
+export function cancelDelivery(
   database: Database,
   { organizationId, deliveryId, entry }: CancellationRequest,
 ): Promise<boolean> {
-  const [wasPending] = await database.rowFor(
+  return askJson(
+    database,
     organizationId,
     (sql, answerTag) => sql`
       with locked as (
@@ -211,7 +208,6 @@ export async function cancelDelivery(
         end::text,
         ${answerTag}`,
   )
-  return wasPending === 'true'
 }
 
 /**

@@ -11,6 +11,7 @@ import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { before, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
 import { isNotElsewhere } from './statements/here.ts'
+import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
 /** Makes a secret the current one: see `EndpointStore.rotateSecret`. */
 export async function rotateSecret(
@@ -50,35 +51,34 @@ export async function rotateSecret(
 }
 
 /** Lists sealed credentials of all organizations: see `EndpointStore.listSealed`. */
-export async function listSealed(
+export function listSealed(
   database: Database,
   after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
   limit: number,
 ): Promise<readonly SealedEndpoint[]> {
-  const [endpoints] = await database.row(
-    (sql, answerTag) => sql`
-      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-        select
-          organization_id as "organizationId", id as "endpointId", header_names as "headerNames",
-          sealed_secret as "sealedSecret", previous_sealed_secret as "previousSealedSecret",
-          previous_sealed_secret is not null and previous_secret_expires_at <= now() as "isPreviousExpired",
-          sealed_headers as "sealedHeaders"
-        from business_api.webhook_endpoints
-        where (organization_id, id) > (${after?.organizationId ?? ''}::text, ${after?.endpointId ?? ''}::text)
-          and state <> 'removed' and ${isNotElsewhere(sql, 'webhook_endpoints')}
-        order by organization_id, id
-        limit ${limit}::int
-      ) as item`,
-  )
-  return JSON.parse(endpoints ?? '[]') as SealedEndpoint[]
+  return jsonFor(database, null, (sql) => {
+    const endpoints = sql`
+      select
+        organization_id as "organizationId", id as "endpointId", header_names as "headerNames",
+        sealed_secret as "sealedSecret", previous_sealed_secret as "previousSealedSecret",
+        previous_sealed_secret is not null and previous_secret_expires_at <= now() as "isPreviousExpired",
+        sealed_headers as "sealedHeaders"
+      from business_api.webhook_endpoints
+      where (organization_id, id) > (${after?.organizationId ?? ''}::text, ${after?.endpointId ?? ''}::text)
+        and state <> 'removed' and ${isNotElsewhere(sql, 'webhook_endpoints')}
+      order by organization_id, id
+      limit ${limit}::int`
+    return listOf(sql, endpoints)
+  })
 }
 
 /** Replaces sealed credentials by the same credentials in another sealed form: see `EndpointStore.exchangeSealed`. */
-export async function exchangeSealed(
+export function exchangeSealed(
   database: Database,
   { organizationId, endpointId, from, to }: SealedExchange,
 ): Promise<boolean> {
-  const [isExchanged] = await database.rowFor(
+  return askJson(
+    database,
     organizationId,
     (sql, answerTag) => sql`
       with exchanged as (
@@ -95,7 +95,6 @@ export async function exchangeSealed(
       )
       select (exists (select 1 from exchanged) or exists (select 1 from present))::text, ${answerTag}`,
   )
-  return isExchanged === 'true'
 }
 
 function hasForms(sql: Sql, forms: SealedForms): Fragment {

@@ -1,4 +1,4 @@
-import type { EndpointStore, RemovedEndpoint, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { EndpointStore, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
@@ -14,6 +14,7 @@ import {
   rowOf,
 } from './statements/endpoints.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
+import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
 /** The row of a change after which the learned rate means nothing: another URL may be another server. */
 const ELSEWHERE = "(select * from compared where fields && array['url', 'maxPerSecond'])"
@@ -42,64 +43,44 @@ export function createEndpointStore(database: Database): EndpointStore {
       return { outcome: isOurs ? 'inserted' : 'already_exists', item: JSON.parse(item) as WebhookEndpoint }
     },
 
-    async get(organizationId, endpointId) {
-      const [endpoint] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select
-            ${one(sql, sql`business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}`)},
-            ${answerTag}`,
-      )
-      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
-    },
+    get: (organizationId, endpointId) =>
+      jsonFor(database, organizationId, (sql) =>
+        one(sql, sql`business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}`),
+      ),
 
-    async list(organizationId) {
-      const [endpoints] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select ${columns(sql)} from business_api.webhook_endpoints
-            where organization_id = ${organizationId}::text and state <> 'removed'
-            order by id desc
-          ) as item`,
-      )
-      return JSON.parse(endpoints ?? '[]') as WebhookEndpoint[]
-    },
+    list: (organizationId) =>
+      jsonFor(database, organizationId, (sql) => {
+        const endpoints = sql`
+          select ${columns(sql)} from business_api.webhook_endpoints
+          where organization_id = ${organizationId}::text and state <> 'removed'
+          order by id desc`
+        return listOf(sql, endpoints)
+      }),
 
-    async listRemoved(organizationId, limit, before) {
-      const [endpoints] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select id, url, description, types, ${isoTimestamp(sql, 'created_at')} as "createdAt"
-            from business_api.webhook_endpoints
-            where organization_id = ${organizationId}::text and state = 'removed'
-              ${before === null ? sql`` : sql`and id < ${before}::text`}
-            order by id desc
-            limit ${limit}::int
-          ) as item`,
-      )
-      return JSON.parse(endpoints ?? '[]') as RemovedEndpoint[]
-    },
+    listRemoved: (organizationId, limit, before) =>
+      jsonFor(database, organizationId, (sql) => {
+        const endpoints = sql`
+          select id, url, description, types, ${isoTimestamp(sql, 'created_at')} as "createdAt"
+          from business_api.webhook_endpoints
+          where organization_id = ${organizationId}::text and state = 'removed'
+            ${before === null ? sql`` : sql`and id < ${before}::text`}
+          order by id desc
+          limit ${limit}::int`
+        return listOf(sql, endpoints)
+      }),
 
-    async getTarget(organizationId, endpointId) {
-      const [answer] = await database.rowFor(
+    getTarget: (organizationId, endpointId) =>
+      jsonFor(
+        database,
         organizationId,
-        (sql, answerTag) => sql`
-          select
-            (
-              select pg_catalog.row_to_json(item)::text from (
-                select
-                  types, business_api.endpoint_target(endpoint, now()) as target,
-                  extract(epoch from now()) * 1000 as "storeTime"
-                from business_api.webhook_endpoints endpoint where ${isEndpoint(sql, organizationId, endpointId)}
-              ) as item
-            ),
-            ${answerTag}`,
-      )
-      const found = JSON.parse(answer ?? 'null')
-      return found && { ...found.target, types: found.types, storeTime: found.storeTime }
-    },
+        (sql) => sql`(
+          select (
+            business_api.endpoint_target(endpoint, now())::jsonb
+            || pg_catalog.jsonb_build_object('types', types, 'storeTime', extract(epoch from now()) * 1000)
+          )::text
+          from business_api.webhook_endpoints endpoint where ${isEndpoint(sql, organizationId, endpointId)}
+        )`,
+      ),
 
     async update({ organizationId, endpointId, changes, replaces, entry }) {
       const { headers, ...choices } = changes
@@ -137,7 +118,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async setState({ organizationId, endpointId, state, from, entry }) {
-      const [endpoint] = await database.rowFor(
+      const endpoint = await askJson<WebhookEndpoint | null>(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           with ${beforeChange(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, moved as (
@@ -158,11 +140,12 @@ export function createEndpointStore(database: Database): EndpointStore {
       )
       // Deliveries that waited for the endpoint may be due.
       if (state === 'enabled' && endpoint) database.wakeUp.signal()
-      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
+      return endpoint
     },
 
-    async remove({ organizationId, endpointId, entry }) {
-      const [wasThere] = await database.rowFor(
+    remove: ({ organizationId, endpointId, entry }) =>
+      askJson(
+        database,
         organizationId,
         (sql, answerTag) => sql`
           with removed as (
@@ -177,9 +160,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           select
             (case when exists (select 1 from removed) then true else ${isRecorded(sql, organizationId, entry)} end)::text,
             ${answerTag}`,
-      )
-      return wasThere === 'true'
-    },
+      ),
 
     rotateSecret: (request) => rotateSecret(database, request),
     listSealed: (limit, after) => listSealed(database, after, limit),

@@ -1,15 +1,18 @@
-import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
+import type { NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { isNotElsewhere } from './statements/here.ts'
+import { askJson } from './statements/statement.ts'
 
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
 export function createNoticeStore(database: Database): NoticeStore {
   return {
     // Rows claimed under the same token come first, so a repeat finds all of them within the limit. Rows that another
     // transaction has locked are left for the next call.
-    async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
-      const [notices] = await database.row(
+    claimExpiring: ({ token, secretsWithinMs, apiKeysWithinMs, limit }) =>
+      askJson(
+        database,
+        null,
         (sql, answerTag) => sql`
           with expiring_secret as (
             select organization_id, id from business_api.webhook_endpoints
@@ -63,8 +66,6 @@ export function createNoticeStore(database: Database): NoticeStore {
             coalesce((select pg_catalog.json_agg(item order by expires_at) from notice), '[]')::text,
             ${answerTag}
           from erased_secret where erased >= 0`,
-      )
-      return JSON.parse(notices ?? '[]') as ExpiryNotice[]
-    },
+      ),
   }
 }

@@ -13,6 +13,7 @@ import { namesOf, represent } from './statements/columns.ts'
 import { jsonTimestamp, literalLimit } from './statements/fragments.ts'
 import { eventsOf } from './statements/key-reservation.ts'
 import { atValue } from './statements/read.ts'
+import { jsonFor } from './statements/statement.ts'
 
 /** The representation of an invoice after a change. */
 export const INVOICE_REPRESENTATION: string = represent(invoiceTable, 'after', {
@@ -156,45 +157,39 @@ export function pay(
 }
 
 /** Lists the newest payments of an invoice: see `InvoiceStore.listPayments`. */
-export async function listPayments(
+export function listPayments(
   database: RecordDatabase,
   organizationId: string,
   invoiceId: string,
   limit: number,
   before: string | null,
 ): Promise<readonly Payment[] | null> {
-  const [payments] = await database.rowFor(organizationId, (sql, answerTag) => {
+  return jsonFor(database, organizationId, (sql) => {
     const page = sql`
       select payment.* from business_api.payments payment
       where payment.organization_id = ${organizationId}::text ${atValue(sql, sql`payment.invoice_id`, invoiceId)}
         ${before === null ? sql`` : sql`and (payment.invoice_id, payment.id) < (${invoiceId}::text, ${before}::text)`}
       order by payment.invoice_id desc, payment.id desc
       limit ${literalLimit(sql, limit)}`
-    return sql`
-      select
-        (
-          select (
-            select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']'
-            from (
-              select ${sql.unsafe(
-                paymentRepresentation({
-                  id: 'payment.id',
-                  amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
-                  receivedAt: 'payment.received_at',
-                  reversedBy: 'payment.reversed_by',
-                }),
-              )} as representation
-              from (${page}) as payment
-              order by payment.id desc
-              limit (select ${limit}::int)
-            ) as listed
-          )
-          from business_api.invoices invoice
-          where invoice.organization_id = ${organizationId}::text and invoice.id = ${invoiceId}::text
-        ),
-        ${answerTag}`
+    const representation = paymentRepresentation({
+      id: 'payment.id',
+      amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
+      receivedAt: 'payment.received_at',
+      reversedBy: 'payment.reversed_by',
+    })
+    return sql`(
+      select (
+        select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']'
+        from (
+          select ${sql.unsafe(representation)} as representation from (${page}) as payment
+          order by payment.id desc
+          limit (select ${limit}::int)
+        ) as listed
+      )
+      from business_api.invoices invoice
+      where invoice.organization_id = ${organizationId}::text and invoice.id = ${invoiceId}::text
+    )`
   })
-  return JSON.parse(payments ?? 'null') as Payment[] | null
 }
 
 /** A payment's JSON, from SQL expressions. */

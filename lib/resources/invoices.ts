@@ -107,12 +107,6 @@ export interface PaidInvoice {
   readonly payment: Payment
 }
 
-/** Values that a store puts into a payment's events, besides the invoice's fields. */
-export interface PaymentFacts {
-  /** The amount of the payment, with exactly the currency's decimals. */
-  readonly amount: string
-}
-
 /** The value that a store puts into the event of an overdue invoice, beside the fields of the invoice. */
 export interface OverdueFacts {
   readonly eventId: string
@@ -258,7 +252,7 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   /**
    * Adds a payment to the amount paid. Rejected with the reason `too_fine` if the payment is finer than the invoice's
    * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
-   * invoice and with {@link PaymentFacts}; a replay returns `{ invoice, payment }`.
+   * invoice and `amount`, the payment's amount with exactly the currency's decimals; a replay returns `{ invoice, payment }`.
    *
    * A reversal takes a whole payment back, once: adds a payment of the amount below zero, names it in `reversedBy` of the payment, and
    * writes the audit entry. A payment or a reversal that is there already changes nothing.

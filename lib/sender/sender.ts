@@ -1,4 +1,5 @@
 import { readTimeout } from '../base/options.ts'
+import { readRetryAfter } from '../base/retry-after.ts'
 import { withDeadline } from '../base/time.ts'
 import {
   type DestinationRules,
@@ -13,7 +14,6 @@ import { type HttpResponse, loadConnections } from './connection.ts'
 import { type ConnectionPool, createConnectionPool } from './connection-pool.ts'
 import { type Deadline, startDeadline } from './deadline.ts'
 import { type AddressGuard, createTimings, shareLookups, type Timings } from './dial.ts'
-import { readRetryAfter } from './retry-after.ts'
 import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './send-error.ts'
 import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
 

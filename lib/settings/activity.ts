@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import { defineCall, IdSchema, MomentSchema, oneOf } from '../base/host-input.ts'
 import type { Clock } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -142,20 +142,20 @@ function readPeriod({ from, to, interval }: { [Name in keyof Period]?: Period[Na
   const end = Math.ceil((to === undefined ? now : Date.parse(to)) / HOUR_MS) * HOUR_MS
   const asked = from === undefined ? end - DAY_MS : Date.parse(from)
   const start = Math.floor(asked / HOUR_MS) * HOUR_MS
-  if (start >= end) throw unusable('from must be before to')
+  if (start >= end) throw refused(ACTION, INVALID_INPUT, 'from must be before to')
   // A day more, because hours are kept until the purge, and the clocks may differ.
   if (start < now - (ACTIVITY_DAYS + 1) * DAY_MS || end > now + DAY_MS) {
-    throw unusable(`the period must be within the last ${ACTIVITY_DAYS} days, for which activity is kept`)
+    throw refused(
+      ACTION,
+      INVALID_INPUT,
+      `the period must be within the last ${ACTIVITY_DAYS} days, for which activity is kept`,
+    )
   }
   return {
     from: toTimestamp(start),
     to: toTimestamp(end),
     interval: interval ?? (end - start <= 2 * DAY_MS ? 'hour' : 'day'),
   }
-}
-
-function unusable(reason: string): BusinessApiError {
-  return new BusinessApiError(INVALID_INPUT, `${ACTION} because ${reason}`)
 }
 
 /** Returns the beginning of every interval of a period; for the first day, midnight. */

@@ -9,7 +9,7 @@ import {
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type KeyScope, type Scope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { slotOf } from '../access/slots.ts'
-import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
+import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED, refused } from '../base/errors.ts'
 import * as field from '../base/fields.ts'
 import { type Call, defineCall, found, IdSchema, moment, newIdOf, setOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
@@ -258,10 +258,7 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.imported', id, chosen)
       const insertion = await apiKeys.insert({ ...request, key, limit: maxApiKeys, isImported: true })
       if (insertion.outcome !== 'already_exists') return insertedItem(call, insertion, refusals)
-      throw new BusinessApiError(
-        ALREADY_EXISTS,
-        `${IMPORT} because a key with its id or digest already exists`,
-      )
+      throw refused(IMPORT, ALREADY_EXISTS, 'a key with its id or digest already exists')
     },
 
     async get(organizationId, keyId) {
@@ -269,9 +266,7 @@ export function createApiKeySettings(
       return found(await apiKeys.get(call.organizationId, call.input.keyId), call.action)
     },
 
-    async list(organizationId) {
-      return apiKeys.list(readList(organizationId).organizationId)
-    },
+    list: async (organizationId) => apiKeys.list(readList(organizationId).organizationId),
 
     async update(organizationId, keyId, update) {
       const call = readUpdate(organizationId, update, { keyId })
@@ -279,7 +274,7 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.updated', id, { name })
       const key = found(await apiKeys.update({ ...request, keyId: id, name, replaces }), call.action)
       if (replaces === undefined || key.name === name) return key
-      throw new BusinessApiError(INVALID_STATE, `${call.action} because its name was changed in the meantime`)
+      throw refused(call.action, INVALID_STATE, 'its name was changed in the meantime')
     },
 
     async revoke(organizationId, keyId, options) {
@@ -321,13 +316,13 @@ function rotatedKeys(
     case 'already_exists':
       throw new BusinessApiError(ALREADY_EXISTS, `${action} because the new key's ${TAKEN}`, { record: key })
     case 'limit_reached':
-      throw new BusinessApiError(
+      throw refused(
+        action,
         LIMIT_REACHED,
-        `${action} because the organization has ${limit} active keys, twice its limit, with the overlaps of rotations: ` +
-          'rotate without overlap, or revoke a key',
+        `the organization has ${limit} active keys, twice its limit, with the overlaps of rotations: rotate without overlap, or revoke a key`,
       )
     case 'refused':
-      throw new BusinessApiError(INVALID_STATE, `${action} because the key ${obstacleOf(previous)}`)
+      throw refused(action, INVALID_STATE, `the key ${obstacleOf(previous)}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { type BusinessApiError, INVALID_STATE, refused } from '../base/errors.ts'
 import { type Call, defineCall, found, IdSchema, someOf, whole } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
@@ -194,10 +194,7 @@ export function createBackfillCalls(
 }
 
 function notEnabled(action: string, state: string): BusinessApiError {
-  return new BusinessApiError(
-    INVALID_STATE,
-    `${action} because the endpoint is ${state}: enable the endpoint, then repeat the call`,
-  )
+  return refused(action, INVALID_STATE, `the endpoint is ${state}: enable the endpoint, then repeat the call`)
 }
 
 function startAt(types: readonly BackfillType[], after: string | null): Position | null {

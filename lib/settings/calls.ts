@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { ActorSchema, type AuditAction, type AuditedRequest, type AuditRecord } from '../access/audit.ts'
 import type { Insertion } from '../access/insertion.ts'
-import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED, refused } from '../base/errors.ts'
 import { type Call, type CallRules, defineCall, type Fields, type ReadCall } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
@@ -70,7 +70,7 @@ export function insertedItem<Item extends object>(
 ): Item {
   if (insertion.outcome === 'inserted') return insertion.item
   if (insertion.outcome === 'limit_reached') {
-    throw new BusinessApiError(LIMIT_REACHED, `${action} because ${refusals.full}`)
+    throw refused(action, LIMIT_REACHED, refusals.full)
   }
   const { item: record } = insertion
   throw new BusinessApiError(ALREADY_EXISTS, `${action} because ${refusals.taken}`, { record })

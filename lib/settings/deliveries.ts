@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { INVALID_STATE, refused } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -209,7 +209,7 @@ export function createDeliverySettings(
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
       const delivery = await show(call.organizationId, id, call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${call.action} because ${obstacleOf(delivery)}`)
+      throw refused(call.action, INVALID_STATE, obstacleOf(delivery))
     },
 
     async recover(organizationId, options) {
@@ -246,10 +246,7 @@ export function createDeliverySettings(
       const isCancelled = await store.deliveries.cancel({ ...request, deliveryId })
       const delivery = await show(call.organizationId, deliveryId, call.action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(
-        INVALID_STATE,
-        `${call.action} because the state of the delivery is ${delivery.state}`,
-      )
+      throw refused(call.action, INVALID_STATE, `the state of the delivery is ${delivery.state}`)
     },
   }
 }

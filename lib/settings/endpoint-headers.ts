@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+import { LIMIT_REACHED, refused } from '../base/errors.ts'
 
 /** The values of an endpoint's own headers, by name. */
 export type HeaderValues = Readonly<Record<string, string>>
@@ -138,15 +138,17 @@ export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderV
 export function checkHeaderBounds(headers: HeaderValues, action: string): void {
   const all = Object.entries(headers)
   if (all.length > HEADERS_MAX) {
-    throw new BusinessApiError(
+    throw refused(
+      action,
       LIMIT_REACHED,
-      `${action} because the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
+      `the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
     )
   }
   const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
   if (bytes <= HEADER_BYTES_MAX) return
-  throw new BusinessApiError(
+  throw refused(
+    action,
     LIMIT_REACHED,
-    `${action} because the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
+    `the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
   )
 }

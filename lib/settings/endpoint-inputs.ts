@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { INVALID_INPUT, refused } from '../base/errors.ts'
 import { defineCall, IdSchema, newIdOf, setOf, whole } from '../base/host-input.ts'
 import type { DestinationVerdict } from '../webhooks/destination.ts'
 import { CHOICES } from '../webhooks/endpoint-choices.ts'
@@ -30,9 +30,7 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   const verdict = await judge(url)
   // The verdict's detail is for operators and would show a customer the inside of the host's network.
   if (verdict.allowed) return
-  throw new BusinessApiError(INVALID_INPUT, `${action} because url was rejected: ${verdict.reason}`, {
-    fields: ['url'],
-  })
+  throw refused(action, INVALID_INPUT, `url was rejected: ${verdict.reason}`, ['url'])
 }
 
 /** The input of calls about an endpoint. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
-import { type Call, found } from '../base/host-input.ts'
+import { INVALID_INPUT, INVALID_STATE, refused } from '../base/errors.ts'
+import { type Call, found, type Optional } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import { type EventOwner, eventTypes } from '../resources/own-events.ts'
@@ -26,8 +26,6 @@ export interface EndpointUpdate<Type extends string = EventType>
   readonly replaces?: Pick<WebhookEndpoint, 'version'> | undefined
 }
 
-type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
-
 /** The parts with which endpoints are changed. */
 export interface EndpointUpdateTools extends EventOwner {
   readonly sealer: SecretSealer
@@ -52,9 +50,7 @@ export function createEndpointUpdate(
     if (others.length === 0) return
     const present = found(await endpoints.get(organizationId, id), action).types ?? []
     if (others.every((type) => present.includes(type))) return
-    throw new BusinessApiError(INVALID_INPUT, `${action} because types ${typesRequirement(known)}`, {
-      fields: ['types'],
-    })
+    throw refused(action, INVALID_INPUT, `types ${typesRequirement(known)}`, ['types'])
   }
 
   return async (organizationId, endpointId, update) => {
@@ -74,10 +70,7 @@ export function createEndpointUpdate(
       )
       if (outcome === 'changed') return endpoint
     }
-    throw new BusinessApiError(
-      INVALID_STATE,
-      `${call.action} because other calls change the endpoint at the same time: try again`,
-    )
+    throw refused(call.action, INVALID_STATE, 'other calls change the endpoint at the same time: try again')
   }
 }
 
@@ -90,9 +83,10 @@ async function checkSecret(
   const { sealedSecrets } = found(await endpoints.getTarget(organizationId, endpointId), action)
   const [current = ''] = sealedSecrets
   if (isStandardSecret(sealer.unseal(current, { organizationId, endpointId }))) return
-  throw new BusinessApiError(
+  throw refused(
+    action,
     INVALID_STATE,
-    `${action} because Standard Webhooks cannot decode its signing secret: rotate the secret first`,
+    'Standard Webhooks cannot decode its signing secret: rotate the secret first',
   )
 }
 

@@ -1,5 +1,5 @@
 import type { AuditAction } from '../access/audit.ts'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../base/errors.ts'
+import { INVALID_INPUT, INVALID_STATE, refused } from '../base/errors.ts'
 import { found } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
@@ -161,9 +161,10 @@ export function createEndpointSettings(
       const moved = await endpoints.setState({ ...request, endpointId: id, state: to, from })
       const endpoint = found(moved, call.action)
       if (endpoint.state === to) return endpoint
-      throw new BusinessApiError(
+      throw refused(
+        call.action,
         INVALID_STATE,
-        `${call.action} because the endpoint is ${endpoint.state}: enable the endpoint first`,
+        `the endpoint is ${endpoint.state}: enable the endpoint first`,
       )
     }
   }
@@ -185,9 +186,7 @@ export function createEndpointSettings(
       if (chosen.standardWebhooks && !isStandardSecret(secret)) {
         const text =
           'Standard Webhooks cannot decode the secret: it must be whsec_ and 24 to 64 bytes in base64'
-        throw new BusinessApiError(INVALID_INPUT, `${call.action} because ${text}`, {
-          fields: ['secret', 'standardWebhooks'],
-        })
+        throw refused(call.action, INVALID_INPUT, text, ['secret', 'standardWebhooks'])
       }
       // Before the name lookup: without a key to seal with, nothing that the URL says matters.
       const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
@@ -204,9 +203,7 @@ export function createEndpointSettings(
       return found(await endpoints.get(call.organizationId, call.input.endpointId), call.action)
     },
 
-    async list(organizationId) {
-      return endpoints.list(readList(organizationId).organizationId)
-    },
+    list: async (organizationId) => endpoints.list(readList(organizationId).organizationId),
 
     update: createEndpointUpdate(store, tools, readUpdate),
 

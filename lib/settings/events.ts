@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../base/errors.ts'
+import { INVALID_STATE, NOT_FOUND, refused } from '../base/errors.ts'
 import { defineCall, found, IdSchema, MomentSchema, oneOf, someOf, whole } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -167,10 +167,7 @@ export function createEventSettings(
         outcome === 'open'
           ? 'its delivery to the endpoint is pending or sending: wait until it has completed'
           : `the organization has ${outcome} with this id`
-      throw new BusinessApiError(
-        outcome === 'open' ? INVALID_STATE : NOT_FOUND,
-        `${call.action} because ${reason}`,
-      )
+      throw refused(call.action, outcome === 'open' ? INVALID_STATE : NOT_FOUND, reason)
     },
 
     follow(organizationId, options) {

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { PartResult } from '../access/organizations.ts'
-import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
+import { NOT_FOUND, refused } from '../base/errors.ts'
 import { defineCall, IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { callback } from './calls.ts'
@@ -118,10 +118,7 @@ export function createOrganizationSettings({
       do {
         const part = await organizations.forgetPart({ ...owner, ...chosen, limit: PART_LIMIT, after })
         if (part === null) {
-          throw new BusinessApiError(
-            NOT_FOUND,
-            `${action} because the organization has no business with this id`,
-          )
+          throw refused(action, NOT_FOUND, 'the organization has no business with this id')
         }
         addTo(sums, part.counts)
         onProgress?.(totalOf(sums))

@@ -39,9 +39,7 @@ export function createRateLimitSettings(
   makeEntry: MakeEntry,
 ): RateLimitSettings {
   return {
-    async get(organizationId) {
-      return apiKeys.getOrganizationLimit(readGet(organizationId).organizationId)
-    },
+    get: async (organizationId) => apiKeys.getOrganizationLimit(readGet(organizationId).organizationId),
 
     async set(organizationId, rateLimit, options) {
       const call = readSet(organizationId, options, { rateLimit })

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
+import { BusinessApiError, refused, SECRET_UNAVAILABLE } from '../base/errors.ts'
 import { isStorable } from '../base/fields.ts'
 import { read, whole } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -78,9 +78,10 @@ export function createSecretSettings(
     async reseal(options = {}) {
       const { limit, after } = read(ResealSchema, options, ACTION)
       if (!sealer.hasKeys) {
-        throw new BusinessApiError(
+        throw refused(
+          ACTION,
           SECRET_UNAVAILABLE,
-          `${ACTION} because option 'secretKeys' is empty: pass a key, for example from openssl rand -base64 32`,
+          "option 'secretKeys' is empty: pass a key, for example from openssl rand -base64 32",
         )
       }
       const part = await endpoints.listSealed(limit, after)

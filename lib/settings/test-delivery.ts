@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { TestLimit } from '../access/audit.ts'
-import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+import { LIMIT_REACHED, refused } from '../base/errors.ts'
 import { found, IdSchema, oneOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -80,9 +80,10 @@ export function createTestDelivery(
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
-      throw new BusinessApiError(
+      throw refused(
+        ACTION,
         LIMIT_REACHED,
-        `${ACTION} because the organization has sent ${TESTS.max} test webhooks within a minute: try again later`,
+        `the organization has sent ${TESTS.max} test webhooks within a minute: try again later`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)

@@ -1,4 +1,5 @@
-import type { EndpointState, EndpointTarget } from './endpoints.ts'
+import type { EndpointTarget, WebhookEndpoint } from './endpoints.ts'
+import type { AttemptTimings } from './webhook-sender.ts'
 
 // The contract between a delivery loop and a store: claims, attempts and results.
 
@@ -103,17 +104,12 @@ export interface ClaimRef {
 // --- Attempts and results ---
 
 /** An attempt of a delivery. */
-export interface DeliveryAttempt {
+export interface DeliveryAttempt extends AttemptTimings {
   /** From 1, through all rounds. */
   readonly number: number
   readonly startedAt: string
   /** Milliseconds from the name lookup to the last byte read. */
   readonly durationMs: number
-  /** The parts of the duration; null for a part that did not happen or was not measured. */
-  readonly dnsMs: number | null
-  readonly connectMs: number | null
-  readonly tlsMs: number | null
-  readonly firstByteMs: number | null
   /** The HTTP status; null without a response. */
   readonly status: number | null
   /**
@@ -182,12 +178,9 @@ export interface FailureLimit {
 }
 
 /** The state of an endpoint after a failed attempt. */
-export interface EndpointHealth extends EndpointRef {
-  readonly state: EndpointState
-  readonly failures: number
-  readonly failingSince: string | null
-  /** `gone`, `failing`, `administrator`; null unless the endpoint is disabled. */
-  readonly disabledReason: string | null
+export interface EndpointHealth
+  extends EndpointRef,
+    Pick<WebhookEndpoint, 'state' | 'failures' | 'failingSince' | 'disabledReason'> {
   /**
    * True if the endpoint, still enabled, reached half of the failures that disable it with these results, for the first
    * time since the last success.

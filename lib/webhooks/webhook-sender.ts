@@ -39,7 +39,7 @@ export interface WebhookAnswer {
 
 /**
  * The parts of an attempt's duration in milliseconds; null for a part that did not happen, such as `connectMs` on an
- * open connection.
+ * open connection, or was not measured.
  */
 export interface AttemptTimings {
   readonly dnsMs: number | null

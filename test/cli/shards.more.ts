@@ -96,7 +96,7 @@ test('beside DATABASE_URLS, a command without an organization or a way over shar
   const lost = defineCommand({
     name: 'lost',
     summary: '',
-    examples: [],
+    examples: {},
     flags: { organization: text('O', '') },
     run: async (_, session) => void seen.push(session.databaseUrl()),
   })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { formatCatalogue } from '../../lib/postgres/schema/catalogue.ts'
 import { SCHEMA_FINGERPRINT } from '../../lib/postgres/schema/fingerprint.ts'
 import { createInspector, type Inspector } from '../../lib/postgres/schema/inspector.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -31,9 +32,10 @@ test('the fingerprint of the package is the fingerprint of an empty database aft
   assert.deepEqual(SCHEMA_FINGERPRINT, { migration, objects }, 'If the change is meant: UPDATE_SCHEMA=1')
 })
 
-async function writeFingerprint(fingerprint: typeof SCHEMA_FINGERPRINT): Promise<void> {
-  const lines = Object.entries(fingerprint.objects).map(([name, digest]) => `    '${name}': '${digest}',\n`)
+async function writeFingerprint({ migration, objects }: typeof SCHEMA_FINGERPRINT): Promise<void> {
   const source = await readFile(FILE, 'utf8')
-  const value = `{\n  migration: ${fingerprint.migration},\n  objects: {\n${lines.join('')}  },\n}`
-  await writeFile(FILE, source.replace(/(SchemaFingerprint = )\{[\s\S]*\}/, `$1${value}`))
+  const written = source
+    .replace(/(migration: )\d+/, `$1${migration}`)
+    .replace(/(parseCatalogue\(`\n)[^`]*/, `$1${formatCatalogue(objects)}`)
+  await writeFile(FILE, written)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { readRetryAfter } from '../../lib/base/retry-after.ts'
 import { EXCERPT_MAX_BYTES, readExcerpt } from '../../lib/sender/body-excerpt.ts'
-import { readRetryAfter } from '../../lib/sender/retry-after.ts'
 
 const NOW = Date.UTC(2026, 0, 1, 12)
 

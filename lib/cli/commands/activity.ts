@@ -25,13 +25,11 @@ export const activity: Command = defineCommand({
     ]),
     ...TABLE_FLAGS,
   },
-  examples: [
-    { purpose: 'was yesterday good?', line: 'business-api-kit activity --organization org_42' },
-    {
-      purpose: 'the last week by day, for a program',
-      line: 'business-api-kit activity --organization org_42 --since 7d --json',
-    },
-  ],
+  examples: {
+    'was yesterday good?': 'business-api-kit activity --organization org_42',
+    'the last week by day, for a program':
+      'business-api-kit activity --organization org_42 --since 7d --json',
+  },
   async run({ organization: owner, endpoint, since, until, interval, wide }, session) {
     const query = { endpointId: endpoint, from: since, to: until, interval }
     const shown = await withSettings(session, (settings) => settings.activity(owner, query))

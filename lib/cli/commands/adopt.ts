@@ -13,10 +13,10 @@ export const adopt: Command = defineCommand({
     'A delivery loop waits on a database that belongs to another installation. On a copy, first run business-api-kit deliveries cancel --pending, or the loop sends to customers what production sends too. Waiting loops continue within ten seconds.',
   onShards: 'in turn',
   flags: { installation, ...CONFIRMATION_FLAGS },
-  examples: [
-    { purpose: 'a copy for staging', line: 'business-api-kit adopt --installation staging' },
-    { purpose: 'production without a name, after pg_upgrade or a restore', line: 'business-api-kit adopt' },
-  ],
+  examples: {
+    'a copy for staging': 'business-api-kit adopt --installation staging',
+    'production without a name, after pg_upgrade or a restore': 'business-api-kit adopt',
+  },
   async run({ installation: name = null, ...asking }, session) {
     const adopted = await withStore(session, async (store) => {
       const before = await readInstallation(session)

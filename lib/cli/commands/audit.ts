@@ -20,17 +20,12 @@ const listEntries: Command = defineCommand({
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
-  examples: [
-    { purpose: 'the newest changes', line: 'business-api-kit audit list --organization org_42' },
-    {
-      purpose: 'the changes of an endpoint',
-      line: `business-api-kit audit list --organization org_42 --subject we_${EXAMPLE_ULID}`,
-    },
-    {
-      purpose: 'endpoints disabled within the last day',
-      line: 'business-api-kit audit list --organization org_42 --action endpoint.disabled --since 24h',
-    },
-  ],
+  examples: {
+    'the newest changes': 'business-api-kit audit list --organization org_42',
+    'the changes of an endpoint': `business-api-kit audit list --organization org_42 --subject we_${EXAMPLE_ULID}`,
+    'endpoints disabled within the last day':
+      'business-api-kit audit list --organization org_42 --action endpoint.disabled --since 24h',
+  },
   async run({ organization: owner, subject, wide, ...page }, session) {
     const query = { subjectId: subject, ...page }
     const entries = await withSettings(session, ({ audit: calls }) => calls.list(owner, query))

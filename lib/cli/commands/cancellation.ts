@@ -23,13 +23,10 @@ export const cancel: Command = defineCommand({
     ...CONFIRMATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'with an id of deliveries list --state pending',
-      line: `business-api-kit deliveries cancel dlv_${EXAMPLE_ULID} --organization org_42`,
-    },
-    { purpose: 'on a copy, before its loop starts', line: 'business-api-kit deliveries cancel --pending' },
-  ],
+  examples: {
+    'with an id of deliveries list --state pending': `business-api-kit deliveries cancel dlv_${EXAMPLE_ULID} --organization org_42`,
+    'on a copy, before its loop starts': 'business-api-kit deliveries cancel --pending',
+  },
   async run({ organization: owner, pending, actor: who, ...asking }, session) {
     if (pending) {
       if (owner !== undefined) throw new UsageError(ALL_ORGANIZATIONS)

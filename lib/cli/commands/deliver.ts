@@ -53,14 +53,12 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       'accepted as elsewhere; a secret that was stored unsealed is always readable',
     ),
   },
-  examples: [
-    { purpose: 'as a service', line: 'business-api-kit deliver' },
-    { purpose: 'from cron', line: 'business-api-kit deliver --once' },
-    {
-      purpose: 'to subscribers on this machine, while developing',
-      line: 'business-api-kit deliver --allow-http --allow-private-networks',
-    },
-  ],
+  examples: {
+    'as a service': 'business-api-kit deliver',
+    'from cron': 'business-api-kit deliver --once',
+    'to subscribers on this machine, while developing':
+      'business-api-kit deliver --allow-http --allow-private-networks',
+  },
   async run(
     {
       concurrency,

@@ -30,16 +30,12 @@ const listDeliveries: Command = defineCommand({
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
-  examples: [
-    {
-      purpose: 'failed deliveries since yesterday',
-      line: 'business-api-kit deliveries list --organization org_42 --state failed --since 24h',
-    },
-    {
-      purpose: 'a page for a program; the next page begins --before its next',
-      line: 'business-api-kit deliveries list --organization org_42 --limit 200 --json',
-    },
-  ],
+  examples: {
+    'failed deliveries since yesterday':
+      'business-api-kit deliveries list --organization org_42 --state failed --since 24h',
+    'a page for a program; the next page begins --before its next':
+      'business-api-kit deliveries list --organization org_42 --limit 200 --json',
+  },
   async run({ organization: owner, state, response, limit, before, wide, ...filter }, session) {
     const query = { ...readDeliveryFilter(filter), states: state, response, limit, before }
     const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
@@ -65,16 +61,10 @@ const show: Command = defineCommand({
   summary: 'shows a delivery with its attempts and the body that was sent',
   argument: 'ID',
   flags: { organization, ...TABLE_FLAGS },
-  examples: [
-    {
-      purpose: 'with an id of deliveries list',
-      line: `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42`,
-    },
-    {
-      purpose: 'the body, byte for byte',
-      line: `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
-    },
-  ],
+  examples: {
+    'with an id of deliveries list': `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42`,
+    'the body, byte for byte': `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
+  },
   async run({ organization: owner, wide }, session) {
     const delivery = await withSettings(session, ({ deliveries: log }) => log.get(owner, session.argument))
     await session.print(delivery, () => describeDelivery(delivery, session.width(wide)))

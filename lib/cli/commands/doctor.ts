@@ -34,13 +34,10 @@ export const doctor: Command = defineCommand({
   about: `Checks the connection, PostgreSQL's version, the clocks, pending migrations, schema changes outside the migrations, stuck leases, the backlog, the purge of old events, the database's installation, the organizations' shards, whether BUSINESS_API_SECRET_KEYS opens the stored secrets, and whether active keys and the API's document have the service's names. Reads only. The exit code is 1 if a check fails, but not for a warning.`,
   onShards: 'parallel',
   flags: { installation },
-  examples: [
-    { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },
-    {
-      purpose: 'the names of failed checks',
-      line: `business-api-kit doctor --json | jq -r '.checks[] | select(.level == "fail").name'`,
-    },
-  ],
+  examples: {
+    'after a deployment, or when something is wrong': 'business-api-kit doctor',
+    'the names of failed checks': `business-api-kit doctor --json | jq -r '.checks[] | select(.level == "fail").name'`,
+  },
   async run({ installation: own }, session) {
     const secretKeys = readSecretKeys(session)
     const { service } = session

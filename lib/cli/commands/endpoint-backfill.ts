@@ -26,16 +26,10 @@ export const backfill: Command = defineCommand({
     ...CONFIRMATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'how many events would be sent?',
-      line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --dry-run`,
-    },
-    {
-      purpose: 'all clients, without confirmation',
-      line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --types client.created --yes`,
-    },
-  ],
+  examples: {
+    'how many events would be sent?': `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --dry-run`,
+    'all clients, without confirmation': `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --types client.created --yes`,
+  },
   async run({ organization: owner, types, limit, actor: who, ...asking }, session) {
     const selection = withoutUndefined({ types })
     const done = await withSettings(session, async (settings) => {

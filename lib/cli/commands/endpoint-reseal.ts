@@ -1,4 +1,4 @@
-import type { SecretSettings } from '../../settings/resealing.ts'
+import type { ResealReport, SecretSettings } from '../../settings/resealing.ts'
 import type { EndpointRef } from '../../webhooks/claims.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { countOf } from '../confirmation.ts'
@@ -17,13 +17,10 @@ Exits with 1 where a credential does not open: each stays as it is.`,
   flags: {
     allowPlaintextSecrets: toggle('also seal what was stored unsealed, before there was a key'),
   },
-  examples: [
-    { purpose: 'after a new key was added first', line: 'business-api-kit endpoints reseal' },
-    {
-      purpose: 'after the first key was set',
-      line: 'business-api-kit endpoints reseal --allow-plaintext-secrets',
-    },
-  ],
+  examples: {
+    'after a new key was added first': 'business-api-kit endpoints reseal',
+    'after the first key was set': 'business-api-kit endpoints reseal --allow-plaintext-secrets',
+  },
   async run({ allowPlaintextSecrets }, session) {
     const secretKeys = readSecretKeys(session)
     if (secretKeys.length === 0) {
@@ -57,12 +54,7 @@ Exits with 1 where a credential does not open: each stays as it is.`,
 const endpointsOf = (count: number): string => countOf(count, 'endpoint', 'endpoints', false)
 
 /** The sums of one round over all endpoints. */
-interface Totals {
-  readonly examined: number
-  readonly resealed: number
-  readonly unopened: number
-  readonly changed: number
-}
+type Totals = Omit<ResealReport, 'next'>
 
 /** Rounds at most: endpoints that other calls keep changing are left to the next run. */
 const ROUNDS_MAX = 3

@@ -47,20 +47,14 @@ export const add: Command = defineCommand({
     ),
     actor,
   },
-  examples: [
-    {
-      purpose: 'an endpoint for two types of event',
-      line: 'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --types invoice.paid,client.created',
-    },
-    {
-      purpose: 'an endpoint of an earlier service, whose subscriber keeps the signing secret',
-      line: 'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --secret-stdin < secret.txt',
-    },
-    {
-      purpose: 'an endpoint on this machine, for development',
-      line: 'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
-    },
-  ],
+  examples: {
+    'an endpoint for two types of event':
+      'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --types invoice.paid,client.created',
+    'an endpoint of an earlier service, whose subscriber keeps the signing secret':
+      'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --secret-stdin < secret.txt',
+    'an endpoint on this machine, for development':
+      'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
+  },
   async run({ organization: owner, header, secretStdin, actor: who, ...rest }, session) {
     const { choices: chosen, others } = splitChoices(rest)
     const sealing = readSealing(session, others)
@@ -111,16 +105,10 @@ export const rotate: Command = defineCommand({
     ...CONFIRMATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'with a day to change over',
-      line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42`,
-    },
-    {
-      purpose: 'at once, because the secret was leaked',
-      line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42 --overlap 0`,
-    },
-  ],
+  examples: {
+    'with a day to change over': `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42`,
+    'at once, because the secret was leaked': `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42 --overlap 0`,
+  },
   async run({ organization: owner, overlap, actor: who, yes, dryRun, ...rest }, session) {
     const { argument } = session
     // With an overlap nothing ends at once, and there is nothing to ask.

@@ -22,12 +22,9 @@ export const test: Command = defineCommand({
     ...DESTINATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'does the subscriber accept our signature?',
-      line: `business-api-kit endpoints test we_${EXAMPLE_ULID} --organization org_42 --type invoice.paid`,
-    },
-  ],
+  examples: {
+    'does the subscriber accept our signature?': `business-api-kit endpoints test we_${EXAMPLE_ULID} --organization org_42 --type invoice.paid`,
+  },
   async run({ organization: owner, type, actor: who, ...destinations }, session) {
     const secretKeys = readSecretKeys(session)
     const sender = createWebhookSender(destinations)

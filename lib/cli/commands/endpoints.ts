@@ -31,13 +31,10 @@ const listEndpoints: Command = defineCommand({
   summary: 'shows the webhook endpoints of an organization',
   about: 'Only the names of headers are shown, because their values are stored sealed.',
   flags: { organization, ...TABLE_FLAGS },
-  examples: [
-    { purpose: 'all endpoints, newest first', line: 'business-api-kit endpoints list --organization org_42' },
-    {
-      purpose: 'the ids of disabled endpoints',
-      line: `business-api-kit endpoints list --organization org_42 --json | jq -r '.data[] | select(.state == "disabled").id'`,
-    },
-  ],
+  examples: {
+    'all endpoints, newest first': 'business-api-kit endpoints list --organization org_42',
+    'the ids of disabled endpoints': `business-api-kit endpoints list --organization org_42 --json | jq -r '.data[] | select(.state == "disabled").id'`,
+  },
   async run({ organization: owner, wide }, session) {
     const data = await withSettings(session, ({ endpoints: calls }) => calls.list(owner))
     await session.print({ data }, () => formatTable(COLUMNS, data, session.width(wide)))
@@ -76,10 +73,8 @@ function describeFailures({ failures, failingSince }: WebhookEndpoint): string {
 // Commands that change whether an endpoint gets events.
 
 function exampleOf(name: string) {
-  return {
-    purpose: 'with an id of endpoints list',
-    line: `business-api-kit endpoints ${name} we_${EXAMPLE_ULID} --organization org_42`,
-  }
+  const line = `business-api-kit endpoints ${name} we_${EXAMPLE_ULID} --organization org_42`
+  return { 'with an id of endpoints list': line }
 }
 
 /** Keeps deliveries to an endpoint pending. */
@@ -109,7 +104,7 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
     ...(about === undefined ? {} : { about }),
     argument: 'ID',
     flags: { organization, actor },
-    examples: [exampleOf(name)],
+    examples: exampleOf(name),
     async run({ organization: owner, ...acting }, session) {
       const move = ({ endpoints }: DeveloperSettings<string, string>) =>
         endpoints[name](owner, session.argument, acting)
@@ -126,7 +121,7 @@ const disable: Command = defineCommand({
   about: 'Further events and pending deliveries are skipped: all of them can be recovered later.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
-  examples: [exampleOf('disable')],
+  examples: exampleOf('disable'),
   async run({ organization: owner, actor: who, ...asking }, session) {
     const { argument: id } = session
     const disabled = await withSettings(session, async (settings) => {
@@ -148,7 +143,7 @@ const remove: Command = defineCommand({
   about: 'Its delivery log stays until it is purged. Pending deliveries are skipped, and never sent.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
-  examples: [exampleOf('remove')],
+  examples: exampleOf('remove'),
   async run({ organization: owner, actor: who, ...asking }, session) {
     const { argument: id } = session
     const isRemoved = await withSettings(session, async (settings) => {
@@ -187,16 +182,10 @@ const update: Command = defineCommand({
     ...DESTINATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'the subscriber has moved',
-      line: `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --url https://new.example/in`,
-    },
-    {
-      purpose: 'every type from now on',
-      line: `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --types all`,
-    },
-  ],
+  examples: {
+    'the subscriber has moved': `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --url https://new.example/in`,
+    'every type from now on': `business-api-kit endpoints update we_${EXAMPLE_ULID} --organization org_42 --types all`,
+  },
   async run({ organization: owner, standardWebhooks, actor: who, ...rest }, session) {
     const isOn = standardWebhooks === undefined ? undefined : standardWebhooks === 'on'
     const { choices: given, others } = splitChoices(rest)

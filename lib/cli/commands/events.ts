@@ -28,13 +28,11 @@ const listEvents: Command = defineCommand({
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
-  examples: [
-    { purpose: 'the newest events', line: 'business-api-kit events list --organization org_42' },
-    {
-      purpose: 'the payments of the last day, for a program',
-      line: 'business-api-kit events list --organization org_42 --type invoice.paid --since 24h --json',
-    },
-  ],
+  examples: {
+    'the newest events': 'business-api-kit events list --organization org_42',
+    'the payments of the last day, for a program':
+      'business-api-kit events list --organization org_42 --type invoice.paid --since 24h --json',
+  },
   async run({ organization: owner, wide, subject, ...query }, session) {
     const page = await withSettings(session, ({ events: log }) =>
       log.list(owner, { subjectId: subject, ...query }),
@@ -64,16 +62,10 @@ const show: Command = defineCommand({
   summary: 'shows an event with its deliveries and its body',
   argument: 'ID',
   flags: { organization, ...TABLE_FLAGS },
-  examples: [
-    {
-      purpose: 'with an id of events list',
-      line: `business-api-kit events show ${EXAMPLE_ID} --organization org_42`,
-    },
-    {
-      purpose: 'the body, byte for byte',
-      line: `business-api-kit events show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
-    },
-  ],
+  examples: {
+    'with an id of events list': `business-api-kit events show ${EXAMPLE_ID} --organization org_42`,
+    'the body, byte for byte': `business-api-kit events show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
+  },
   async run({ organization: owner, wide }, session) {
     const event = await withSettings(session, ({ events: log }) => log.get(owner, session.argument))
     await session.print(event, () => describeEvent(event, session.width(wide)))
@@ -115,12 +107,9 @@ const redeliver: Command = defineCommand({
     "Works also for an endpoint that was registered later, or doesn't want the type. The event keeps its id, and a running business-api-kit deliver sends it.",
   argument: 'ID',
   flags: { organization, endpoint: required(text('ID', 'the endpoint')), actor },
-  examples: [
-    {
-      purpose: 'with an id of events list',
-      line: `business-api-kit events redeliver ${EXAMPLE_ID} --endpoint we_${EXAMPLE_ULID} --organization org_42`,
-    },
-  ],
+  examples: {
+    'with an id of events list': `business-api-kit events redeliver ${EXAMPLE_ID} --endpoint we_${EXAMPLE_ULID} --organization org_42`,
+  },
   async run({ organization: owner, endpoint: endpointId, ...acting }, session) {
     const delivery = await withSettings(session, ({ events: log }) =>
       log.redeliver(owner, session.argument, { endpointId, ...acting }),

@@ -35,17 +35,12 @@ With --all the API keys, the rate limit, the endpoints, the events, the deliveri
       KINDS,
     ),
   },
-  examples: [
-    { purpose: 'into a file', line: 'business-api-kit export --organization org_42 > org_42.ndjson' },
-    {
-      purpose: 'everything, for a customer who is leaving',
-      line: 'business-api-kit export --organization org_42 --all | gzip > org_42.ndjson.gz',
-    },
-    {
-      purpose: 'the emails of all clients',
-      line: `business-api-kit export --organization org_42 --kinds client | jq -r .record.business.email`,
-    },
-  ],
+  examples: {
+    'into a file': 'business-api-kit export --organization org_42 > org_42.ndjson',
+    'everything, for a customer who is leaving':
+      'business-api-kit export --organization org_42 --all | gzip > org_42.ndjson.gz',
+    'the emails of all clients': `business-api-kit export --organization org_42 --kinds client | jq -r .record.business.email`,
+  },
   async run({ organization: owner, all, kinds }, session) {
     if (all && kinds) throw new UsageError('Cannot use --all with --kinds: --all means every kind')
     const wanted = all ? KINDS : (kinds ?? RECORD_KINDS)

@@ -22,16 +22,11 @@ export const grants: Command = defineCommand({
     administrator: roleOf('administrator'),
     eraser: roleOf('eraser'),
   },
-  examples: [
-    {
-      purpose: 'an API that cannot read signing secrets, and a worker that sends webhooks',
-      line: 'business-api-kit grants --api app_api --worker app_worker | psql -v ON_ERROR_STOP=1 "$DATABASE_URL"',
-    },
-    {
-      purpose: 'one role for the API and your own calls',
-      line: 'business-api-kit grants --api app --platform app',
-    },
-  ],
+  examples: {
+    'an API that cannot read signing secrets, and a worker that sends webhooks':
+      'business-api-kit grants --api app_api --worker app_worker | psql -v ON_ERROR_STOP=1 "$DATABASE_URL"',
+    'one role for the API and your own calls': 'business-api-kit grants --api app --platform app',
+  },
   async run(flags, session) {
     const roles = PARTS.flatMap((part) => flags[part].map((role): RoleOfPart => ({ part, role })))
     if (roles.length === 0)

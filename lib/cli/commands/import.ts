@@ -29,13 +29,11 @@ export const importCommand: Command = defineCommand({
 --check writes in a transaction that is rolled back at the end: the answer is exact, and meanwhile the numbers of new invoices and proposals of the organization wait.`,
   argument: 'FILE',
   flags: { organization, check: toggle('check every line against the database, and write nothing') },
-  examples: [
-    { purpose: 'first look', line: 'business-api-kit import clients.ndjson --organization org_42 --check' },
-    {
-      purpose: 'from one organization into another',
-      line: 'business-api-kit export --organization org_42 | business-api-kit import - --organization org_43',
-    },
-  ],
+  examples: {
+    'first look': 'business-api-kit import clients.ndjson --organization org_42 --check',
+    'from one organization into another':
+      'business-api-kit export --organization org_42 | business-api-kit import - --organization org_43',
+  },
   async run({ organization: owner, check }, session) {
     const total = await withStore(session, (store) => {
       const work = (records: RecordStore): Promise<Total> => importAll(records, owner, session)

@@ -46,16 +46,12 @@ Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`
     maxApiKeys,
     actor,
   },
-  examples: [
-    {
-      purpose: 'a key for the form of a website, good for 90 days',
-      line: 'business-api-kit keys create --organization org_42 --scopes clients:write,leads:write --name Website --expires 90d',
-    },
-    {
-      purpose: 'straight into a variable: stdout has only the key',
-      line: 'KEY=$(business-api-kit keys create --organization org_42 --scopes clients:read)',
-    },
-  ],
+  examples: {
+    'a key for the form of a website, good for 90 days':
+      'business-api-kit keys create --organization org_42 --scopes clients:write,leads:write --name Website --expires 90d',
+    'straight into a variable: stdout has only the key':
+      'KEY=$(business-api-kit keys create --organization org_42 --scopes clients:read)',
+  },
   async run(
     { organization: owner, scopes, name = 'Command line', expires, perSecond, burst, actor: who, ...options },
     session,
@@ -84,12 +80,10 @@ const importKey: Command = defineCommand({
     maxApiKeys,
     actor,
   },
-  examples: [
-    {
-      purpose: 'a key with the digest that the earlier API has stored',
-      line: 'business-api-kit keys import --organization org_42 --digest $DIGEST --prefix acme_ --last-four 7f3a --scopes clients:read --name Website --service service.js',
-    },
-  ],
+  examples: {
+    'a key with the digest that the earlier API has stored':
+      'business-api-kit keys import --organization org_42 --digest $DIGEST --prefix acme_ --last-four 7f3a --scopes clients:read --name Website --service service.js',
+  },
   async run({ organization: owner, maxApiKeys: most, prefix = '', expires, ...given }, session) {
     const key = withoutUndefined({ ...given, prefix, expiresAt: expires })
     const options = { maxApiKeys: most }
@@ -111,12 +105,9 @@ const rotate: Command = defineCommand({
     ...CONFIRMATION_FLAGS,
     actor,
   },
-  examples: [
-    {
-      purpose: 'with a week to change over',
-      line: `business-api-kit keys rotate key_${EXAMPLE_ULID} --organization org_42 --overlap 7d`,
-    },
-  ],
+  examples: {
+    'with a week to change over': `business-api-kit keys rotate key_${EXAMPLE_ULID} --organization org_42 --overlap 7d`,
+  },
   async run({ organization: owner, overlap, expires, yes, dryRun, actor: who, ...prefix }, session) {
     const rotation = withoutUndefined({ overlapMs: overlap, expiresAt: expires, actor: who })
     const rotated = await withSettings(
@@ -142,13 +133,11 @@ const listKeys: Command = defineCommand({
   name: 'list',
   summary: 'shows the API keys of an organization, also revoked and expired keys',
   flags: { organization, ...TABLE_FLAGS },
-  examples: [
-    { purpose: 'all keys, newest first', line: 'business-api-kit keys list --organization org_42' },
-    {
-      purpose: 'the ids of keys that were never used',
-      line: "business-api-kit keys list --organization org_42 --json | jq -r '.data[] | select(.lastUsedAt == null).id'",
-    },
-  ],
+  examples: {
+    'all keys, newest first': 'business-api-kit keys list --organization org_42',
+    'the ids of keys that were never used':
+      "business-api-kit keys list --organization org_42 --json | jq -r '.data[] | select(.lastUsedAt == null).id'",
+  },
   async run({ organization: owner, wide }, session) {
     const data = await withSettings(session, ({ apiKeys }) => apiKeys.list(owner))
     await session.print({ data }, () => formatTable(COLUMNS, data, session.width(wide)))
@@ -177,12 +166,9 @@ const revoke: Command = defineCommand({
   summary: 'revokes an API key: the next request is rejected, in every process',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
-  examples: [
-    {
-      purpose: 'a leaked key, with its id from keys list',
-      line: `business-api-kit keys revoke key_${EXAMPLE_ULID} --organization org_42`,
-    },
-  ],
+  examples: {
+    'a leaked key, with its id from keys list': `business-api-kit keys revoke key_${EXAMPLE_ULID} --organization org_42`,
+  },
   async run({ organization: owner, actor: who, ...asking }, session) {
     const { argument: id } = session
     const key = await withSettings(session, async (settings) => {
@@ -200,12 +186,9 @@ const rename: Command = defineCommand({
   summary: 'renames an API key',
   argument: 'ID',
   flags: { organization, name: required(text('NAME', 'a descriptive name')), actor },
-  examples: [
-    {
-      purpose: 'a key with an id from keys list',
-      line: `business-api-kit keys rename key_${EXAMPLE_ULID} --organization org_42 --name Website`,
-    },
-  ],
+  examples: {
+    'a key with an id from keys list': `business-api-kit keys rename key_${EXAMPLE_ULID} --organization org_42 --name Website`,
+  },
   async run({ organization: owner, name, actor: who }, session) {
     const { argument: id } = session
     const key = await withSettings(session, ({ apiKeys }) => apiKeys.update(owner, id, { name, actor: who }))

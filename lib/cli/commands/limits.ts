@@ -12,12 +12,9 @@ const set: Command = defineCommand({
   about:
     'The limit applies to all API keys of the organization together. The limit of a single key is set when you create it: see business-api-kit keys create --help.',
   flags: { organization, perSecond: required(perSecond), burst: required(burst), actor },
-  examples: [
-    {
-      purpose: 'for a large customer',
-      line: 'business-api-kit limits set --organization org_42 --per-second 100 --burst 1000',
-    },
-  ],
+  examples: {
+    'for a large customer': 'business-api-kit limits set --organization org_42 --per-second 100 --burst 1000',
+  },
   async run({ organization: owner, perSecond: rate, burst: atOnce, ...acting }, session) {
     const rateLimit = readRate(rate, atOnce) ?? null
     await withSettings(session, ({ rateLimits }) => rateLimits.set(owner, rateLimit, acting))
@@ -30,7 +27,9 @@ const reset: Command = defineCommand({
   name: 'reset',
   summary: "resets an organization's rate limit to the API's default",
   flags: { organization, actor },
-  examples: [{ purpose: 'the default again', line: 'business-api-kit limits reset --organization org_42' }],
+  examples: {
+    'the default again': 'business-api-kit limits reset --organization org_42',
+  },
   async run({ organization: owner, ...acting }, session) {
     await withSettings(session, ({ rateLimits }) => rateLimits.set(owner, null, acting))
     await session.print({ organizationId: owner, rateLimit: null }, () => {

@@ -31,12 +31,10 @@ export const listen: Command = defineCommand({
     types: choices('t,…', 'only of these types; default: all', eventTypes),
     standardWebhooks: toggle('send the headers of Standard Webhooks too'),
   },
-  examples: [
-    {
-      purpose: 'to a receiver under development',
-      line: 'business-api-kit listen --organization org_42 --forward-to http://localhost:4000/hooks',
-    },
-  ],
+  examples: {
+    'to a receiver under development':
+      'business-api-kit listen --organization org_42 --forward-to http://localhost:4000/hooks',
+  },
   async run({ organization: owner, forwardTo, types, standardWebhooks }, session) {
     const url = readUrl(forwardTo)
     const { service } = session

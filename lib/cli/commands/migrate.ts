@@ -35,14 +35,12 @@ export const migrateCommand: Command = defineCommand({
     dryRun: toggle('only show what would be applied'),
     print: toggle('print the SQL as a script for psql; of all migrations if no database is given'),
   },
-  examples: [
-    { purpose: 'as a step of every deployment', line: 'business-api-kit migrate' },
-    { purpose: 'what would it do?', line: 'business-api-kit migrate --dry-run' },
-    {
-      purpose: 'for an administrator to read, and to apply by hand',
-      line: 'business-api-kit migrate --print > business-api-kit.sql && psql -v ON_ERROR_STOP=1 -f business-api-kit.sql "$DATABASE_URL"',
-    },
-  ],
+  examples: {
+    'as a step of every deployment': 'business-api-kit migrate',
+    'what would it do?': 'business-api-kit migrate --dry-run',
+    'for an administrator to read, and to apply by hand':
+      'business-api-kit migrate --print > business-api-kit.sql && psql -v ON_ERROR_STOP=1 -f business-api-kit.sql "$DATABASE_URL"',
+  },
   async run({ dryRun, print, maxEventBytes, timeout }, session) {
     if (dryRun && print) throw new UsageError('Pass either --dry-run or --print')
     if (print && session.shards.size > 0)

@@ -19,10 +19,10 @@ const deleteOrganization: Command = defineCommand({
     confirm: text('ORGANIZATION', "the organization's id again; required without a terminal"),
     dryRun: toggle('only show what would happen'),
   },
-  examples: [
-    { purpose: 'asks first', line: 'business-api-kit organizations delete org_42' },
-    { purpose: 'from a script', line: 'business-api-kit organizations delete org_42 --confirm org_42' },
-  ],
+  examples: {
+    'asks first': 'business-api-kit organizations delete org_42',
+    'from a script': 'business-api-kit organizations delete org_42 --confirm org_42',
+  },
   async run({ confirm, dryRun }, session) {
     const { argument: organizationId } = session
     const counts = await withSettings(session, async ({ apiKeys, endpoints, organizations }) => {
@@ -63,13 +63,11 @@ const forget: Command = defineCommand({
     proposals: text('IDS', 'proposals whose signatory is removed too, separated by commas'),
     confirm: text('BUSINESS', "the business's id again; required without a terminal"),
   },
-  examples: [
-    { purpose: 'asks first', line: 'business-api-kit organizations forget biz_… -o org_42' },
-    {
-      purpose: 'from a script, with two signatures',
-      line: 'business-api-kit organizations forget biz_… -o org_42 --proposals prop_…,prop_… --confirm biz_…',
-    },
-  ],
+  examples: {
+    'asks first': 'business-api-kit organizations forget biz_… -o org_42',
+    'from a script, with two signatures':
+      'business-api-kit organizations forget biz_… -o org_42 --proposals prop_…,prop_… --confirm biz_…',
+  },
   async run({ organization: owner, proposals, confirm }, session) {
     const { argument: businessId } = session
     const proposalIds = proposals?.split(',').map((id) => id.trim()) ?? []

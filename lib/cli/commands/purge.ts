@@ -28,13 +28,10 @@ A running business-api-kit deliver does all this by itself: see its --retention.
     ...CONFIRMATION_FLAGS,
     actor,
   },
-  examples: [
-    { purpose: 'how much would be deleted?', line: 'business-api-kit purge --older-than 30d --dry-run' },
-    {
-      purpose: 'from cron, without confirmation',
-      line: 'business-api-kit purge --older-than 30d --yes',
-    },
-  ],
+  examples: {
+    'how much would be deleted?': 'business-api-kit purge --older-than 30d --dry-run',
+    'from cron, without confirmation': 'business-api-kit purge --older-than 30d --yes',
+  },
   async run({ olderThan, allowRecent, actor: who, ...asking }, session) {
     refuseRecent(olderThan, allowRecent, '--older-than')
     const url = session.databaseUrl()

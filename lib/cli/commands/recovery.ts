@@ -21,12 +21,9 @@ export const redeliver: Command = defineCommand({
     'Works also for a delivered or cancelled one. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
   argument: 'ID',
   flags: { organization, actor },
-  examples: [
-    {
-      purpose: 'with an id of deliveries list',
-      line: `business-api-kit deliveries redeliver dlv_${EXAMPLE_ULID} --organization org_42`,
-    },
-  ],
+  examples: {
+    'with an id of deliveries list': `business-api-kit deliveries redeliver dlv_${EXAMPLE_ULID} --organization org_42`,
+  },
   async run({ organization: owner, ...acting }, session) {
     const { delivery, isSkipped } = await withSettings(session, async ({ deliveries: log, endpoints }) => {
       // First: a failure of this call must not hide that something was done.
@@ -50,16 +47,11 @@ export const recover: Command = defineCommand({
   summary: 'sends all failed and skipped deliveries again',
   about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption, run the command again.`,
   flags: { organization, ...FILTER_FLAGS, ...CONFIRMATION_FLAGS, actor },
-  examples: [
-    {
-      purpose: 'after an outage of a subscriber',
-      line: `business-api-kit deliveries recover --organization org_42 --endpoint we_${EXAMPLE_ULID} --since 24h`,
-    },
-    {
-      purpose: 'how many would it be?',
-      line: 'business-api-kit deliveries recover --organization org_42 --since 24h --dry-run',
-    },
-  ],
+  examples: {
+    'after an outage of a subscriber': `business-api-kit deliveries recover --organization org_42 --endpoint we_${EXAMPLE_ULID} --since 24h`,
+    'how many would it be?':
+      'business-api-kit deliveries recover --organization org_42 --since 24h --dry-run',
+  },
   async run({ organization: owner, actor: who, yes, dryRun, ...given }, session) {
     const filter = readDeliveryFilter(given)
     const done = await withSettings(session, async (settings) => {

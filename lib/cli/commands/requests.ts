@@ -28,13 +28,11 @@ const listRequests: Command = defineCommand({
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
-  examples: [
-    { purpose: 'the newest requests', line: 'business-api-kit requests list --organization org_42' },
-    {
-      purpose: 'what was rejected today',
-      line: 'business-api-kit requests list --organization org_42 --status 4xx --since 24h',
-    },
-  ],
+  examples: {
+    'the newest requests': 'business-api-kit requests list --organization org_42',
+    'what was rejected today':
+      'business-api-kit requests list --organization org_42 --status 4xx --since 24h',
+  },
   async run({ organization: owner, key: keyId, wide, ...page }, session) {
     const listed = await withSettings(session, ({ requests: log }) => log.list(owner, { keyId, ...page }))
     await session.print(listed, () => formatTable(COLUMNS, listed.data, session.width(wide)))
@@ -57,9 +55,9 @@ const show: Command = defineCommand({
   summary: 'shows an API request by the id in its response',
   argument: 'ID',
   flags: { organization },
-  examples: [
-    { purpose: 'what was it?', line: `business-api-kit requests show ${EXAMPLE_ID} --organization org_42` },
-  ],
+  examples: {
+    'what was it?': `business-api-kit requests show ${EXAMPLE_ID} --organization org_42`,
+  },
   async run({ organization: owner }, session) {
     const request = await withSettings(session, ({ requests: log }) => log.get(owner, session.argument))
     const details = [
@@ -79,12 +77,9 @@ const tail: Command = defineCommand({
   name: 'tail',
   summary: 'shows the API requests of an organization as they are logged, until a signal',
   flags: FILTER_FLAGS,
-  examples: [
-    {
-      purpose: 'errors while developing',
-      line: 'business-api-kit requests tail --organization org_42 --status 4xx',
-    },
-  ],
+  examples: {
+    'errors while developing': 'business-api-kit requests tail --organization org_42 --status 4xx',
+  },
   async run({ organization: owner, key, status }, session) {
     await withSettings(session, async ({ requests: log }) => {
       const readNew = await createReader((since, before) => log.list(owner, { since, before, limit: 200 }))

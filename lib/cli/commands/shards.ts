@@ -50,7 +50,9 @@ export const moveCommand: Command = defineCommand({
     'During the move its requests get 503: see the page on shards for how long. After an interruption, run the command again; before the copy is committed, moving it back to its previous shard undoes the move. Needs the user who migrated.',
   argument: 'ORGANIZATION',
   flags: { to },
-  examples: [{ purpose: 'from its shard to c', line: 'business-api-kit organizations move org_42 --to c' }],
+  examples: {
+    'from its shard to c': 'business-api-kit organizations move org_42 --to c',
+  },
   run: ({ to: name }, session) => moveTo(session, name, false),
 })
 
@@ -59,7 +61,9 @@ const assign: Command = defineCommand({
   summary: 'assigns a new organization to a shard, before its first record',
   argument: 'ORGANIZATION',
   flags: { to },
-  examples: [{ purpose: 'the next customer', line: 'business-api-kit shards assign org_43 --to d' }],
+  examples: {
+    'the next customer': 'business-api-kit shards assign org_43 --to d',
+  },
   run: ({ to: name }, session) => moveTo(session, name, true),
 })
 
@@ -69,7 +73,9 @@ const add: Command = defineCommand({
   about: 'Migrate its database, configure it in every process under its name, then add it.',
   argument: 'NAME',
   flags: {},
-  examples: [{ purpose: 'with d in DATABASE_URLS', line: 'business-api-kit shards add d' }],
+  examples: {
+    'with d in DATABASE_URLS': 'business-api-kit shards add d',
+  },
   async run(_, session) {
     await withStores(session, (stores) => addShard(stores, session.argument))
     await session.print({ added: session.argument }, () => `Added shard ${session.argument}\n`)
@@ -80,7 +86,9 @@ const list: Command = defineCommand({
   name: 'list',
   summary: 'lists the shards: their slots, and the organizations that were moved to them',
   flags: {},
-  examples: [{ purpose: 'where is what?', line: 'business-api-kit shards list' }],
+  examples: {
+    'where is what?': 'business-api-kit shards list',
+  },
   async run(_, session) {
     const shards = await withStores(session, (stores) =>
       Promise.all([...stores].map(async ([name, store]) => describe(name, await store.shardPlace()))),

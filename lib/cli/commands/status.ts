@@ -15,10 +15,10 @@ export const status: Command = defineCommand({
   about: 'Counts over all organizations, up to 10,000 each; 10001 in JSON means more.',
   onShards: 'parallel',
   flags: {},
-  examples: [
-    { purpose: 'at a glance', line: 'business-api-kit status' },
-    { purpose: 'for a metric', line: 'business-api-kit status --json | jq .backlog.oldestDueMs' },
-  ],
+  examples: {
+    'at a glance': 'business-api-kit status',
+    'for a metric': 'business-api-kit status --json | jq .backlog.oldestDueMs',
+  },
   async run(_, session) {
     const now = await withInspector(session.databaseUrl(), readStatus)
     await session.print(now, () => describeStatus(now, session.width()))

@@ -20,16 +20,10 @@ export const trigger: Command = defineCommand({
   about: `A real event: it goes to every endpoint that wants the type, with retries, and appears in the logs. Its id begins with evt_test_, so subscribers recognize a test. Asks first if there is such an endpoint. To test one endpoint without an event: business-api-kit endpoints test.`,
   argument: 'TYPE',
   flags: { organization, ...CONFIRMATION_FLAGS },
-  examples: [
-    {
-      purpose: 'beside business-api-kit listen',
-      line: 'business-api-kit trigger invoice.paid --organization org_42',
-    },
-    {
-      purpose: 'who would get it?',
-      line: 'business-api-kit trigger client.created --organization org_42 --dry-run',
-    },
-  ],
+  examples: {
+    'beside business-api-kit listen': 'business-api-kit trigger invoice.paid --organization org_42',
+    'who would get it?': 'business-api-kit trigger client.created --organization org_42 --dry-run',
+  },
   async run({ organization: owner, yes, dryRun }, session) {
     const { service } = session
     const type = readType(session.argument, service)

@@ -44,6 +44,30 @@ export function compareCatalogues(actual: Catalogue, expected: Catalogue): Schem
   }
 }
 
+/** The beginning of a name that the objects in a line of {@link formatCatalogue} share: `column clients.`, `index leads_`, `table `. */
+const SHARED = /^(?:(?:column|constraint|trigger) \w+\.|index [a-z]+_|(?:table|type) )/
+
+/** Formats a catalogue: a line for each table's columns, for its constraints and so on, and one for each function. */
+export function formatCatalogue(catalogue: Catalogue): string {
+  const lines = new Map<string, string[]>()
+  for (const [name, digest] of Object.entries(catalogue)) {
+    const [shared = ''] = SHARED.exec(name) ?? []
+    const key = shared || name
+    lines.set(key, [...(lines.get(key) ?? [shared]), `${name.slice(shared.length)}=${digest}`])
+  }
+  return [...lines.values()].map((parts) => `${parts.join('|')}\n`).join('')
+}
+
+/** Reads the text of {@link formatCatalogue}. */
+export function parseCatalogue(text: string): Catalogue {
+  const entries = text
+    .trim()
+    .split('\n')
+    .map((line) => line.split('|'))
+    .flatMap(([shared = '', ...objects]) => objects.map((object) => (shared + object).split('=')))
+  return Object.fromEntries(entries)
+}
+
 function digest(definition: string): string {
   return createHash('sha256').update(definition).digest('hex').slice(0, 12)
 }

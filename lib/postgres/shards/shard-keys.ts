@@ -1,5 +1,6 @@
 import type { Database } from '../connection/database.ts'
 import { textArray } from '../statements/fragments.ts'
+import { askJson } from '../statements/statement.ts'
 import type { Entries } from './shard-place.ts'
 
 /** What a database knows of API keys. */
@@ -18,12 +19,13 @@ export interface ShardKeys {
 const IDENTIFICATION = Symbol('identification of API keys')
 
 /** Finds the owners of keys, by their digests and the slots that the keys carry. */
-export async function readShardKeys(
+export function readShardKeys(
   database: Database,
   digests: readonly string[],
   slots: readonly number[] = [],
 ): Promise<ShardKeys> {
-  const [found] = await database.rowFor(
+  return askJson(
+    database,
     IDENTIFICATION,
     (sql, answerTag) => sql`
       with key as (
@@ -50,7 +52,6 @@ export async function readShardKeys(
         )::text,
         ${answerTag}`,
   )
-  return JSON.parse(found ?? '{"keys":[],"moved":{}}')
 }
 
 /** Returns the organizations of the active keys, by digest. */

@@ -1,4 +1,5 @@
 import type { RecordDatabase } from '../connection/database.ts'
+import { callFor } from '../statements/statement.ts'
 
 /** A database's place among an installation's shards. */
 export interface ShardPlace {
@@ -36,17 +37,10 @@ export function isMoving([, version]: OrganizationPlace): boolean {
  * @param told entries that the database gets, of organizations on other shards
  * @returns null for a database without a place
  */
-export async function readShardPlace(
+export function readShardPlace(
   database: RecordDatabase,
   first: ShardPlace | null = null,
   told: Entries = {},
 ): Promise<StoredPlace | null> {
-  const [place] = await database.rowFor(
-    null,
-    (sql, answerTag) => sql`
-      select
-        business_api.shard_place(${JSON.stringify(first)}::text::jsonb, ${JSON.stringify(told)}::text::jsonb)::text,
-        ${answerTag}`,
-  )
-  return JSON.parse(place ?? 'null')
+  return callFor(database, null, 'shard_place(jsonb, jsonb)', JSON.stringify(first), JSON.stringify(told))
 }

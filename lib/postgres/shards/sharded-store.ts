@@ -109,9 +109,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
     },
     shards,
     findKey: (slot, lookUp) => fleet.findKey(slot, ({ name }) => lookUp(shardNamed(name).store)),
-    async shardOf(organizationId) {
-      return shardNamed((await fleet.locate(organizationId)).name)
-    },
+    shardOf: async (organizationId) => shardNamed((await fleet.locate(organizationId)).name),
     beginRequest: () => all((store) => store.beginRequest?.()),
     connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
     close,

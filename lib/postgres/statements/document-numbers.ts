@@ -1,4 +1,4 @@
-import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
+import { ALREADY_EXISTS, refused } from '../../base/errors.ts'
 import { columnsOf, type NamedColumn, type RecordTable } from '../../resources/columns.ts'
 import { minorUnits } from '../../resources/currencies.ts'
 import type { NewNumber } from '../../resources/document-numbers.ts'
@@ -111,9 +111,6 @@ export function createNumbered(
 
 function refuseTaken({ isTaken }: { readonly isTaken: string | null }): undefined {
   if (isTaken === 'true') {
-    throw new BusinessApiError(
-      ALREADY_EXISTS,
-      'Cannot create the record because its number is already in use',
-    )
+    throw refused('Cannot create the record', ALREADY_EXISTS, 'its number is already in use')
   }
 }

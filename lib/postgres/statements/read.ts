@@ -5,6 +5,7 @@ import type { Admissions } from '../admission/admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 import { defineList, type ListStatements } from './list.ts'
+import { askJson, jsonFor } from './statement.ts'
 
 // Reads of records for the host's code. Every list is a scan of one index, or of one index range for each filter value; the cost
 // depends on the number of listed records, not on the table's size.
@@ -118,23 +119,20 @@ function withUpdatedAt(representation: string): string {
 }
 
 /** Reads a record as JSON text; null if the id does not exist in the organization. */
-export async function getRecord<Stored>(
+export function getRecord<Stored>(
   database: RecordDatabase,
   { rows, representation }: RecordRows,
   organizationId: string,
   id: string,
 ): Promise<Stored | null> {
-  const [found] = await database.rowFor(
+  return jsonFor(
+    database,
     organizationId,
-    (sql, answerTag) => sql`
-      select
-        (
-          select ${sql.unsafe(representation)} from ${sql.unsafe(rows)} record
-          where record.organization_id = ${organizationId}::text and record.id = ${id}::text
-        ),
-        ${answerTag}`,
+    (sql) => sql`(
+      select ${sql.unsafe(representation)} from ${sql.unsafe(rows)} record
+      where record.organization_id = ${organizationId}::text and record.id = ${id}::text
+    )`,
   )
-  return JSON.parse(found ?? 'null') as Stored | null
 }
 
 /** Lists records. */
@@ -155,13 +153,13 @@ export function listRecords<Stored>(
  *
  * @param select returns a query on the kind's table, which may return more rows than the limit
  */
-export async function listRows<Stored>(
+export function listRows<Stored>(
   database: RecordDatabase,
   { representation }: Pick<RecordRows, 'representation'>,
   organizationId: string,
   select: (sql: Sql) => { readonly rows: Fragment; readonly order: Fragment; readonly limit: number },
 ): Promise<readonly Stored[]> {
-  const [list] = await database.rowFor(organizationId, (sql, answerTag) => {
+  return askJson(database, organizationId, (sql, answerTag) => {
     const { rows, order, limit } = select(sql)
     return sql`
       select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']', ${answerTag}
@@ -172,7 +170,6 @@ export async function listRows<Stored>(
         limit (select ${limit}::int)
       ) as listed`
   })
-  return JSON.parse(list ?? '[]') as Stored[]
 }
 
 /** Joins the queries of several ranges. */

@@ -1,5 +1,5 @@
 import type { Fragment, ISql } from 'postgres'
-import type { ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
+import type { BuildStatement, ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 import { ifHere } from './here.ts'
 
@@ -143,14 +143,28 @@ export async function ask<Values extends object, Column extends string, Bytes ex
   )
 }
 
-/** Sends a statement that selects one JSON text, and reads the JSON. @param text null stands for `null` */
-export async function jsonFor<Value>(
+/** Sends a statement whose first column is a JSON text, and reads the JSON. Null stands for `null`. */
+export async function askJson<Value>(
+  database: RecordDatabase,
+  share: Share | null,
+  build: BuildStatement,
+): Promise<Value> {
+  const [json] = await database.rowFor(share, build)
+  return JSON.parse(json ?? 'null')
+}
+
+/** Does the same as {@link askJson} with a single JSON text. */
+export function jsonFor<Value>(
   database: RecordDatabase,
   share: Share | null,
   text: (sql: ISql) => Fragment,
 ): Promise<Value> {
-  const [json] = await database.rowFor(share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
-  return JSON.parse(json ?? 'null')
+  return askJson(database, share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
+}
+
+/** Builds the JSON text of a list of rows, given as a query. */
+export function listOf(sql: ISql, rows: Fragment): Fragment {
+  return sql`(select coalesce(pg_catalog.json_agg(item), '[]')::text from (${rows}) as item)`
 }
 
 /**

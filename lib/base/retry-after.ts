@@ -1,5 +1,5 @@
 /** The only form of an HTTP date in use; `Date.parse` alone accepts nearly any string. */
-const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
+const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 
 /**
