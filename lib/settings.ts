@@ -67,7 +67,6 @@ export type {
   OrganizationDeletion,
   OrganizationSettings,
 } from './settings/organizations.ts'
-export type { Overview, OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { RequestQuery, RequestSettings } from './settings/requests.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { BusinessApiStore } from 'business-api-kit'
+import type { BusinessApiStore, EventType } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
@@ -14,20 +14,37 @@ export function readSecretKeys(): readonly string[] {
   return given ? given.split(',') : [randomBytes(32).toString('base64')]
 }
 
-/** Registers the subscriber for an organization, as its administrator would in the developer settings. */
+/** Endpoints beside the one that receives everything, each with the events of one program of the organization. */
+const PROGRAMS: Readonly<Record<string, readonly EventType[]>> = {
+  Accounting: ['invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received'],
+  CRM: ['client.created', 'lead.created', 'lead.stage_changed', 'proposal.accepted', 'proposal.rejected'],
+}
+
+/**
+ * Registers the subscriber for an organization, as its administrator would in the developer settings.
+ *
+ * @param hasPrograms `true` registers an endpoint for each of the organization's programs as well
+ */
 export async function subscribe(
   store: BusinessApiStore,
   organizationId: string,
   subscriber: Subscriber,
   secretKeys: readonly string[],
+  hasPrograms: boolean,
 ): Promise<void> {
   const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys })
-  const url = subscriber.urlOf(organizationId)
-  const { secret } = await endpoints.register(organizationId, {
-    url,
-    description: 'The subscriber of the demo',
-  })
-  subscriber.setSecret(organizationId, secret)
+  const register = async (path: string, description: string, types: readonly EventType[] | null) => {
+    const { secret } = await endpoints.register(organizationId, {
+      url: subscriber.urlOf(path),
+      description,
+      types,
+    })
+    subscriber.setSecret(path, secret)
+  }
+  await register(organizationId, 'The subscriber of the demo', null)
+  if (!hasPrograms) return
+  for (const [name, types] of Object.entries(PROGRAMS))
+    await register(`${organizationId}/${name.toLowerCase()}`, name, types)
 }
 
 /** Delivers published events until the demo ends. @param stores of the shards, each with a loop */

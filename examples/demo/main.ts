@@ -12,6 +12,7 @@ import { createEnding } from './ending.ts'
 import { createDemoKeys } from './keys.ts'
 import { PROFILES, type Profile } from './organizations.ts'
 import { endWithNpm } from './parent.ts'
+import { deliverPastDay } from './past-day.ts'
 import { startPostgres } from './postgres.ts'
 import { keepBusinessGoing } from './present.ts'
 import { type DemoOrganization, describeReady, type Ready } from './print.ts'
@@ -63,6 +64,7 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
   const filled = await fill(store)
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
+  if (filled[0]) await deliverPastDay(store, loopStores, filled[0].work)
   deliver(loopStores, secretKeys, ending)
   keepBusinessGoing(
     store,
@@ -179,7 +181,8 @@ async function openSubscriber(
     if (!json) console.log(describeEvent(event))
   })
   ending.add(() => subscriber.close())
-  for (const { organization } of filled) await subscribe(store, organization.id, subscriber, secretKeys)
+  for (const [index, { organization }] of filled.entries())
+    await subscribe(store, organization.id, subscriber, secretKeys, index === 0)
 }
 
 // --- Data ---

@@ -13,21 +13,29 @@ const PAUSE_MS = 2000
  * again, so that within half a minute each type of event can be seen arriving.
  */
 export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[], ending: Ending): void {
-  const platform = createPlatform(store)
-  const works = past.map((work) => ({ ...work, platform, time: Date.now }))
+  const works = past.map((work) => continueWork(store, work))
   let turn = 0
   let acting: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
-    const act = ACTS[turn++ % ACTS.length] ?? settleInvoice
+    const place = turn++
     // Plays the acts in turn. After a failure, such as a lost database, the next act goes on.
-    acting = acting.then(() =>
-      Promise.allSettled(works.map((work) => act(work, work.random.pick(work.customers)))),
-    )
+    acting = acting.then(() => Promise.allSettled(works.map((work) => play(work, place))))
   }, PAUSE_MS)
   ending.add(async () => {
     clearInterval(timer)
     await acting
   })
+}
+
+/** Returns the work of an organization at the present time, after the year that it has lived. */
+export function continueWork(store: BusinessApiStore, past: Work): Work {
+  return { ...past, platform: createPlatform(store), time: Date.now }
+}
+
+/** Plays one act with a random customer. @param turn number of the act in the round; the round starts over after the last */
+export function play(work: Work, turn: number): Promise<unknown> {
+  const act = ACTS[turn % ACTS.length] ?? settleInvoice
+  return act(work, work.random.pick(work.customers))
 }
 
 type Act = (work: Work, customer: Customer) => Promise<unknown>

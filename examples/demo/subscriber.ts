@@ -6,17 +6,17 @@ import { receiveWebhook } from 'business-api-kit/webhooks'
 
 /** The subscriber of the demo's webhooks, in the place of a customer's server. */
 export interface Subscriber {
-  /** Gives the URL for an organization's events. */
-  urlOf(organizationId: string): string
-  /** Sets the secret that an organization received when registering that URL. */
-  setSecret(organizationId: string, secret: string): void
+  /** Returns the URL for the events of an endpoint. @param path the organization's id, or the id, a slash and a program's name */
+  urlOf(path: string): string
+  /** Sets the secret that the organization received when registering that URL. */
+  setSecret(path: string, secret: string): void
   close(): Promise<void>
 }
 
 /**
  * Starts a subscriber on a free port of this machine. A subscriber to copy is examples/receive-webhook.ts.
  *
- * @param onEvent called with each verified event
+ * @param onEvent called with each verified event that an organization receives, but not with the copies for its programs
  */
 export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
   const secrets = new Map<string, string>()
@@ -30,14 +30,14 @@ export async function startSubscriber(onEvent: (event: Event) => void): Promise<
     const { event } = await receiveWebhook(request, { secret: secrets.get(request.url ?? '') ?? 'none' })
     // First the answer, then the work.
     response.writeHead(204).end()
-    onEvent(event)
+    if (request.url?.lastIndexOf('/') === 0) onEvent(event)
   }
 
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
   return {
-    urlOf: (organizationId) => `http://127.0.0.1:${port}/${organizationId}`,
-    setSecret: (organizationId, secret) => void secrets.set(`/${organizationId}`, secret),
+    urlOf: (path) => `http://127.0.0.1:${port}/${path}`,
+    setSecret: (path, secret) => void secrets.set(`/${path}`, secret),
     async close() {
       const closed = once(server.close(), 'close')
       server.closeAllConnections()

@@ -23,7 +23,6 @@ import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createEventSettings, type EventSettings } from './events.ts'
 import { createOrganizationSettings, type OrganizationSettings } from './organizations.ts'
-import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 import { createRequestSettings, type RequestSettings } from './requests.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
@@ -76,7 +75,6 @@ export interface DeveloperSettings<Type extends string = EventType, Scopes exten
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly requests: RequestSettings
-  readonly overview: OverviewSettings
   readonly activity: ReadActivity
   readonly organizations: OrganizationSettings
   /** The service of the store. */
@@ -151,7 +149,6 @@ export function createDeveloperSettings<Own extends Service = Service>(
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     requests: createRequestSettings(store),
-    overview: createOverviewSettings(store, clock),
     activity: createActivitySettings(store, clock),
     organizations: createOrganizationSettings(store),
     service,

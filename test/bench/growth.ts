@@ -6,7 +6,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
-import { createOverviewSettings } from '../../lib/settings/overview.ts'
+import { createActivitySettings } from '../../lib/settings/activity.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
 import { TODAY } from '../_days.ts'
 import { percentile } from '../_percentile.ts'
@@ -230,7 +230,7 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
     'audit.list()': () => store.audit.list(ORGANIZATION, {}, 50, null),
     'audit.list() of an action': () =>
       store.audit.list(ORGANIZATION, { action: 'endpoint.registered' }, 50, null),
-    'overview.get()': () => createOverviewSettings(store, Date.now).get(ORGANIZATION),
+    'activity()': () => createActivitySettings(store, Date.now)(ORGANIZATION),
     'the backlog of doctor': () => inspector.backlog(),
     'the retention of doctor': () => inspector.retention(),
     'the counts of status': () => inspector.counts(),

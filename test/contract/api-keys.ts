@@ -66,6 +66,15 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual(await (await harness.store(id)).apiKeys.list(id), [])
   })
 
+  harness.test(
+    'apiKeys.get() returns the key of the list, and null for the key of another organization',
+    async () => {
+      const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+      assert.deepEqual(await ours.store.apiKeys.get(ours.id, ours.key.id), await find(ours, ours.key.id))
+      assert.equal(await theirs.store.apiKeys.get(theirs.id, ours.key.id), null)
+    },
+  )
+
   harness.test('apiKeys.insert() of an id that exists changes nothing', async () => {
     const tenant = await createTenant(harness)
     await tenant.store.apiKeys.insert({

@@ -21,11 +21,12 @@ import {
 import { testRemove, testStates } from './endpoint-states.ts'
 import type { StoreHarness } from './harness.ts'
 import { entriesOf } from './settings-changes.ts'
-import { callAtOnce, ids, newEndpoint } from './tenant.ts'
+import { callAtOnce, createTenant, ids, newEndpoint } from './tenant.ts'
 
 /** The stored fields of endpoints, and their changes. */
 export function testEndpoints(harness: StoreHarness): void {
   testList(harness)
+  testGet(harness)
   testTarget(harness)
   testUpdate(harness)
   testStates(harness)
@@ -127,6 +128,21 @@ function testList(harness: StoreHarness): void {
 
 function byIdBackwards(one: WebhookEndpoint, other: WebhookEndpoint): number {
   return one.id < other.id ? 1 : -1
+}
+
+function testGet(harness: StoreHarness): void {
+  harness.test(
+    'endpoints.get() returns the endpoint of the list, and null if it was removed or belongs to another organization',
+    async () => {
+      const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+      const { id } = await ours.insertEndpoint()
+      const { endpoints } = ours.store
+      assert.deepEqual(await endpoints.get(ours.id, id), (await endpoints.list(ours.id))[0])
+      assert.equal(await theirs.store.endpoints.get(theirs.id, id), null)
+      await endpoints.remove({ organizationId: ours.id, endpointId: id, entry: newEntry() })
+      assert.equal(await endpoints.get(ours.id, id), null)
+    },
+  )
 }
 
 function testTarget(harness: StoreHarness): void {

@@ -30,7 +30,6 @@ import { testNotices } from './notices.ts'
 import { testNumbers } from './numbers.ts'
 import { testOrganizations } from './organizations.ts'
 import { testOverdue } from './overdue.ts'
-import { testOverview } from './overview.ts'
 import { testPayments } from './payments.ts'
 import { testPublishing } from './publishing.ts'
 import { testPurge } from './purge.ts'
@@ -125,7 +124,6 @@ const PARTS = {
   retention: testPurge,
   'traces of events': testTraces,
   'tenant isolation of webhooks': testWebhookIsolation,
-  overview: testOverview,
   'deletion of organizations': testOrganizations,
   audit: testAudit,
   'the log of requests': testRequests,

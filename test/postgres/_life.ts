@@ -177,7 +177,7 @@ export async function live(url: string, options: DatabaseOptions = {}): Promise<
     assert.ok(received.includes('invoice.paid'))
     assert.ok((await settings.events.list(org)).data.length >= 5)
     assert.ok((await settings.audit.list(org)).data.length >= 3)
-    assert.equal((await settings.overview.get(org)).hasEndpoint, true)
+    assert.equal((await settings.activity(org)).endpoints.length, 1)
 
     await store.deliveries.purge({ eventsAfterMs: 30 * DAY_MS, limit: 100 })
     await settings.apiKeys.revoke(org, created.id)
