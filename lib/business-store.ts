@@ -14,46 +14,47 @@ import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 import type { ReplyStore } from './writes/idempotency.ts'
 
-/** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
+/** The slices for records and events. They're used by the host's own code and can be part of its transactions. */
 export interface RecordStore extends RecordSlices {
   readonly events: EventStore
   readonly imports: ImportStore
 }
 
-/** The slices in a transaction of the host. */
+/** The slices available in the host's transaction. */
 export interface TransactionStore extends RecordStore {
   readonly replies: ReplyStore
 }
 
-/** The use of a store's connections by this process. */
+/** How this process uses a store's connections. */
 export interface ConnectionUse {
   /** Maximum number of connections. */
   readonly max: number
-  /** Statements that have a connection. */
+  /** Number of statements that have a connection. */
   readonly inUse: number
-  /** Statements that wait for a connection. */
+  /** Number of statements that are waiting for a connection. */
   readonly waiting: number
-  /** Statements since the store was created that were rejected, because too many waited. */
+  /** Number of statements rejected since the store was created because too many were waiting. */
   readonly refused: number
-  /** Statements since the store was created that waited in vain until their deadline. */
+  /** Number of statements since the store was created that timed out while waiting. */
   readonly timedOut: number
 }
 
 /**
- * All state of the library: one slice for each resource, declared in the file of the resource.
+ * The library's entire state. There is one slice per resource, declared in the resource's file.
  *
- * Rules of every slice:
+ * These rules apply to all slices:
  *
- * - A verb is atomic: afterwards everything is written or nothing, also when the process dies in the middle.
- * - A verb sees and writes data of one organization only. An id of another organization is answered like an unknown id.
- * - A verb that writes can be called again with the same ids after its result was lost; the write happens once.
- * - The store's clock decides what is expired, revoked, limited or due; timestamps of records come with the record.
- * - Names of times carry the unit; timestamps are ISO 8601 in UTC with milliseconds.
- * - A store that cannot be reached throws `storeUnavailable(…)`; any other error counts as a bug.
- * - The caller changes no returned value, and the store changes no argument.
+ * - Methods are atomic. They write everything or nothing, even if the process crashes.
+ * - Methods only read and write data of a single organization. An id from another organization is treated as unknown.
+ * - Methods that write can be repeated with the same ids if the result was lost. The write only happens once.
+ * - The store's clock determines what is expired, revoked, limited or due. Timestamps of records are passed in
+ *   with the record.
+ * - Names of times include their unit. Timestamps are ISO 8601 in UTC with milliseconds.
+ * - If the store can't be reached, methods throw `storeUnavailable(…)`. All other errors are treated as bugs.
+ * - Callers don't modify returned values, and stores don't modify arguments.
  */
 export interface BusinessApiStore extends RecordStore {
-  /** The names that all parts of a host share: `defineService(…)`. */
+  /** The service shared by all parts of the host. See `defineService(…)`. */
   readonly service: Service
   readonly apiKeys: ApiKeyStore
   readonly endpoints: EndpointStore
@@ -64,28 +65,28 @@ export interface BusinessApiStore extends RecordStore {
   readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore
-  /** Optional: missing in a store whose data cannot be copied. */
+  /** Optional. Absent if the store's data can't be copied. */
   readonly installation?: InstallationStore
   /**
-   * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
+   * Marks the start of an API request. Optional. Allows a store to wait for running requests before it closes.
    *
-   * @returns ends the request
-   * @throws `BusinessApiError` with code `store_unavailable` since the close began
+   * @returns a function to call at the end of the request
+   * @throws `BusinessApiError` with code `store_unavailable` if the store is closing or closed
    */
   beginRequest?(): () => void
-  /** The shards of a store over shards: metrics have a label `shard`. Absent: the store is the only one. */
+  /** The shards of a sharded store. Metrics use their names as the `shard` label. Absent for a single store. */
   readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
   /**
-   * Finds the organization of an API key on the shards that may have the key. Optional: of a store over shards.
+   * Finds the organization of an API key on the shards that may contain the key. Optional, only for sharded stores.
    *
-   * @param slot the slot that the key carries; null for a key without one, which any shard may have
-   * @param lookUp looks up the key on one shard: by `identify`, with the slot
-   * @returns the first organization that is found; null once all these shards have answered, and none has the key
+   * @param slot the slot found in the key, or `null` for a key without a slot, which may be on any shard
+   * @param lookUp looks up the key on one shard using `identify` with the slot
+   * @returns the first organization found, or `null` if all these shards have responded and none has the key
    */
   findKey?(
     slot: number | null,
     lookUp: (shard: Pick<BusinessApiStore, 'apiKeys'>) => Promise<string | null>,
   ): Promise<string | null>
-  /** Tells the use of the store's connections at this moment, for metrics. Optional: missing in a store without connections. */
+  /** Returns the current use of the store's connections for metrics. Absent if the store has no connections. */
   connectionUse?(): ConnectionUse
 }

@@ -3,7 +3,7 @@ import { describeFailure } from './cli/failure.ts'
 import { createInput } from './cli/input.ts'
 import { main } from './cli/main.ts'
 
-// The code that writes a result gets the error too; an error of stderr cannot be reported anywhere.
+// Errors are handled where results are written. There is no way to report an error of stderr.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.on('uncaughtException', (error) => {
@@ -20,5 +20,5 @@ process.exitCode = await main(process.argv.slice(2), {
   exit: (code) => process.exit(code),
 })
 
-// A connection in a network that has fallen silent would otherwise keep the process alive for minutes.
+// Otherwise a connection to an unresponsive network could keep the process alive for minutes.
 setTimeout(() => process.exit(), 1000).unref()

@@ -9,7 +9,7 @@ export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, OnRequest, OnResponse } from './api/hooks.ts'
 export type { RequestLog, RequestLogChoice } from './api/request-log.ts'
 
-// The service, and the host's own events
+// The service and the host's own events
 export { defineService, type Service, type ServiceOptions } from './service.ts'
 export {
   defineEvent,
@@ -21,7 +21,7 @@ export {
 } from './resources/own-events.ts'
 export { type StandardSchema, withJsonSchema } from './base/standard-schema.ts'
 
-// Routes of the host's own
+// The host's own routes
 export {
   defineRoute,
   type Route,

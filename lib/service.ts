@@ -4,36 +4,42 @@ import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } f
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** The service's names as callers and subscribers know them, shared by the API, the webhooks, the settings and the pages. */
+/** How callers and subscribers know the service. Shared by the API, the webhooks, the settings and the pages. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
 > {
-  /** The title of the OpenAPI document, and the end of the settings pages' titles: 1 to 100 characters. Default `Business API` in the document. */
+  /** The title of the document and settings pages, 1 to 100 characters. Defaults to `Business API` in the document. */
   readonly name?: string | undefined
   /**
-   * The URL of the API as callers know it, the base path included: `https://app.example.com`. The server in the OpenAPI document, and the
-   * beginning of every `Link` to a next page. Never taken from a request. Default: the document's server is the basePath, and links are
-   * relative.
+   * The URL of the API as seen by callers, including the base path, for example `https://app.example.com`. It's the
+   * server in the OpenAPI document and the start of all `Link` headers to the next page. It's never derived from a
+   * request. By default, the document's server is the basePath and links are relative.
    */
   readonly baseUrl?: string | undefined
-  /** The prefix of new API keys: `bapi` in `bapi_live_…`. A lower-case letter, then up to 15 letters or digits. Default `bapi`. */
+  /**
+   * The prefix of new API keys, for example `bapi` for `bapi_live_…`. A lowercase letter followed by up to 15 lowercase
+   * letters or digits. Defaults to `bapi`.
+   */
   readonly keyPrefix?: string | undefined
-  /** The keys of the host's earlier API, which `apiKeys.import` takes over. Default: none, and every key of another form gets 401. */
+  /** The keys of your previous API, for `apiKeys.import`. By default, keys in other formats are rejected (401). */
   readonly importedKeys?: ImportedKeys | undefined
-  /** The prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. An endpoint's own headers may not begin with it. Default `X-SERVICE`. */
+  /**
+   * The prefix of webhook headers, for example `X-SERVICE` for `X-SERVICE-Event-Id`. An endpoint's own headers can't
+   * start with it. Defaults to `X-SERVICE`.
+   */
   readonly headerPrefix?: string | undefined
-  /** Also sends the headers of Standard Webhooks to every endpoint whose signing secret that scheme can decode. Default `false`. */
+  /** If `true`, Standard Webhooks headers are sent to all endpoints whose secret allows it. Defaults to `false`. */
   readonly standardWebhooks?: boolean | undefined
-  /** The host's own event types beside the catalogue, at most 200: see `defineEvent`. Default: none. */
+  /** The host's event types in addition to the catalogue, up to 200. See `defineEvent`. None by default. */
   readonly events?: Events | undefined
-  /** Scopes beside the library's: `['bookings:read', 'bookings:write']`. Default: none. */
+  /** The host's own scopes, for example `['bookings:read', 'bookings:write']`. None by default. */
   readonly scopes?: Scopes | undefined
-  /** The host's own routes beside the library's operations: see `defineRoute`. Default: none. */
+  /** The host's routes in addition to the library's operations. See `defineRoute`. None by default. */
   readonly routes?: readonly Route[] | undefined
 }
 
-/** The checked {@link ServiceOptions} with the defaults filled in. */
+/** The validated {@link ServiceOptions} including defaults. */
 export interface Service<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
@@ -59,10 +65,11 @@ const NAMES: Names<ServiceOptions> = {
 }
 
 /**
- * Defines the names of a service once. The store carries them to the API and its document, the delivery loop, the settings and the
- * pages. The command line reads them from the module of `--service`.
+ * Defines a service. The store passes it on to the API and its document, the delivery loop, the settings and the pages.
+ * The command line reads it from the module given by `--service`.
  *
  * @throws `TypeError` naming the invalid option
+ *
  * @example
  * ```ts
  * export const service = defineService({ name: 'Acme API', keyPrefix: 'acme', headerPrefix: 'X-Acme' })
@@ -89,9 +96,9 @@ export function defineService<
 }
 
 /**
- * Reads the service of a store, which may be a store of the host's own.
+ * Returns the service of a store, which may be implemented by the host.
  *
- * @throws `TypeError` for a store without one, and naming an option that cannot be used
+ * @throws `TypeError` if the store has no service, or naming the invalid option
  */
 export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
   if (service === undefined)
@@ -99,7 +106,7 @@ export function serviceOf({ service }: { readonly service: ServiceOptions }): Se
   return defineService(service)
 }
 
-/** A name: visible characters and spaces. */
+/** Matches a name, which consists of visible characters and spaces. */
 const NAME = /^\P{C}{1,100}$/u
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {
@@ -112,11 +119,12 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    // Without the value, because a URL may hold a password.
+    // The message doesn't include the value because a URL may contain a password.
     throw new TypeError(
       "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
-  // As parsed, because it is used in headers: https://日本.example is https://xn--wgv71a.example.
+  // Use the parsed URL because it's sent in headers. For example,
+  // https://日本.example becomes https://xn--wgv71a.example.
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

@@ -2,78 +2,78 @@ import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
 
-/** The facts by which a store admits or rejects a request. */
+/** Everything a store needs to decide whether to admit a request. */
 export interface AdmissionRequest {
-  /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
+  /** SHA-256 of the presented API key in lowercase hex. Stores never see the key itself. */
   readonly keyDigest: string
-  /** The scope that the operation requires. */
+  /** The scope required by the operation. */
   readonly scope: KeyScope
-  /** The limits for keys and organizations without a limit set for them; null to take no token. */
+  /** Default limits for keys and organizations without limits of their own, or `null` to skip rate limiting. */
   readonly rateLimits: RateLimits | null
   /**
-   * The organization that the key belonged to when it was last looked up. A hint for sharing out a store's means among
-   * organizations, never an authorization: the store judges the key by its digest.
+   * The organization that owned the key when it was last looked up. Only a hint for sharing a store's resources fairly
+   * among organizations. It doesn't authorize anything because the store always checks the key's digest.
    */
   readonly organizationHint?: string
 }
 
-/** The API key of a request and the organization that owns the key. */
+/** The API key of a request and its organization. */
 export interface Caller {
   readonly organizationId: string
   readonly keyId: string
 }
 
 /**
- * The store's verdict, judged in this order by the store's clock (specification, sections 5 and 8):
+ * The store's decision. Checks run in this order, by the store's clock (specification, sections 5 and 8):
  *
- * - `unauthenticated`: the key is unknown, revoked or expired. No token is taken. - `limited`: the key's or the organization's bucket
- *   is empty. No token is taken.
- * - `forbidden`: the key lacks the scope. A token is taken from both.
- * - `admitted`: a token is taken from both.
+ * - `unauthenticated`: the key is unknown, revoked or expired. No token is taken.
+ * - `limited`: the bucket of the key or organization is empty. No token is taken.
+ * - `forbidden`: the key lacks the scope. A token is taken from both buckets.
+ * - `admitted`: a token is taken from both buckets.
  */
 export type Admission =
   | { readonly outcome: 'unauthenticated' }
   | {
       readonly outcome: 'limited' | 'forbidden' | 'admitted'
       readonly caller: Caller
-      /** Both buckets after this request; null when no limits were asked for. */
+      /** Both buckets after this request, or `null` if rate limiting was skipped. */
       readonly rateLimit: RateLimitState | null
-      /** True when the key's last use was recorded more than a minute ago, or never: time to call `markUsed`. */
+      /** If `true`, the key's last use was recorded over a minute ago or never, so `markUsed` should be called. */
       readonly lastUseIsStale: boolean
     }
 
-/** The page of a list that a request asks for. */
+/** The requested page of a list. */
 export interface PageRequest {
-  /** The maximum number of records: 1 to 200. */
+  /** The maximum number of records, from 1 to 200. */
   readonly limit: number
-  /** Reads the records with smaller ids than this id, which no record need have. Absent: the newest records. */
+  /** Only return records with a smaller id. It doesn't have to exist. If absent, start with the newest record. */
   readonly before?: string | undefined
-  /** Reads the records that were created or changed since, oldest change first. Never together with `before`. */
+  /** Only return records created or changed since then, oldest change first. Can't be combined with `before`. */
   readonly since?: Since | undefined
 }
 
 /**
- * The beginning of a list of changes: a time (ISO 8601 in UTC with milliseconds), or the `position` of an earlier page. A position from
- * another database or version, which the store can't use, means all records.
+ * The start of a list of changes. Either a time (ISO 8601, UTC, with milliseconds) or the `position` of an earlier
+ * page. If the position is from a different database or version, all records are returned.
  */
 export type Since = { readonly time: string } | { readonly position: string }
 
-/** An admission together with the page for an admitted caller. */
+/** An admission, along with the requested page if the caller was admitted. */
 export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The records of the caller's organization, in the order that the request asks for, as a JSON array; null unless admitted. */
+  /** The requested records of the caller's organization as a JSON array, or `null` if the caller wasn't admitted. */
   readonly page: JsonText<Representation[]> | null
-  /** Why an admitted caller gets no page. A store may reject instead: the response then tells no rate limits. */
+  /** Why there is no page for an admitted caller. If a store throws instead, there are no rate limit headers. */
   readonly error?: unknown
   /**
-   * The `before` of the next page: the last record's id, if there are older records. In a list of changes, the `position` if more
-   * records follow. Null or absent: there are none, or the store does not page.
+   * The `before` of the next page, which is the last record's id, if there are older records. In a list of changes, the
+   * `position` if there are more. `null` or absent if there is no next page or the store doesn't support paging.
    */
   readonly next?: string | null | undefined
   /**
-   * For a list of changes: the position to ask with next. Asking on and on gives every record at least once after each of its
-   * changes, however late the change was committed and wherever the asking was broken off; records may come more often. Absent:
-   * the store cannot list changes.
+   * Only for a list of changes. The position to continue from next time. A client that keeps doing this receives every
+   * record at least once after each change, however late the change is committed and wherever the client stopped.
+   * Records may be repeated. Absent if the store can't list changes.
    */
   readonly position?: string | null | undefined
 }

@@ -11,33 +11,34 @@ import { SLOTS } from './slots.ts'
 
 // --- Form ---
 
-/** The number of base62 digits that a slot, 30 random bytes and a CRC32 need. */
+/** The number of base62 digits for the slot. The constants below are for 30 random bytes and a CRC32. */
 const SLOT_DIGITS = 2
 const SECRET_DIGITS = 41
 const CHECKSUM_DIGITS = 6
 
-/** Changes the checksum of keys that carry a slot. Older keys have 32 random bytes in place of slot and secret. */
+/** XORed into the checksum of keys that contain a slot. Older keys have 32 random bytes instead of slot and secret. */
 const SLOT_MARK = 0x5107ab1e
 
 /**
- * The shape of every API key, for secret scanners: `<prefix>_live_`, 2 base62 digits of the organization's slot, 41 of 30 random bytes, 6
- * of the CRC32 over all that precedes them, with a mark. The slot is public: it says on which shard a key may be.
+ * Matches all API keys, for example for secret scanners. A key consists of `<prefix>_live_`, 2 base62 digits for the
+ * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32 with a mark for keys with a slot. The
+ * slot is public because it only leads to the shard.
  */
 export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
 
 const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
 
-/** The default prefix of keys. Not `sk`, which secret scanners take for a key of another company. */
+/** The default key prefix. We don't use `sk` because secret scanners would attribute the key to another company. */
 export const DEFAULT_KEY_PREFIX = 'bapi'
 
-/** The shape of a key's prefix: a lower-case letter, then at most 15 lower-case letters or digits. */
+/** Matches the prefix of a key, which is a lowercase letter followed by up to 15 lowercase letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
 /**
- * Makes a new key. Only the returned value holds the key in full.
+ * Generates a new key. The full key exists only in the returned string.
  *
- * @param prefix matches {@link API_KEY_PREFIX}
- * @param slot that of the key's organization: `slotOf`
+ * @param prefix must match {@link API_KEY_PREFIX}
+ * @param slot the slot of the key's organization, see `slotOf`
  */
 export function generateApiKey(prefix: string, slot: number): string {
   const secret = toBase62(BigInt(`0x${randomBytes(30).toString('hex')}`), SECRET_DIGITS)
@@ -46,9 +47,9 @@ export function generateApiKey(prefix: string, slot: number): string {
 }
 
 /**
- * Reads the form of a key, so that a typing error costs no round trip.
+ * Checks a key's format, so a typo doesn't cost a database query.
  *
- * @returns the slot that the key carries, null for an older key without one; undefined for a text without the shape or checksum of a key
+ * @returns the key's slot, or `null` for an older key without a slot, or `undefined` if the format or checksum is wrong
  */
 export function readApiKey(text: string): number | null | undefined {
   if (!WHOLE_KEY.test(text)) return undefined
@@ -59,17 +60,17 @@ export function readApiKey(text: string): number | null | undefined {
   return given === checksum(unchecked, SLOT_MARK) && slot < SLOTS ? slot : undefined
 }
 
-/** The keys of the host's earlier API, which `apiKeys.import` takes over. */
+/** Describes the keys of your previous API, which can be imported with `apiKeys.import`. */
 export interface ImportedKeys {
   /**
-   * Matches these keys, of at most 249 characters without white space and commas. A key of another form gets 401 without a lookup.
-   * Anyone can send strings that run against the pattern: a nested repetition, for example `(a+)+`, would let a caller stop the
-   * process.
+   * Matches these keys. They can have up to 249 characters and no white space or commas. Other keys are rejected with
+   * 401 without a lookup. Because anyone can send strings to this pattern, don't use nested repetitions such as
+   * `(a+)+`, which would let a caller block the process.
    */
   readonly pattern: RegExp
 }
 
-/** Reads the option `importedKeys`. @throws `TypeError` */
+/** Reads the `importedKeys` option. @throws `TypeError` */
 export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys | undefined {
   if (option === undefined) return undefined
   rejectUnknown(option, { pattern: true }, 'importedKeys.')
@@ -77,11 +78,11 @@ export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys
   if (!isRegExp(pattern)) {
     throw new TypeError("Cannot use option 'importedKeys.pattern' because it must be a regular expression")
   }
-  // Without the flags that remember the place of the last match.
+  // Drop the flags that make a regular expression stateful.
   return { pattern: new RegExp(pattern, pattern.flags.replace(/[gy]/g, '')) }
 }
 
-/** Returns the digest of a key, the only form in which a key is stored or compared: SHA-256, lower-case hex. */
+/** Returns the digest of a key (SHA-256 in lowercase hex). Keys are only stored and compared in this form. */
 export function digestApiKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
@@ -106,29 +107,29 @@ function fromBase62(text: string): number {
 
 // --- Types ---
 
-/** An API key without its secret, for administrators. */
+/** An API key as shown to administrators, without its secret. */
 export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
-  /** The part before the secret digits: `bapi_live_`. */
+  /** The part before the secret digits, for example `bapi_live_`. */
   readonly prefix: string
-  /** The last four characters, to tell keys apart. */
+  /** The last four characters. They help to tell keys apart. */
   readonly lastFour: string
-  /** The rate limit of this key; null: the API's limit for keys. */
+  /** The rate limit of this key, or `null` to use the API's limit for keys. */
   readonly rateLimit: RateLimit | null
   readonly createdAt: string
-  /** Null: never. */
+  /** `null` if the key never expires. */
   readonly expiresAt: string | null
-  /** Null: active. */
+  /** `null` if the key isn't revoked. */
   readonly revokedAt: string | null
-  /** The key that replaces this key; null: not rotated. */
+  /** The key that replaces this one, or `null` if the key wasn't rotated. */
   readonly successorId: string | null
-  /** Exact to a minute; null: never used. */
+  /** Accurate to the minute. `null` if the key was never used. */
   readonly lastUsedAt: string | null
 }
 
-/** Returns why a key is not active; null for a key active. */
+/** Returns why a key is no longer active, or `null` if it is active. */
 export function endOfKey(
   { revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>,
   now: number,
@@ -137,126 +138,122 @@ export function endOfKey(
   return expiresAt !== null && Date.parse(expiresAt) <= now ? 'expired' : null
 }
 
-/** A new key in the form that a store keeps. */
+/** A new key as it is stored. */
 export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
   readonly digest: string
 }
 
-/** A key that replaces another key, with the name, scopes and rate limit of the replaced key. */
+/** A key that replaces another key, with the same name, scopes and rate limit. */
 export interface ApiKeySuccessor
   extends Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'> {
-  /** Absent: the expiry of the replaced key. */
+  /** If absent, the new key expires when the old one would have. */
   readonly expiresAt?: string | null
 }
 
 /**
- * The outcome of a rotation, with the present state of the previous key:
+ * The outcome of a rotation. `previous` is the current state of the old key.
  *
- * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose result was lost, counts too.
- * - `already_exists`: the successor's id belongs to another key, which is `key`.
- * - `refused`: the previous key is not active, or has another successor.
- * - `limit_reached`: the organization has as many keys active as the limit allows.
+ * - `rotated`: `key` is the successor, created by this call or by an earlier one whose result was lost.
+ * - `already_exists`: the successor's id belongs to another key, which is returned as `key`.
+ * - `refused`: the old key isn't active or already has a different successor.
+ * - `limit_reached`: the organization has the maximum number of active keys.
  */
 export type ApiKeyRotation =
   | { readonly outcome: 'rotated' | 'already_exists'; readonly key: ApiKey; readonly previous: ApiKey }
   | { readonly outcome: 'refused' | 'limit_reached'; readonly key: null; readonly previous: ApiKey }
 
-/** Asks for a new key. */
+/** A request to insert a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** Maximum number of keys active in the organization, the new key included. */
+  /** The maximum number of active keys in the organization, including the new one. */
   readonly limit: number
-  /** The digest is that of a key that was not generated here, and may be the digest of another key. */
+  /** If `true`, the key wasn't generated here, so another key might already have its digest. */
   readonly isImported?: true
 }
 
-/** Changes what people call a key. */
+/** A request to rename a key. */
 export interface ApiKeyChange extends AuditedRequest {
   readonly keyId: string
   readonly name: string
-  /** If the key has another name, nothing is changed. Undefined: any name. */
+  /** Only rename the key if this is the current name. If `undefined`, always rename it. */
   readonly replaces?: string | undefined
 }
 
-/** Names a key that a change is made of. */
+/** A request to revoke a key. */
 export interface ApiKeyRevocation extends AuditedRequest {
   readonly keyId: string
 }
 
-/** Asks for the successor of a key. */
+/** A request to replace a key. */
 export interface ApiKeyReplacement extends AuditedRequest {
   readonly keyId: string
   readonly successor: ApiKeySuccessor
-  /**
-   * Milliseconds, by the store's clock, for which the previous key stays active too; 0: the previous key is revoked.
-   */
+  /** How long the old key stays active, in ms by the store's clock. If 0, it's revoked immediately. */
   readonly overlapMs: number
-  /** Maximum number of keys active in the organization, with the successor. A rotation without overlap adds no key. */
+  /** The maximum number of active keys including the successor. A rotation without overlap doesn't add a key. */
   readonly limit: number
 }
 
-/** Sets the limit of an organization. */
+/** A request to set an organization's rate limit. */
 export interface OrganizationLimit extends AuditedRequest {
-  /** Null: the API's limit. */
+  /** `null` to use the API's limit. */
   readonly rateLimit: RateLimit | null
 }
 
 // --- Store ---
 
-/**
- * The slice of a store for API keys. A key's state is never cached: the next request on any process must see a change.
- */
+/** The part of a store that manages API keys. Keys must not be cached because changes take effect immediately. */
 export interface ApiKeyStore {
   /**
-   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The result orders the
-   * requests and admits none: `admit` judges every request.
+   * Looks up the organizations of many key digests at once, most of which may be made up. This is only used to schedule
+   * requests. It doesn't admit them because `admit` still checks each one.
    *
-   * @param slots the slots that the keys carry: a shard tells which organizations of these slots have moved
-   * @returns organization ids by digest, of the keys active by the store's clock
+   * @param slots the slots found in the keys. A shard uses them to tell which organizations have moved
+   * @returns the organization ids of currently active keys by digest
    */
   identify(digests: readonly string[], slots?: readonly number[]): Promise<ReadonlyMap<string, string>>
 
-  /** Judges a request by the key, the two rate limits and the scope, in that order, as one atomic step. */
+  /** Checks the API key, both rate limits and the scope of a request, in this order, in one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>
 
-  /** Records that a key was used now; does nothing when that was recorded within the last minute. */
+  /** Records that a key was just used. Does nothing if a use was already recorded within the last minute. */
   markUsed(organizationId: string, keyId: string): Promise<void>
 
   /**
-   * Inserts a key, unless the id is taken or the limit reached: exact also among calls at the same time. A stored key
-   * with the same id and digest is the same key. If another key of any organization has the digest, revoked or expired or active,
-   * the outcome is `already_exists` without the item. A limit below the present number of keys ends no key.
+   * Inserts a key unless its id is taken or the limit is reached, even if calls are concurrent. A stored key with the
+   * same id and digest counts as the same key. If any other key of any organization has this digest, active or not, the
+   * outcome is `already_exists` without the item. Lowering the limit doesn't revoke any keys.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
-  /** Reads a key, even if revoked or expired; `null` if there is no such key. */
+  /** Returns a key, even if revoked or expired, or `null` if there is no such key. */
   get(organizationId: string, keyId: string): Promise<ApiKey | null>
 
-  /** Lists all keys of the organization, newest first, with revoked and expired keys. */
+  /** Lists all keys of the organization, including revoked and expired ones, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**
-   * Gives a key another name, also a revoked or expired one. A call that is sent again undoes no later change.
+   * Renames a key, even if revoked or expired. Repeating a call doesn't undo later changes.
    *
-   * @returns the present state of the key; `null` if there is no such key
+   * @returns the key in its current state, or `null` if there is no such key
    */
   update(request: ApiKeyChange): Promise<ApiKey | null>
 
-  /** Revokes a key from now on, by the store's clock; an earlier revocation stands. `null` if there is no such key. */
+  /** Revokes a key by the store's clock. An earlier revocation is kept. Returns `null` if the key doesn't exist. */
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Makes the successor of a key that is active and has no successor; of two calls at the same time only one makes a
-   * successor. The previous key ends after `overlapMs` by the store's clock or at its own expiry, if that is earlier;
-   * without overlap the previous key is revoked.
+   * Replaces an active key that has no successor yet. If two calls run at the same time, only one creates a
+   * successor. The old key ends after `overlapMs` by the store's clock, or when it expires if that is earlier.
+   * Without an overlap, it's revoked.
    *
-   * @returns `null` if there is no such key
+   * @returns `null` if the key doesn't exist
    */
   rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
 
-  /** Sets the limit for all keys of the organization together; `null` returns to the API's limit, with a full bucket. */
+  /** Sets the limit shared by all keys of the organization. `null` restores the API's limit, with a full bucket. */
   limitOrganization(request: OrganizationLimit): Promise<void>
 
-  /** Reads the limit that was set for all keys of the organization together; `null`: the API's limit. */
+  /** Returns the limit set for all keys of the organization together, or `null` if it uses the API's limit. */
   getOrganizationLimit(organizationId: string): Promise<RateLimit | null>
 }

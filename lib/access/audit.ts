@@ -4,27 +4,29 @@ import * as field from '../base/fields.ts'
 // --- Types ---
 
 /**
- * Every action of an audit entry, with the fields of its `details`. No entry holds a secret; URLs and headers may hold
- * tokens, so an entry names changed fields and repeats no value.
+ * All actions of audit entries and the fields of their `details`. Entries never contain secrets. Because URLs and
+ * headers may contain tokens, an entry lists only the names of changed fields and not their values.
  *
  * - `api_key.created`: `name`, `scopes`, `expiresAt`, `rateLimit`
  * - `api_key.imported`: `name`, `scopes`, `expiresAt`, `rateLimit`
  * - `api_key.updated`: `name`, the new name
- * - `api_key.revoked`: nothing
- * - `api_key.rotated`, of the key that is replaced: `successorId`, `overlapMs`
- * - `rate_limit.set`, of the organization: `rateLimit`, null for a return to the API's limit
- * - `endpoint.registered`: `types`, and `hasGivenSecret`, true for a signing secret of the host's
- * - `endpoint.updated`: `fields`, the names of the fields with a new value
- * - `endpoint.paused`, `endpoint.resumed`, `endpoint.disabled`, `endpoint.enabled`, `endpoint.removed`: nothing
- * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the id of the rotation
+ * - `api_key.revoked`: no details
+ * - `api_key.rotated`: `successorId`, `overlapMs`. The subject is the old key
+ * - `rate_limit.set`: `rateLimit`, which is `null` if the API's limit was restored. The subject is the organization
+ * - `endpoint.registered`: `types`, and `hasGivenSecret`, which is `true` if the host provided the signing secret
+ * - `endpoint.updated`: `fields`, the names of the changed fields
+ * - `endpoint.paused`, `endpoint.resumed`, `endpoint.disabled`, `endpoint.enabled`, `endpoint.removed`: no details
+ * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the rotation's id
  * - `endpoint.test_sent`: `type`, `eventId`
  * - `endpoint.backfilled`: `types`, and `events`, the number of events
- * - `delivery.redelivered`: `recovered`, which is 1; of an event that was sent to one endpoint also `eventId`, `endpointId`
- * - `deliveries.recovered`, of the filter's endpoint or else of the organization: `filter`, and `recovered`, the number
- *   of deliveries
- * - `delivery.cancelled`: nothing
- * - `events.purged`, of the organization, by a purge by hand: `olderThanMs`, and `events`, the number of events
- * - `payment.reversed`, of the payment: `invoiceId`, `reversalId`
+ * - `delivery.redelivered`: `recovered`, always 1. Includes `eventId` and `endpointId` if an event was sent to
+ *   one endpoint
+ * - `deliveries.recovered`: `filter`, and `recovered`, the number of deliveries. The subject is the filter's endpoint,
+ *   or the organization if there is none
+ * - `delivery.cancelled`: no details
+ * - `events.purged`: `olderThanMs`, and `events`, the number of events. A manual purge, whose subject
+ *   is the organization
+ * - `payment.reversed`: `invoiceId`, `reversalId`. The subject is the payment
  */
 export const AUDIT_ACTIONS = [
   'api_key.created',
@@ -50,69 +52,64 @@ export const AUDIT_ACTIONS = [
   'payment.reversed',
 ] as const
 
-/** An entry's action: a member of {@link AUDIT_ACTIONS}. */
+/** The action of an entry, one of {@link AUDIT_ACTIONS}. */
 export type AuditAction = (typeof AUDIT_ACTIONS)[number]
 
-/** A change of the settings or a reversed payment: the actor, the action, the subject and the time. */
+/** Records who changed a setting or reversed a payment, and when. */
 export interface AuditEntry {
   /** `aud_<ulid>`. */
   readonly id: string
-  /** By the store's clock. */
+  /** The time of the change, by the store's clock. */
   readonly at: string
-  /** The host's name for the person or program that made the change; null if the host gave no name. */
+  /** The person or program that made the change, as named by the host, or `null` if the host didn't name one. */
   readonly actor: string | null
   readonly action: AuditAction
-  /**
-   * The id of the key, endpoint, delivery or payment; of the organization, for a change that concerns the whole organization.
-   */
+  /** The id of the key, endpoint, delivery or payment, or of the organization if it is affected as a whole. */
   readonly subjectId: string
-  /** Further facts, by action: see {@link AUDIT_ACTIONS}. */
+  /** Additional data that depends on the action. See {@link AUDIT_ACTIONS}. */
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** An entry without the time, which the store adds: an argument of the verb that makes the change. */
+/** An entry without the time, which is set by the store. Passed to the method that makes the change. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
 
-/** The host's name for the person or program that makes a change. */
+/** A schema for the host's name of the person or program that makes a change. */
 export const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null> = v.optional(
   v.nullable(field.text(1, 200)),
   null,
 )
 
-/** The request of every verb that changes the settings and writes the audit entry of the change. */
+/** The base of all requests that change settings and write an audit entry. */
 export interface AuditedRequest {
   readonly organizationId: string
   readonly entry: AuditRecord
 }
 
-/**
- * Selects entries; an absent field selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a store as
- * ISO 8601.
- */
+/** Selects entries. An absent field matches all of them. In calls, times can be a `Date` or ISO 8601. */
 export interface AuditFilter<Moment = string> {
-  /** The id of a key, an endpoint or a delivery, or the organization's own id for changes of the whole organization. */
+  /** The id of a key, an endpoint or a delivery, or the organization's own id for changes to the whole organization. */
   readonly subjectId?: string | undefined
   readonly action?: AuditAction | undefined
-  /** The name that the host gave as the `actor`, in full. */
+  /** The full name passed as `actor` by the host. */
   readonly actor?: string | undefined
   /**
-   * Made at this moment or later, by the store's clock. An entry of a process whose clock differs from the store's by more than a day
-   * is not found by `since` and `until`.
+   * Made at or after this time, by the store's clock. An entry isn't found by `since` and `until` if the clock of the
+   * process that wrote it was off by more than a day.
    */
   readonly since?: Moment | undefined
-  /** Made before this moment: as `since`. */
+  /** Made before this time. The note on `since` applies as well. */
   readonly until?: Moment | undefined
 }
 
 /**
- * The most that the time of an entry's id, which is by the clock of the process that made the change, may differ from the
- * entry's `at`, which is by the store's clock: a store may use ids to find the entries of a period, within this margin.
+ * Maximum difference between the time in an entry's id (clock of the process) and its `at` (clock of the store), in ms.
+ * Stores can rely on it to find the entries of a period by id.
  */
 export const AUDIT_ID_MARGIN_MS: number = 24 * 60 * 60 * 1000
 
-/** Bounds the tests of endpoints that an organization sends. */
+/** Limits how many test events an organization can send to its endpoints. */
 export interface TestLimit {
-  /** Maximum number of tests in any period of `windowMs`. */
+  /** The maximum number of tests in any period of `windowMs`. */
   readonly max: number
   readonly windowMs: number
 }
@@ -120,14 +117,14 @@ export interface TestLimit {
 // --- Store ---
 
 /**
- * The slice of a store for the audit. Verbs of other slices that take an {@link AuditRecord} write the entry together
- * with the change or not at all: no entry when nothing changes, a single entry for a verb that is sent several times.
+ * The part of a store that keeps the audit. Methods of other slices that take an {@link AuditRecord} write the entry in
+ * the same transaction as the change. There is no entry without a change, and only one for repeated calls.
  */
 export interface AuditStore {
   /**
-   * Lists the newest entries that the filter selects, newest id first.
+   * Lists the newest matching entries by descending id.
    *
-   * @param before the previous page's last id; null: from the newest
+   * @param before the last id of the previous page, or `null` to start with the newest
    */
   list(
     organizationId: string,
@@ -137,12 +134,11 @@ export interface AuditStore {
   ): Promise<readonly AuditEntry[]>
 
   /**
-   * Records a test of an endpoint, which changes nothing else, unless the organization has as many entries of the action
-   * `endpoint.test_sent` within the window before now: exact, by the store's clock, also among calls at the same time. A
-   * second call with the same id changes nothing.
+   * Records a test of an endpoint, unless the limit of `endpoint.test_sent` entries within the window is reached. The
+   * limit is exact by the store's clock, even for concurrent calls. Repeating a call has no effect.
    *
-   * @param entry of the action `endpoint.test_sent`
-   * @returns whether the entry is recorded; false when the limit is reached
+   * @param entry its action must be `endpoint.test_sent`
+   * @returns `true` if the entry was recorded, `false` if the limit is reached
    */
   recordTest(organizationId: string, entry: AuditRecord, limit: TestLimit): Promise<boolean>
 }

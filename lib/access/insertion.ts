@@ -1,12 +1,12 @@
 /**
- * The outcome of inserting a record under an id that the caller has chosen:
+ * The outcome of inserting a record with an id chosen by the caller.
  *
- * - `inserted`: the store holds this record. An earlier call for the same insertion, whose result was lost, counts too.
- * - `already_exists`: the id belongs to another record, in `item`; null if the other record was removed, or if another API key has
- *   the digest.
- * - `limit_reached`: the organization already has as many records as the limit allows.
+ * - `inserted`: the record is stored. Also returned if an earlier call already inserted it but its result was lost.
+ * - `already_exists`: the id belongs to a different record, which is returned as `item`. `null` if that record was
+ *   removed, or if another API key has the same digest.
+ * - `limit_reached`: the organization has the maximum number of records.
  *
- * Only `inserted` means that the secret of the new record is in use.
+ * The secret of the new record is only valid if the outcome is `inserted`.
  */
 export type Insertion<Item> =
   | { readonly outcome: 'inserted'; readonly item: Item }

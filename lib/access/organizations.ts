@@ -1,51 +1,52 @@
-/** The slice of a store for organizations as a whole. */
+/** The part of a store that works on entire organizations. */
 export interface OrganizationStore {
   /**
-   * Deletes a part of everything that belongs to an organization: records, events, deliveries, attempts, idempotency entries,
-   * document numbers, audit entries, endpoints, limits and API keys. The first part revokes the API keys and removes the
-   * endpoints, and the last part deletes them: meanwhile no request is admitted and no delivery is made. A delivery that is being sent is
-   * deleted, and its result is dropped. A pass from the first part to the last that deletes nothing leaves nothing; writes that were
-   * under way at the first part may need a second pass.
+   * Deletes some of an organization's data, which includes records, events, deliveries, attempts, idempotency entries,
+   * document numbers, audit entries, endpoints, limits and API keys. The first call revokes the API keys and removes
+   * the endpoints, so from then on no request is admitted and no delivery is made. The last call deletes them. A
+   * delivery that is being sent is deleted and its result is dropped. Everything is gone after a complete pass that
+   * deleted nothing. Writes that were in progress during the first call may require a second pass.
    */
   deletePart(request: DeletionRequest): Promise<PartResult>
 
   /**
-   * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
-   * and the signatures of the given proposals. The following parts scan the events that name the business: `business.created` and
-   * `client.created` with their bodies, and these and lead events with the response excerpts of their deliveries. Then come the replies
-   * under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay returns the new reply. A
-   * repeated pass changes nothing more.
+   * Erases some of a business's personal data. The first call changes the business, so its client counts as
+   * changed, and removes the signatures of the given proposals. Subsequent calls scan the events that mention the
+   * business. For `business.created` and `client.created` they change the bodies, and for these and lead events the
+   * response excerpts of their deliveries. Finally, the replies stored under idempotency keys are changed. No event
+   * is published. A pending delivery is sent with the new body, and a replay returns the new reply. Repeating a pass
+   * has no effect.
    *
-   * @returns null if the organization has no business with this id
+   * @returns `null` if the organization has no business with this id
    */
   forgetPart(request: ForgetRequest): Promise<PartResult | null>
 }
 
-/** One part of an organization's deletion. */
+/** A request for the next step of deleting an organization. */
 export interface DeletionRequest {
   readonly organizationId: string
-  /** Rows to delete at most, so no part takes long. */
+  /** The maximum number of rows to delete, which keeps each step short. */
   readonly limit: number
-  /** The `next` of the part before; null for the first part. */
+  /** The previous step's `next`, or `null` in the first step. */
   readonly after: string | null
 }
 
-/** One part of erasing a business's personal values. */
+/** A request for the next step of erasing a business's personal data. */
 export interface ForgetRequest {
   readonly organizationId: string
   readonly businessId: string
-  /** Proposals with a signature that goes too; an unknown id is passed over. */
+  /** Proposals whose signature is removed as well. Unknown ids are ignored. */
   readonly proposalIds: readonly string[]
-  /** Rows to inspect at most, so no part takes long. */
+  /** The maximum number of rows to scan, which keeps each step short. */
   readonly limit: number
-  /** The `next` of the part before; null for the first part. */
+  /** The previous step's `next`, or `null` in the first step. */
   readonly after: string | null
 }
 
-/** The result of a part. */
+/** The result of a step. */
 export interface PartResult {
-  /** The number of deleted or changed rows by the name of the collection. */
+  /** The number of deleted or changed rows by collection name. */
   readonly counts: Readonly<Record<string, number>>
-  /** The place of the next part, in a form of the store's own; null after the last part. */
+  /** Where the next step starts, in a format defined by the store, or `null` after the last step. */
   readonly next: string | null
 }

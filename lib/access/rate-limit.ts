@@ -1,15 +1,12 @@
-/**
- * The size of a bucket: `perSecond` requests (above 0) in the long run, `burst` requests (a whole number from 1) at
- * once.
- */
+/** Allows `burst` requests at once (an integer, at least 1) and `perSecond` requests (more than 0) in the long run. */
 export interface RateLimit {
   readonly perSecond: number
   readonly burst: number
 }
 
 /**
- * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10,000 per second on, a bucket
- * isn't exact: the tolerance of 0.01 ms is then a large part of the interval.
+ * Bounds within which the bucket's arithmetic is correct and the numbers fit the database's types. Above about 10,000
+ * per second, a bucket is inexact, because the tolerance of 0.01 ms is a large part of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -17,12 +14,12 @@ export const RATE_LIMIT_BOUNDS = {
   burstMax: 1_000_000_000,
 } as const
 
-/** The rule for a limit, for error messages. */
+/** Describes a valid limit in error messages. */
 export const RATE_LIMIT_REQUIREMENT: string =
   `{ perSecond, burst } with perSecond from ${RATE_LIMIT_BOUNDS.perSecondMin} to ${RATE_LIMIT_BOUNDS.perSecondMax} ` +
   `and burst a whole number from 1 to ${RATE_LIMIT_BOUNDS.burstMax}`
 
-/** Returns whether a limit is within {@link RATE_LIMIT_BOUNDS}. */
+/** Returns `true` if a limit is within {@link RATE_LIMIT_BOUNDS}. */
 export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
   return (
@@ -35,35 +32,38 @@ export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   )
 }
 
-/** Every request's two buckets: the API key's and the organization's (specification, section 8). */
+/** The limits of an API key and its organization. Each request uses both buckets (specification, section 8). */
 export interface RateLimits {
   readonly key: RateLimit
   readonly organization: RateLimit
 }
 
-/** A bucket after the judgement of a request. */
+/** The state of a bucket after a request. */
 export interface BucketState extends RateLimit {
-  /** Requests that the bucket would let through right now. */
+  /** The number of requests that the bucket would currently allow. */
   readonly remaining: number
-  /** Milliseconds until the bucket is full again. */
+  /** Milliseconds until the bucket is full. */
   readonly resetMs: number
 }
 
-/** Both buckets after a request was judged. */
+/** The state of both buckets after a request. */
 export interface RateLimitState {
   readonly key: BucketState
   readonly organization: BucketState
-  /** 0 when the request was let through, else the milliseconds until a request would be let through. */
+  /** 0 if the request was allowed, otherwise the number of milliseconds to wait. */
   readonly retryAfterMs: number
 }
 
-/** The time at which each bucket is full again, in milliseconds of the deciding clock; 0 for a bucket never used. */
+/** When each bucket will be full, in milliseconds of the clock used to decide, or 0 if it was never used. */
 export interface BucketTimes {
   readonly key: number
   readonly organization: number
 }
 
-/** The buckets that only one limit fills: a time further ahead than empty is then the trace of a lower limit or another clock. */
+/**
+ * Which buckets are only filled by a single limit. If one is more than empty, a lower limit or different
+ * clock was used.
+ */
 export interface OwnBuckets {
   readonly key: boolean
   readonly organization: boolean
@@ -72,12 +72,15 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Takes a token from both buckets with GCRA. A bucket is a number, the time at which it is full again. A request moves that time on by one
- * interval, and is rejected if the time would then be more than a burst ahead of now. Both buckets give a token, or neither does.
+ * Takes a token from both buckets or neither, using GCRA. A bucket is stored as a single number, the time when
+ * it will be full. Each request adds an interval to that time and is rejected if the result is more than a burst
+ * ahead of now.
  *
- * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock went back, counts
- *   as the time of an empty bucket. Not for a bucket that another API with lower limits uses too, which this would refill. Default both
- * @returns the new times (unchanged if rejected) and the state of both buckets for the caller
+ * @param own the buckets that can't be less than empty. If their time is further ahead, because the limit was raised or
+ *   the clock was set back, they count as empty. Don't use this for a bucket that is shared with an API with lower
+ *   limits, because it would refill that bucket. Defaults to both
+ * @returns the new times, which are unchanged if the request is rejected, and the state of both buckets
+ *
  * @example
  * ```ts
  * const limit = { perSecond: 10, burst: 100 }
@@ -103,7 +106,7 @@ export function takeToken(
   return { times: after, state: { ...describeBuckets(after, limits, now), retryAfterMs } }
 }
 
-/** Describes both buckets to the caller of a request that was let through. */
+/** Returns the state of both buckets for a request that was allowed. */
 export function describeBuckets(times: BucketTimes, limits: RateLimits, now: number): RateLimitState {
   return {
     key: describe(times.key, limits.key, now),
@@ -112,7 +115,7 @@ export function describeBuckets(times: BucketTimes, limits: RateLimits, now: num
   }
 }
 
-/** More than the errors of floating point, by which an empty bucket is not written anew. */
+/** Tolerance in ms, larger than any floating-point error, so an empty bucket isn't rewritten. */
 const MORE_THAN_EMPTY_MS = 10
 
 function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: number): number {
@@ -121,16 +124,15 @@ function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: numbe
 }
 
 /**
- * Judges a request by one bucket.
+ * Calculates the effect of a request on one bucket.
  *
- * @returns the time at which the bucket will be full again if the request is admitted, and the milliseconds until the bucket
- *   has a token; 0 for an admitted request
+ * @returns when the bucket will be full if the request is admitted, and the milliseconds until it has a token
  */
 function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond
   const fullAtAfter = Math.max(now, fullAt) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
-  // Tolerates floating-point errors of 0.01 ms; otherwise a full bucket could reject its last token.
+  // Allow for floating-point errors of 0.01 ms. Otherwise a full bucket might reject its last token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 

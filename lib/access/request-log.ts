@@ -1,55 +1,55 @@
 import type { Page } from '../base/page.ts'
 import type { AnswerTrace } from '../base/tracing.ts'
 
-// The log of API requests: never a query, a body or a key.
+// The log of API requests. It never contains a query string, a body or a key.
 
-/** A request of the API, as it is logged. */
+/** An API request as shown in the log. */
 export interface LoggedRequest extends Omit<AnswerTrace, 'route'> {
-  /** The request id in the response. */
+  /** The request id from the response. */
   readonly id: string
-  /** Time of arrival, ISO 8601; the store's time if the process's clock is ahead. */
+  /** When the request arrived (ISO 8601), or the store's time if the clock of the process is ahead. */
   readonly at: string
   readonly keyId: string
   readonly keyName: string
-  /** The path of the operation in the OpenAPI document. */
+  /** The operation's path in the OpenAPI document. */
   readonly route: string
-  /** As requested, without the query. */
+  /** The requested path without the query string. */
   readonly path: string
-  /** The response's error message, cut after 200 characters; null without one. */
+  /** The error message of the response, truncated to 200 characters, or `null` if there is none. */
   readonly error: string | null
 }
 
-/** A request to be logged. */
+/** A request to add to the log. */
 export interface RequestRecord extends Omit<LoggedRequest, 'keyId' | 'keyName'> {
-  /** Of the presented key, which may be revoked or expired. A request with a digest of no key is not logged. */
+  /** Digest of the presented key, which may be revoked or expired. Without such a key, the request isn't logged. */
   readonly keyDigest: string
-  /** Null for a request that was not admitted: that of the key. */
+  /** `null` if the request wasn't admitted. The key's organization is used then. */
   readonly organizationId: string | null
 }
 
-/** The classes of responses by which requests are found. */
+/** Status classes that requests can be filtered by. */
 export const REQUEST_CLASSES = ['2xx', '4xx', '5xx'] as const
 
-/** Selects requests; an absent field selects all. */
+/** Selects requests. An absent field matches all of them. */
 export interface RequestFilter<Moment = string> {
   readonly keyId?: string | undefined
   readonly status?: (typeof REQUEST_CLASSES)[number] | undefined
-  /** Only requests that arrived then or later. */
+  /** Arrived at or after this time. */
   readonly since?: Moment | undefined
-  /** Only requests that arrived before. */
+  /** Arrived before this time. */
   readonly until?: Moment | undefined
 }
 
-/** The verbs of the API request log. Requests are kept for at least seven days, and may be lost in a crash. */
+/** The part of a store that keeps the request log. Requests are kept for at least 7 days, or until a crash. */
 export interface RequestLogStore {
-  /** Logs requests of any organizations. A request that was logged before stays as it is. */
+  /** Adds requests of any organizations to the log. Ignores requests that are already in it. */
   write(requests: readonly RequestRecord[]): Promise<void>
 
   /**
-   * The newest requests that the filter selects. With a `keyId` or `status`, a page may have fewer requests than `limit` although `next`
-   * is not null, because a page inspects 5000 requests at most.
+   * Lists the newest requests that match the filter. Because at most 5000 requests are scanned per page, a page
+   * filtered by `keyId` or `status` can have fewer than `limit` requests even if `next` isn't `null`.
    *
-   * @param before the previous page's last id
+   * @param before the last id of the previous page
    */
   list(
     organizationId: string,
@@ -58,6 +58,6 @@ export interface RequestLogStore {
     before: string | null,
   ): Promise<Page<LoggedRequest>>
 
-  /** @returns null if the organization has no request with this id in the log */
+  /** Returns a request, or `null` if the organization's log doesn't contain it. */
   get(organizationId: string, requestId: string): Promise<LoggedRequest | null>
 }

@@ -1,4 +1,4 @@
-/** Every scope that an API key can carry (specification, section 5, rule 3). */
+/** All built-in scopes of API keys (specification, section 5, rule 3). */
 export const SCOPES = [
   'clients:read',
   'clients:write',
@@ -9,44 +9,44 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
-/** A scope's name: a member of {@link SCOPES}. */
+/** The name of a built-in scope, one of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
 
-/** The name of a resource with a list, as in its path and its scopes. */
+/** The name of a resource that can be listed, as used in its path and scopes. */
 export type Resource = NamedBy<Scope, 'read'>
-/** The name of a resource with a create operation. */
+/** The name of a resource that can be created. */
 export type WritableResource = NamedBy<Scope, 'write'>
 type NamedBy<Any, Verb extends string> = Any extends `${infer Name}:${Verb}` ? Name : never
 
-/** The name of one of the host's own scopes: `bookings:read`. */
+/** The name of a scope defined by the host, for example `bookings:read`. */
 export type OwnScope = `${string}:read` | `${string}:write`
 
-/** The name of a scope that a key can carry. */
+/** The name of a scope that a key can have. */
 export type KeyScope = Scope | OwnScope
 
-/** What has scopes of its own beside {@link SCOPES}: a service. */
+/** A service with the scopes defined by the host, which are added to {@link SCOPES}. */
 export interface ScopeOwner {
-  /** The host's own scopes. */
+  /** The scopes defined by the host. */
   readonly scopes: readonly OwnScope[]
 }
 
-/** The names of the scopes that a service has: the library's, and its own by name. */
+/** The names of all scopes of a service. The host's scopes are known by name. */
 export type ScopeOf<Owner extends ScopeOwner> =
   | Scope
   | (`${string}:read` extends Owner['scopes'][number] ? never : Owner['scopes'][number])
 
-/** Lists the scopes that a key of a service can carry: the library's, then the host's own. */
+/** Returns all scopes that a service's keys can have, starting with the built-in ones. */
 export function scopesOf({ scopes }: ScopeOwner): readonly KeyScope[] {
   return [...SCOPES, ...scopes]
 }
 
-/** A noun and what a key may do: safe in headers, in lists separated by spaces and in names of forms. */
+/** Matches a noun with an access level. Safe to use in headers, space-separated lists and form field names. */
 const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$/
 
 /**
- * Reads the option `scopes` of a service.
+ * Reads the `scopes` option of a service.
  *
- * @throws `TypeError` for an invalid name, a name of the library, and a repeated name
+ * @throws `TypeError` if a name is invalid, repeated or built in
  */
 export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
   const seen = new Set<string>(SCOPES)
@@ -58,7 +58,7 @@ export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as Scope
   )
 }
 
-/** Every resource with a list, in the order of the scopes. */
+/** All resources that can be listed, in the order of the scopes. */
 export const RESOURCES: readonly Resource[] = SCOPES.flatMap((scope) =>
   scope.endsWith(':read') ? [scope.replace(':read', '') as Resource] : [],
 )

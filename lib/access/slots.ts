@@ -1,18 +1,19 @@
-// The slot of an organization: the remainder by which PostgreSQL places a text in a table partitioned by hash. So the host's own
-// tables, and a router that knows PostgreSQL's partitions, place the same organization alike. The hash is Jenkins' lookup3 with
-// PostgreSQL's seed over the bytes of the text in UTF-8, as servers on little-endian machines compute it.
+// An organization's slot is the remainder that PostgreSQL uses to find the partition of a string in a table
+// partitioned by hash. Tables of the host, or a router that knows PostgreSQL's partitions, therefore place an
+// organization in the same way. The hash is Jenkins' lookup3 with PostgreSQL's seed over the string's UTF-8 bytes, as
+// computed by little-endian servers.
 
-/** Number of slots. Fixed: with another number, most organizations would have another slot. */
+/** The number of slots. It can't be changed because most organizations would end up in a different slot. */
 export const SLOTS = 1024
 
-/** PostgreSQL's HASH_PARTITION_SEED, 0x7A5B22367996DCFD, in two halves. */
+/** PostgreSQL's HASH_PARTITION_SEED (0x7A5B22367996DCFD), split in two. */
 const SEED_HIGH = 0x7a5b2236
 const SEED_LOW = 0x7996dcfd
-/** The lowest bits of the number that hash_combine64 adds to the hash of the only column. */
+/** The low bits of the constant that hash_combine64 adds to the hash of a single column. */
 const COMBINED = 0x5a8e3
 
 /**
- * Returns an organization's slot, 0 to 1023.
+ * Returns an organization's slot, from 0 to 1023.
  *
  * @example
  * ```ts
@@ -20,11 +21,11 @@ const COMBINED = 0x5a8e3
  * ```
  */
 export function slotOf(organizationId: string): number {
-  // The slot depends on the lower half of the hash only.
+  // Only the lower half of the hash determines the slot.
   return (hash(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)
 }
 
-/** The three words of the hash. An Int32Array keeps 32 bits of every sum. */
+/** The three words of the hash state. Each sum is truncated to 32 bits by the Int32Array. */
 type Words = Int32Array & { 0: number; 1: number; 2: number }
 
 function hash(bytes: Buffer): number {
@@ -37,7 +38,7 @@ function hash(bytes: Buffer): number {
     add(words, bytes, at)
     mix(words)
   }
-  // The lowest byte of the third word is left to the length.
+  // The lowest byte of the third word is reserved for the length.
   const rest = Buffer.alloc(12)
   rest.set(bytes.subarray(at, at + 8))
   rest.set(bytes.subarray(at + 8), 9)

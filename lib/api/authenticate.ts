@@ -4,34 +4,34 @@ import { Refusal, refusals } from '../http/refusal.ts'
 import { serviceOf } from '../service.ts'
 import { createUnknownCallers, type UnknownCallers } from './unknown-callers.ts'
 
-/** RFC 9110: the scheme ignores case; white space follows, tabs too. */
+/** Matches a bearer token. The scheme is case-insensitive and can be followed by spaces or tabs (RFC 9110). */
 const BEARER = /^bearer[ \t]+([^\s,]+)$/i
 const SCHEME = /^bearer\b/i
-/** Longer than any key: a longer text is refused without a regular expression. */
+/** Maximum length of the header, more than any key needs. Longer ones are rejected without a regular expression. */
 const HEADER_MAX = 256
 
-/** The key of a request, in force at the last lookup. */
+/** A key from a request that was active when it was last looked up. */
 export interface PresentedKey {
   readonly keyDigest: string
   readonly organizationHint: string
 }
 
-/** The credentials of a request, as far as the process can judge them without the store. */
+/** The credentials of a request as far as we can check them without the store. */
 export type Credentials =
-  /** A key that was in force at its last lookup. */
+  /** A key that was active when it was last looked up. */
   | { readonly kind: 'known'; readonly key: PresentedKey }
-  /** A key that only the store can tell from an invented one. */
+  /** Something that only the store can recognize as a key. */
   | UnknownKey
   | { readonly kind: 'refused'; readonly refusal: Refusal }
 
-/** A key, or a text in the place of one. */
+/** A key, or any string sent in place of a key. */
 interface UnknownKey {
   readonly kind: 'unknown'
   readonly text: string
   readonly keyDigest: string
 }
 
-/** The parts of an exchange that finding the key needs: see `Exchange`. */
+/** The parts of an `Exchange` needed to find its key. */
 interface PresentingRequest {
   readonly credentials: Credentials
   peer(): string
@@ -39,27 +39,27 @@ interface PresentingRequest {
   inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
 }
 
-/** Separates requests with a valid key from all other requests, before the store judges the former. */
+/** Separates requests with a valid key from all others before the store checks them. */
 export interface Authentication {
-  /** Reads the credentials of a request. @param authorization the header of the request */
+  /** Reads the credentials of a request from its `Authorization` header. */
   read(authorization: string | undefined): Credentials
   /** See {@link UnknownCallers.enter}. */
   readonly enter: UnknownCallers['enter']
   /**
-   * Finds the key that a request presents. A caller without a known key waits for a turn: see {@link UnknownCallers}.
+   * Finds the key of a request. Callers without a known key have to wait for their turn. See {@link UnknownCallers}.
    *
-   * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
+   * @throws `Refusal` with 401, or `BusinessApiError` with code `store_unavailable` if the store can't be reached
    */
   find(request: PresentingRequest): Promise<PresentedKey>
   /**
    * Forgets a key that the store has rejected.
    *
-   * @returns the refusal
+   * @returns the refusal to send
    */
   refuse(keyDigest: string): Refusal
 }
 
-/** Authenticates by the keys of a store. @param deadlineMs the time of a request */
+/** Authenticates requests using the keys in a store. `deadlineMs` is the time limit for a request. */
 export function createAuthentication(
   store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'findKey'>,
   deadlineMs: number,
@@ -68,8 +68,8 @@ export function createAuthentication(
   const callers = createUnknownCallers(store, deadlineMs)
 
   async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {
-    // A text of the wrong shape or checksum, and not of the form of an imported key, is refused without asking the store. An imported key
-    // may carry the slot of another installation's organization.
+    // If a string has neither the format and checksum of a key nor the format of an imported key, reject it without
+    // asking the store. An imported key may contain a slot that belongs to another installation, so ignore it.
     const slot = importedKeys?.pattern.test(text) ? null : readApiKey(text)
     const organizationHint = slot === undefined ? null : await callers.find(keyDigest, slot, peer)
     if (organizationHint === null) throw INVALID_KEY
@@ -107,17 +107,17 @@ export function createAuthentication(
   }
 }
 
-// Made once: a flood of requests without a valid key pays for no stack traces.
+// Only created once, so a flood of invalid requests doesn't produce stack traces.
 const INVALID_KEY = refusals.invalidKey()
 const INVALID: Credentials = { kind: 'refused', refusal: INVALID_KEY }
 const NONE: Credentials = { kind: 'refused', refusal: refusals.noKey() }
 
 /**
- * Returns the API key that a request presents (specification, section 5), or the refused credentials. A missing key has a
- * text of its own; the text is the same for every key that was sent.
+ * Returns the API key from a request (specification, section 5), or the refused credentials. The message differs if
+ * there's no key at all, but is the same for all keys.
  */
 function readKey(authorization: string | undefined): string | Credentials {
-  // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.
+  // RFC 6750, section 3.1: no error code if a request has no bearer token.
   if (authorization === undefined || !SCHEME.test(authorization)) return NONE
   if (authorization.length > HEADER_MAX) return INVALID
   return BEARER.exec(authorization)?.[1] ?? INVALID

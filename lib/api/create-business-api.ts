@@ -12,18 +12,19 @@ import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 import type { RequestLog } from './request-log.ts'
 
-/** The request handler, in every form that hosts call handlers in. @typeParam Scopes the names of the service's scopes */
+/** The request handler, which can be called in several ways. @typeParam Scopes the names of the service's scopes */
 export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
-  /** Returns the OpenAPI document that `GET /openapi.json` serves. */
+  /** Returns the OpenAPI document, as served by `GET /openapi.json`. */
   describe(this: void): object
   readonly requestLog: RequestLog
   /**
-   * Judges a request that the host's own framework answers, as for an operation: by API key, rate limits (one token) and scope. The body is
-   * not read, and the hooks are not called.
+   * Authenticates a request that is handled by your own framework. As for an operation, this checks the API key, the
+   * rate limits (taking one token) and the scope. It doesn't read the body or call the hooks.
    *
-   * @param request of node:http, Express or fetch
-   * @returns the caller, with the headers of every answer to it; or the reply to send: 401, 403, 429 or 503
-   * @throws `TypeError` for a scope that the service does not have
+   * @param request a request from node:http, Express or fetch
+   * @returns the caller and the headers to add to all responses, or the reply to send (401, 403, 429 or 503)
+   * @throws `TypeError` if the service doesn't have the scope
+   *
    * @example
    * ```ts
    * const caller = await api.authenticate(request, { scope: 'reports:read' })
@@ -37,14 +38,14 @@ export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   ): Promise<Authenticated>
 }
 
-/** The caller of a request that the host answers itself, or the reply to send. */
+/** The caller of a request that the host handles itself, or the reply to send. */
 export type Authenticated =
   | {
       readonly organizationId: string
       readonly apiKey: { readonly id: string }
       /** The value of `X-Request-Id`. */
       readonly requestId: string
-      /** For the answer: the rate limits and `X-Request-Id`. */
+      /** Headers to add to the response, which are the rate limits and `X-Request-Id`. */
       readonly headers: Readonly<Record<string, string>>
       readonly reply?: undefined
     }
@@ -57,12 +58,13 @@ export type Authenticated =
     }
 
 /**
- * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer and reads no
- * environment variable.
+ * Creates the request handler of the business API (specification, sections 1 to 9). It doesn't open connections, start
+ * timers or read environment variables.
  *
- * @param store `createPostgresStore(…)`, `createMemoryStore(…)`, or your own
+ * @param store `createPostgresStore(…)`, `createMemoryStore(…)` or your own store
  * @param options see {@link BusinessApiOptions}
- * @throws `TypeError` or `RangeError` for an invalid option
+ * @throws `TypeError` or `RangeError` if an option is invalid
+ *
  * @example
  * ```ts
  * const handler = createBusinessApi(store)

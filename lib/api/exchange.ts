@@ -3,7 +3,7 @@ import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
 import type { Credentials } from './authenticate.ts'
 
-/** The facts about a request that become known on the way. */
+/** Data about a request that becomes known while the request is handled. */
 export interface CallFacts {
   /** The operation's id in the OpenAPI document: `createClient`. Null for a request that reached no operation. */
   operationId: string | null
@@ -13,46 +13,46 @@ export interface CallFacts {
   keyId: string | null
 }
 
-/** A request with the time left for the answer. */
+/** A request and its deadline. */
 export interface Exchange {
   readonly request: ApiRequest
   /** The part of the target after the `?`. */
   readonly query: string
   readonly requestId: string
-  /** The mount path as callers see it; empty for the root. */
+  /** The mount path as seen by callers. Empty for the root. */
   readonly publicPath: string
   readonly credentials: Credentials
   /**
-   * Keeps the store open for an answer that may need several statements.
+   * Keeps the store open for a response that may need several statements.
    *
-   * @throws `BusinessApiError` with code `store_unavailable` when the store is being closed
+   * @throws `BusinessApiError` with code `store_unavailable` if the store is closing
    */
   hold(): void
-  /** Lets the store close: at the end of the exchange, and before a refusal that waits for a turn. */
+  /** Allows the store to close. Called at the end, and before a refusal waits for its turn. */
   release(): void
-  /** The arrival of the request, on the monotonic clock, in milliseconds. */
+  /** When the request arrived, in milliseconds of the monotonic clock. */
   readonly beganAt: number
-  /** On the monotonic clock, in milliseconds. */
+  /** In milliseconds of the monotonic clock. */
   readonly deadlineAt: number
-  /** The operation and the caller, as soon as known: for the host's hooks and the trace. */
+  /** The operation and the caller once they are known. Used by the host's hooks and the trace. */
   readonly facts: CallFacts
-  /** The caller's address by option `peerAddress`; undefined when unknown. */
+  /** The caller's address according to the `peerAddress` option, if known. */
   address(): string | undefined
-  /** Names the group of callers that share their turns. */
+  /** Returns the group of callers that share their turns. */
   peer(): string
   /**
-   * Waits for work until the deadline. Late work is not stopped, and the result of late work is dropped.
+   * Waits for `work` until the deadline. Late work isn't stopped, but its result is dropped.
    *
-   * @param onLate makes the error of late work. Default `store_unavailable`
+   * @param onLate returns the error to throw at the deadline. By default, the code is `store_unavailable`
    */
   inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
 }
 
 /**
- * Begins an exchange.
+ * Starts an exchange.
  *
- * @param about becomes the exchange
- * @param deadlineMs milliseconds until the answer is due
+ * @param about the object that becomes the exchange
+ * @param deadlineMs time limit for the response, in ms
  */
 export function beginExchange(
   about: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
@@ -62,7 +62,7 @@ export function beginExchange(
   const deadlineAt = beganAt + deadlineMs
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
-  // Not a spread, which is slow for so many fields.
+  // We don't spread `about` because that is slow for so many fields.
   return Object.assign(about, {
     beganAt,
     deadlineAt,

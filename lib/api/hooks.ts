@@ -9,46 +9,46 @@ import type { CallFacts, Exchange } from './exchange.ts'
 
 // --- Types ---
 
-/** A request of the API, with the caller as far as known, in the form for the host's hooks. */
+/** An API request as passed to the host's hooks, with its caller if known. */
 export interface ApiCall extends Omit<ErrorContext, 'status'>, Readonly<CallFacts> {
-  /** The caller's address by option `peerAddress`, by default the socket's; null when unknown. */
+  /** The caller's address according to `peerAddress`, by default that of the socket, or `null` if unknown. */
   readonly remoteAddress: string | null
 }
 
-/** A request with a valid key, within the limits and with the operation's scope: what `onRequest` receives. */
+/** A request that has a valid key with the required scope and is within the rate limits. Passed to `onRequest`. */
 export interface AdmittedCall extends ApiCall {
   readonly operationId: string
   readonly organizationId: string
   readonly keyId: string
-  /** The operation's scope, which the key has: `clients:write`. */
+  /** The scope required by the operation, for example `clients:write`. */
   readonly scope: KeyScope
 }
 
-/** An answered request: what `onResponse` receives. */
+/** A request and its response. Passed to `onResponse`. */
 export interface AnsweredCall extends ApiCall, Omit<AnswerTrace, 'route'> {}
 
-/** The host's hook before an operation: see option `onRequest`. */
+/** The host's hook that runs before an operation, see the `onRequest` option. */
 export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that lets a request go on may end without a return.
 type Verdict = Refusal | null | undefined | void
 
-/** The host's hook after an answer: see option `onResponse`. */
+/** The host's hook that runs after a response, see the `onResponse` option. */
 export type OnResponse = (call: AnsweredCall) => void | Promise<void>
 
-/** The parts of an exchange that hooks and traces describe. */
+/** The parts of an exchange that are passed to hooks and traces. */
 export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganAt' | 'facts' | 'address'>
 
 // --- Hooks ---
 
 /**
- * Asks the host about an admitted call, until the request's deadline.
+ * Calls the host's `onRequest` hook and waits until the request's deadline.
  *
- * @throws `Refusal` of the host; `TypeError` for a refusal that is none; `BusinessApiError` with code `store_unavailable` at
- *   the deadline; every error of the hook
+ * @throws the host's `Refusal`, a `TypeError` if the result isn't one, a `BusinessApiError` with code
+ *   `store_unavailable` at the deadline, or any error thrown by the hook
  */
 export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: KeyScope): Promise<void> {
-  // The facts of an admitted exchange are known.
+  // All facts of an admitted exchange are known.
   const ask = async () => onRequest({ ...describe(exchange), scope } as AdmittedCall)
   const refusal = await exchange.inTime(ask(), () =>
     storeUnavailable("Cannot answer the request because option 'onRequest' has not answered in time"),
@@ -59,9 +59,9 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: K
 }
 
 /**
- * Reports an answer to the host's hook, to the trace and to the channel of answers.
+ * Reports a response to the host's hook, the trace and the answer channel.
  *
- * @param route the path of the operation; null for a path that the API does not have
+ * @param route the operation's path, or `null` if the API doesn't have the path
  */
 export type NoteAnswer = (
   exchange: DescribedExchange,
@@ -71,8 +71,8 @@ export type NoteAnswer = (
 ) => void
 
 /**
- * Creates the report of answers. The hook runs in a later turn of the event loop, when the answer is on the way: a
- * slow hook delays no answer, and a failing hook costs only a report.
+ * Creates a function that reports responses. The hook runs in a later turn of the event loop when the response is
+ * already being sent. A slow hook therefore doesn't delay it, and errors of the hook are only reported.
  */
 export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {
   async function tell(hook: OnResponse, exchange: DescribedExchange, answer: CallResult): Promise<void> {

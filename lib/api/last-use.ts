@@ -3,8 +3,8 @@ import type { ApiKeyStore } from '../access/api-keys.ts'
 import { describeError, type Logger } from '../base/log.ts'
 
 /**
- * Creates the record of the last use of keys, off the path of the requests. Allows a single write at a time for each key: during the write
- * every further request still finds the last use stale.
+ * Creates a function that records when a key was last used, without delaying the request. There is only one write per
+ * key at a time, because other requests see an outdated last use until the write is done.
  */
 export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Caller) => void {
   const underWay = new Set<string>()
@@ -13,7 +13,7 @@ export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Ca
     try {
       await apiKeys.markUsed(organizationId, keyId)
     } catch (error) {
-      // No caller waits for the write, and the next request repeats a failed write.
+      // No caller waits for this, and the next request will try again.
       logger.warn({ keyId, error: describeError(error) }, 'Last use of an API key not recorded')
     } finally {
       underWay.delete(keyId)

@@ -6,20 +6,20 @@ import type { Route } from '../resources/route.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
-/** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
+/** Lets documentation viewers read the document. Other paths have no CORS headers as keys don't belong in browsers. */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
 /**
- * Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document.
+ * Handles `GET /openapi.json`, which is cacheable and needs no key. Documents are built on first use.
  *
- * @throws `TypeError` for a schema of the host's own that the document cannot describe
+ * @throws `TypeError` if a schema of the host can't be described in the document
  */
 export function createOpenApiReply(
   operations: readonly Route[],
   resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
   if (resolved.events.length + resolved.routes.length > 0) build(operations, resolved)
-  /** By the mount path: a host may mount the API at several. */
+  /** Documents by mount path. A host can mount the API several times. */
   const built = new Map<string, BuiltDocument>()
 
   function documentFor(mountPath: string): BuiltDocument {
@@ -37,15 +37,12 @@ export function createOpenApiReply(
   }
 }
 
-/**
- * Mount paths with a document of their own. The mount path of a router with parameters can be any text; further ones get the
- * document of the root.
- */
+/** Maximum number of mount paths with their own document. All others get the document for the root. */
 const MOUNTS_MAX = 8
 
 type BuiltDocument = ReturnType<typeof build>
 
-/** RFC 9110, section 13.1.2: a list of tags, compared weakly, or an asterisk. */
+/** Compares ETags. The header is a list of weakly compared tags or an asterisk (RFC 9110, section 13.1.2). */
 function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   const tags = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))

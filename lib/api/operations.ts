@@ -17,16 +17,16 @@ import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
 import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
-/** The kinds of operations, and the admission of a request that the host answers itself. */
+/** The operations by kind, and the authentication of requests that the host handles itself. */
 export type Operations = ReturnType<typeof createOperations>
 
-/** The operation that a request asks for; null for the host's own answer. */
+/** The requested operation. The id is `null` if the host handles the request itself. */
 interface Asked {
   readonly operationId: string | null
   readonly scope: KeyScope
 }
 
-/** Makes the answer to a failure. */
+/** Creates the response for an error. */
 export type Fail = (
   error: unknown,
   about: Pick<Exchange, 'request' | 'requestId'>,
@@ -34,8 +34,8 @@ export type Fail = (
 ) => ApiReply
 
 /**
- * Creates the operations. The order of checks: 401, 429, 403, then the host's `onRequest`, then 415, 413, 400, then 422, then
- * idempotency, then 404 or 200. Routing and 405 came before.
+ * Creates the operations. Checks are made in this order: 401, 429, 403, then the host's `onRequest`, then 415, 413,
+ * 400, then 422, then idempotency, then 404 or 200. Routing and 405 have already happened.
  */
 export function createOperations(
   store: BusinessApiStore,
@@ -50,7 +50,7 @@ export function createOperations(
       : (admission: Admission) => admission
   const recordLastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  /** Turns a verdict into the answer of an admitted caller, or into the refusal. */
+  /** Responds to an admitted caller, or returns the refusal. */
   async function enter<Answer>(
     verdict: Admission,
     { keyDigest, scope }: AdmissionRequest,
@@ -98,14 +98,14 @@ export function createOperations(
         return jsonReply(200, pageBody(page), admitted, link)
       }
       if (position == null) throw refusals.notSynced()
-      // The token of each page is the one to go on with, so that a client can be killed at any page.
+      // Each page has the token to continue with, so a client can be stopped at any page.
       const token = syncToken(position)
       const link = next == null ? {} : linkTo({ updatedSince: token })
       return jsonReply(200, pageBody(page), admitted, { 'Sync-Token': token, ...link })
     })
   }
 
-  /** Presents the key of a request for an operation. */
+  /** Finds the key of a request and builds the admission request for an operation. */
   async function present(route: Asked, exchange: Exchange): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
     exchange.hold()
@@ -114,7 +114,7 @@ export function createOperations(
     return { keyDigest, organizationHint, scope: route.scope, rateLimits: shared }
   }
 
-  /** Judges a request, and answers it if it is admitted. */
+  /** Decides whether to admit a request and, if so, responds to it. */
   async function judge<Answer>(
     route: Asked,
     exchange: Exchange,
@@ -136,7 +136,7 @@ export function createOperations(
       }),
     own: (route: OwnRoute, matched: Matched, exchange: Exchange) =>
       judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
-    /** The reply is that of a refusal. */
+    /** Returns the reply of a refusal if the request isn't admitted. */
     authenticate: (scope: KeyScope, exchange: Exchange) =>
       judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
@@ -145,7 +145,7 @@ export function createOperations(
 const PAGE_START = Buffer.from('{"data":')
 const PAGE_END = Buffer.from('}')
 
-/** The bytes of a page pass through and never become a string. */
+/** Wraps a page in an object. Bytes aren't converted to a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }

@@ -21,78 +21,80 @@ import type { OnRequest, OnResponse } from './hooks.ts'
 import type { PeerRequest } from './peer-address.ts'
 import type { RequestLogChoice } from './request-log.ts'
 
-/** The rate limits of requests (specification, section 8). */
+/** The rate limits (specification, section 8). */
 export interface RateLimitOptions {
-  /** The limit of each API key. Default 10 per second, burst 100. */
+  /** The limit of each API key. Defaults to 10 requests per second with bursts of 100. */
   key?: RateLimit | undefined
-  /** The limit of each organization, all keys together. Default 20 per second, burst 200. */
+  /** The limit shared by all keys of an organization. Defaults to 20 requests per second with bursts of 200. */
   organization?: RateLimit | undefined
   /**
-   * The place of the buckets. `shared`: in the store, for all processes together. `process`: in the memory of each process,
-   * cheaper, but every process admits the full rate. Limits of a single key or organization count with `shared` only.
-   * Default `shared`.
+   * Where the buckets are kept. With `shared`, they are in the store and used by all processes. With `process`, they
+   * are in memory, which is faster, but each process allows the full rate. Limits set for a single key or organization
+   * only work with `shared`. Defaults to `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
 
-/** Options of `createBusinessApi`. Each is read once. */
+/** Options for `createBusinessApi`. They are only read once. */
 export interface BusinessApiOptions {
   /**
-   * The path of the mount, if the host passes full paths: `/platform`. Express strips the mount path: under Express, leave
-   * the option out, or give the full path. Default none.
+   * The mount path if the handler receives full paths, for example `/platform`. Express removes the mount path, so you
+   * don't need this option there, but can still pass the full path. None by default.
    */
   basePath?: string | undefined
   /**
-   * Serves each path with a slash at its end too, as Next.js with `trailingSlash: true` passes paths. Default `false`: such a path is
-   * another path.
+   * If `true`, each path is also available with a trailing slash, as needed for Next.js with `trailingSlash: true`.
+   * Defaults to `false`.
    */
   trailingSlash?: boolean | undefined
-  /** The version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
+  /** The version, contact, license and terms in the OpenAPI document. Neutral texts by default. */
   info?: ApiInfo | undefined
-  /** Largest request body in bytes. Default 65536. */
+  /** Maximum size of a request body in bytes. Defaults to 65536. */
   maxBodyBytes?: number | undefined
-  /** Milliseconds until every unfinished request is answered with 503. Default 5000. */
+  /** Time limit for requests in milliseconds. Unfinished requests receive a 503 response. Defaults to 5000. */
   deadlineMs?: number | undefined
-  /** The rate limits; `false` turns rate limits off. */
+  /** The rate limits. Set to `false` to disable rate limiting. */
   rateLimit?: RateLimitOptions | false | undefined
   /**
-   * Returns the address of a caller behind a proxy: `({ header }) => header('x-real-ip')`, a header that the proxy always
-   * sets. Requests without a valid API key take turns by this address, IPv6 by the first 64 bits, and the hooks receive the
-   * address; nothing else depends on the address. Default the socket's remote address.
+   * Returns the address of a caller behind a proxy, for example `({ header }) => header('x-real-ip')`. Only use a
+   * header that your proxy always sets. The address is passed to the hooks and used to share turns among requests
+   * without a valid API key (the first 64 bits for IPv6), but for nothing else. Defaults to the socket's address.
    */
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
-  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** pino or a compatible logger. `false` disables logging. By default, warnings and errors go to stderr. */
   logger?: Logger | false | undefined
-  /** Receives every failure behind an answer of 500 or 503, with all details. Errors and rejections of the function are logged and dropped. */
+  /** Called with all details of a failure behind a 500 or 503 response. Its own errors are logged and ignored. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /**
-   * Judges each request of a valid API key within its limits and scope, before the body is read: a `Refusal`, returned or thrown,
-   * refuses the request, and nothing is written. May be asynchronous, within `deadlineMs` (503 afterwards). Another error
-   * is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. Default: every request goes on.
+   * Called for each request that has a valid API key with the required scope and is within the rate limits, before the
+   * body is read. Return or throw a `Refusal` to reject the request without writing anything. Can be async, but must
+   * finish within `deadlineMs` (otherwise 503). Any other error is a 500, or a 503 with code `store_unavailable`, and
+   * is reported to `onError`. By default, all requests are allowed.
    */
   onRequest?: OnRequest | undefined
   /**
-   * Receives every answer of the API, also 401, 404, 429 and 503, for metering and audit. Called when the answer is on the
-   * way, which waits for nothing. Errors and rejections are logged and reported to `onError`.
+   * Called for all responses, including 401, 404, 429 and 503, for example to meter usage. The response is already
+   * being sent and doesn't wait for this function. Errors and rejections are logged and reported to `onError`.
    */
   onResponse?: OnResponse | undefined
   /**
-   * Keeps a log of the requests with an organization's key, for `settings.requests`: `'all'`, `'errors'` (400 and above), or
-   * `{ share: 0.1 }`, errors and a share of the others. It holds no query, no body and no key. Default `false`: none.
+   * Which requests to log for `settings.requests`. Can be `'all'`, `'errors'` (400 and above), or `{ share: 0.1 }` for
+   * errors and a share of all other requests. Only requests with an organization's key are logged, without the query
+   * string, body and key. Defaults to `false`.
    */
   requestLog?: RequestLogChoice | false | undefined
-  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
+  /** Returns milliseconds since 1970, for ids and timestamps. Expiry uses the store's clock. Default `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Makes the ids of records, events and requests. An id is its kind, `_`, and 1 to 59 letters, digits, hyphens and underscores,
-   * because the pages of a list continue after such ids only; a request that would make another id is answered with 500, and the
-   * reason goes to `onError`. Later ids must sort after earlier ones. Default monotonic ULIDs.
+   * Generates the ids of records, events and requests. An id consists of its kind, `_`, and 1 to 59 letters, digits,
+   * hyphens and underscores, because paging only supports such ids. If it doesn't, the response is 500 and the reason
+   * is passed to `onError`. Later ids must sort after earlier ones. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
   /**
-   * Returns the W3C `traceparent` of the current trace, for the events of a create: the attempts of webhooks show the trace as
-   * `AttemptTrace.traceparent`. A value in another form, and an error of the function, count as no trace. Default the header
-   * `traceparent` of the request.
+   * Returns the W3C `traceparent` of the current trace. It's stored with the events of a create operation and available
+   * for webhook attempts as `AttemptTrace.traceparent`. Invalid values and errors of the function are ignored. Defaults
+   * to the request's `traceparent` header.
    */
   traceparent?: CurrentTraceparent | undefined
 }
@@ -119,11 +121,11 @@ const READERS = {
   requestLog: readRequestLog,
   clock: (given = Date.now) => given,
   ids: (given) => given,
-  /** Undefined: the request's header counts. */
+  /** `undefined` to use the request's header. */
   traceparent: (given) => given && createTraceparentReader(given),
 } satisfies OptionReaders<BusinessApiOptions>
 
-/** The checked options with the defaults filled in, and the service of the store. */
+/** The validated options including defaults, and the store's service. */
 export interface ResolvedOptions
   extends Service,
     Omit<ReadBy<typeof READERS>, 'rateLimit' | 'ids'>,
@@ -131,9 +133,7 @@ export interface ResolvedOptions
   readonly ids: Ids
 }
 
-/**
- * @throws `TypeError` or `RangeError` naming the option that cannot be used
- */
+/** Validates the options and sets defaults. @throws `TypeError` or `RangeError` naming the invalid option */
 export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
   const { rateLimit, ids, ...read } = readEach(options, READERS)
   return { ...service, ...read, ...rateLimit, ids: readIds(ids, read.clock) }

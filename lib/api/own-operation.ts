@@ -15,24 +15,25 @@ import { reserve, settle } from './asked-creation.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
-/** The path that a route has matched, below the mount. */
+/** A path below the mount path that matches a route. */
 export interface Matched {
   readonly path: string
   readonly params: Readonly<Record<string, string>>
 }
 
-/** An admitted caller, with the facts about the request that an answer repeats. */
+/** An admitted caller and the data to repeat in the response. */
 export interface Admitted {
   readonly requestId: string
   readonly caller: Caller
-  /** The headers of every answer to the caller: the rate limits. */
+  /** The rate limit headers, sent with all responses to this caller. */
   readonly headers: Readonly<Record<string, string>>
 }
 
 /**
- * Answers an admitted request by a route of the host's own: checks the input, lets the host work until the deadline, and checks the result.
+ * Handles an admitted request with a route of the host. Validates the input, calls the host's function until the
+ * deadline, and validates its result.
  *
- * @throws `Refusal` 415, 413, 400 or 422, or of the host; every other error of the host
+ * @throws `Refusal` with 415, 413, 400 or 422, or any error thrown by the host
  */
 export async function answerOwn(
   route: Route,
@@ -86,8 +87,8 @@ export async function answerOwn(
 }
 
 /**
- * The signal is made when asked for, because Node.js takes a tenth of a short answer for it. One accessor for all contexts: with accessors of
- * their own, each would have a hidden class of its own, and the garbage collector a fifth of the work.
+ * Creates the signal on first use, because it would take a tenth of a short request. All contexts share this accessor.
+ * Otherwise each would have its own hidden class, and garbage collection would take a fifth of the time.
  */
 const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   enumerable: true,
@@ -96,7 +97,7 @@ const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   },
 }
 
-/** The quick checks of results, by schema. */
+/** The fast check of results by schema. */
 const CHECKS = new WeakMap<StandardSchema, (result: unknown) => boolean>()
 
 function render({ operationId, response }: Route, result: unknown): string {
@@ -124,7 +125,7 @@ async function readInput(
   const { request } = exchange
   const sent = route.body && (await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody))
   const query = route.query && textsOf(exchange.query)
-  // A GET without a query has nothing that could not be stored, and takes no key.
+  // A GET without a query can't contain anything that we can't store, and doesn't support a key.
   const fingerprint = route.method === 'GET' && !query ? '' : fingerprintOfJson({ params, query, sent })
   if (fingerprint === null) throw refusals.unstorable()
   const paging = route.paged ? readPaging(route.paged, path, exchange, baseUrl) : null
@@ -156,7 +157,7 @@ function readPaging(
   }
 }
 
-/** Reads a query as texts; a repeated name gives a list. */
+/** Parses a query string. Values are strings, or lists of strings if a name is repeated. */
 function textsOf(query: string): Readonly<Record<string, string | readonly string[]>> {
   const given = new URLSearchParams(query)
   const entries = [...new Set(given.keys())].map((name) => [name, given.getAll(name)] as const)

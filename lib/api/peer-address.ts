@@ -1,26 +1,26 @@
 import { parseAddress } from '../webhooks/address-ranges.ts'
 
-/** The request in the form that option `peerAddress` receives. */
+/** A request as passed to the `peerAddress` option. */
 export interface PeerRequest {
-  /** The remote address of the request's socket; undefined for a fetch request, because fetch has no sockets. */
+  /** The socket's remote address, or `undefined` for fetch requests, which have no socket. */
   readonly remoteAddress: string | undefined
   /**
-   * The value of a header, the values of a repeated header joined with `, `; `undefined` when absent.
+   * Returns the value of a header, or `undefined` if it's absent. Repeated headers are joined with `, `.
    *
-   * @param name in lower case
+   * @param name must be lowercase
    */
   header(name: string): string | undefined
 }
 
-/** Longer than any address. */
+/** Maximum length of an address in characters, more than any real address needs. */
 const TEXT_MAX = 64
 const IPV4_MAPPED = 0xffffn
-/** The bits of an IPv6 address that a network gives to its computers. */
+/** The number of bits in an IPv6 address that a network assigns to its hosts. */
 const HOST_BITS = 64n
 
 /**
- * Names the group of callers that share their turns: the callers of an IPv4 address, or of an IPv6 network of 64 bits, because
- * a single caller can use every address of such a network. All callers without an address make a further group.
+ * Returns the group of callers that share their turns. This is an IPv4 address or a 64-bit IPv6 network, because a
+ * single caller can use all addresses in such a network. Callers without an address form another group.
  */
 export function peerOf(address: string | undefined): string {
   if (typeof address !== 'string') return ''

@@ -8,35 +8,35 @@ import type { Credentials } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import type { DescribedExchange } from './hooks.ts'
 
-/** The requests to log: all, those with an error, or those with an error and a share of the others, 0 to 1. */
+/** Which requests to log. Either all, only errors, or errors and a share (0 to 1) of all other requests. */
 export type RequestLogChoice = 'all' | 'errors' | { readonly share: number }
 
-/** The log of requests, as the host sees it. */
+/** The request log as seen by the host. */
 export interface RequestLog {
-  /** Requests since the start that were not logged, because the store could not take them. */
+  /** The number of requests that weren't logged since the start because the store couldn't keep up. */
   readonly dropped: number
-  /** Writes the requests that wait. For a host whose process may stop after an answer: `waitUntil(api.requestLog.flush())`. */
+  /** Writes all pending requests. Use this if your process may stop: `waitUntil(api.requestLog.flush())`. */
   flush(): Promise<void>
 }
 
-/** The log of requests, as the handler sees it. */
+/** The request log as seen by the handler. */
 export interface RequestLogWriter extends RequestLog {
-  /** Logs a request, off its path. */
+  /** Adds a request to the log without delaying its response. */
   note(exchange: LoggedExchange, reply: ApiReply, route: string): void
 }
 
-/** An exchange; without credentials if it could not begin. */
+/** An exchange. Has no credentials if it couldn't be started. */
 export type LoggedExchange = DescribedExchange & Partial<Pick<Exchange, 'credentials'>>
 
-/** Requests that a statement writes at most. */
+/** Maximum number of requests per statement. */
 const BATCH_MAX = 500
-/** Requests that wait at most; further ones are dropped. */
+/** Maximum number of pending requests. Any others are dropped. */
 const WAITING_MAX = 10_000
-/** Wait of the first request of a batch, in ms. */
+/** Maximum time a request waits for its batch, in ms. */
 const WAIT_MS = 1000
 const TEXT_MAX = 200
 
-/** Creates the log of requests. @param choice null: no request is logged */
+/** Creates the request log. If `choice` is `null`, no request is logged. */
 export function createRequestLog(
   store: Pick<BusinessApiStore, 'requests' | 'beginRequest'>,
   choice: RequestLogChoice | null,
@@ -74,14 +74,14 @@ export function createRequestLog(
     return writing
   }
 
-  /** Waits for a batch, and keeps the store open until it is written. */
+  /** Starts the timer for a batch and keeps the store open until it's written. */
   function schedule(): void {
     if (timer || writing) return
     try {
       const release = store.beginRequest?.()
       timer = setTimeout(() => void flush().then(release), WAIT_MS)
     } catch {
-      // The store is being closed, and waits for a statement that begins now.
+      // The store is closing, but will wait for a statement that starts now.
       void flush()
     }
   }
@@ -93,7 +93,7 @@ export function createRequestLog(
     flush,
     note({ request, requestId, credentials, facts, beganAt }, { status, headers, body }, route) {
       const keyDigest = digestOf(credentials)
-      // A request for the document, or for the methods of a path, has no organization.
+      // Requests for the document, or for the methods of a path, have no organization.
       if (keyDigest === null || (facts.operationId === null && status < 400) || !isChosen(status)) return
       if (waiting.length >= WAITING_MAX) {
         dropped++
@@ -123,7 +123,7 @@ function digestOf(credentials: Credentials | undefined): string | null {
   return credentials.kind === 'known' ? credentials.key.keyDigest : credentials.keyDigest
 }
 
-/** The error text of an answer, on one line, without the half of a character that is cut. @param body as every refusal has it */
+/** Returns the error message of a refusal on one line. Also removes half of a character left by truncation. */
 function errorOf(body: ApiReply['body']): string {
   return String(JSON.parse(String(body)).error)
     .slice(0, TEXT_MAX)

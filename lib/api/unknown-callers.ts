@@ -4,46 +4,49 @@ import { sleep, withDeadline } from '../base/time.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 
 /**
- * The callers that are not known to have a valid key: a bounded number of them waits, round robin by peer, so that a flood of invented
- * or missing keys takes little from callers with a known key, and another peer waits for no flood.
+ * Handles callers that aren't known to have a valid key. Only a limited number of them can wait, and peers take turns.
+ * A flood of invalid requests therefore barely affects callers with a known key or other peers.
  */
 export interface UnknownCallers {
   /**
-   * Waits for a turn of the event loop in which the request may be looked at; undefined: this one. Node reads the requests of a
-   * thousand new connections in one turn: a caller with a known key would wait for all of them.
+   * Waits for a turn of the event loop in which the request can be handled, or returns `undefined` if that's the
+   * current one. Node.js reads the requests of a thousand new connections in one turn, and callers with a known key
+   * would have to wait for all of them.
    */
   enter(peer: () => string): Promise<void> | undefined
-  /** Returns the organization of a key that was in force at its last lookup; undefined for any other digest. */
+  /** Returns the organization if the key was active when it was last looked up, otherwise `undefined`. */
   organizationOf(digest: string): string | undefined
   /**
-   * Looks up the organization of a key. A lookup orders requests and admits none: the store judges every request.
+   * Looks up the organization of a key. This is only used to schedule requests and doesn't admit them. The store still
+   * checks each one.
    *
-   * @param slot the slot that the key carries; null for none
+   * @param slot the slot found in the key, or `null` if it has none
    * @param peer the group of callers that share their turns
-   * @returns null when no such key is in force
-   * @throws `BusinessApiError` with code `store_unavailable` when the store cannot be reached, or too many lookups wait
+   * @returns `null` if there is no such active key
+   * @throws `BusinessApiError` with code `store_unavailable` if the store can't be reached or too many
+   *   lookups are waiting
    */
   find(digest: string, slot: number | null, peer: string): Promise<string | null>
   /** Forgets a key that the store has rejected. */
   forget(digest: string): void
   /**
-   * Waits until a 401 may be sent. A flooding caller sends the next request as soon as the answer has come, and a thousand such callers
-   * take nearly all of the process's time, however little each answer costs.
+   * Waits until a 401 response can be sent. A flooding caller sends the next request as soon as it has the response. A
+   * thousand of them would use nearly all of the process's time, no matter how cheap each response is.
    */
   awaitRefusal(peer: string): Promise<void>
 }
 
 type KeyStore = Pick<BusinessApiStore, 'apiKeys'>
 
-/** Keys in memory, some 200 bytes each. A further key displaces the least recently used key. */
+/** Maximum number of keys in memory, about 200 bytes each. The least recently used key is evicted. */
 const REMEMBERED_MAX = 10_000
 
-/** Creates the places of unknown callers. Shards are looked up apart: a silent shard delays no key of the others. */
+/** Creates the state for unknown callers. Lookups are made per shard, so a slow shard doesn't delay the others. */
 export function createUnknownCallers(
   store: KeyStore & Pick<BusinessApiStore, 'findKey'>,
   deadlineMs: number,
 ): UnknownCallers {
-  /** Organizations by digest, in the order of the last use. */
+  /** Organizations by key digest, least recently used first. */
   const remembered = new Map<string, string>()
   const lookups = new Map<KeyStore, UnknownCallers['find']>()
 
@@ -81,7 +84,7 @@ export function createUnknownCallers(
 
 // --- Turns ---
 
-/** Requests of unknown callers in one turn of the event loop: less than a millisecond of the process's time. */
+/** Number of requests from unknown callers per turn of the event loop. They take less than a millisecond. */
 const PER_TURN = 8
 
 function createEntry(): UnknownCallers['enter'] {
@@ -115,13 +118,13 @@ function createEntry(): UnknownCallers['enter'] {
 
 // --- Lookups ---
 
-/** Digests in a lookup at most: a few milliseconds of the database. */
+/** Maximum number of digests per lookup. The database needs a few milliseconds for that many. */
 const BATCH_MAX = 1000
-/** Pause after a lookup with invented digests: more digests gather meanwhile, so that also a slow flood costs few statements. */
+/** Pause after a lookup with made-up digests, in ms. Collects more of them, so a slow flood causes few statements. */
 const GATHER_MS = 5
-/** Longest wait of the next lookup for this answer: a store that never answers must not hold up all unknown keys for ever. */
+/** Maximum time to wait for a lookup before starting the next, in ms. A store may never respond. */
 const LOOKUP_TIMEOUT_MS = 5000
-/** Digests that wait while a lookup is under way. */
+/** Maximum number of digests that can wait during a lookup. */
 const WAITING_MAX = 5000
 
 interface Lookup {
@@ -132,8 +135,9 @@ interface Lookup {
 }
 
 /**
- * Looks up one batch of digests at a time. So a flood of invented keys costs one connection and few statements, and a new key among
- * them waits for two lookups at most. The answer "no such key" is not kept, because the key may be made before the next request.
+ * Looks up one batch of digests at a time. A flood of made-up keys therefore only uses one connection and few
+ * statements, and a new key has to wait for two lookups at most. We don't cache unknown keys because a key may be
+ * created before the next request.
  */
 function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['find'] {
   const waiting = createFairQueue<string, Lookup>()
@@ -146,7 +150,7 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
     return batch
   }
 
-  /** @returns whether all keys are in force */
+  /** Returns `true` if all keys are active. */
   async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
       const digests = [...new Set(batch.map(({ digest }) => digest))]
@@ -193,23 +197,23 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
 
 // --- Refusals ---
 
-/** 401s without delay, after a time with few. */
+/** Number of 401 responses without a delay if there were few recently. */
 const BURST = 100
-/** 401s a second in the long run, while few wait. */
+/** Number of 401 responses per second in the long run, as long as few are waiting. */
 const PER_SECOND = 200
-/** The answers of one tick, and the requests that follow the answers, take the process less than a millisecond. */
+/** Interval in ms. The responses of one tick, including follow-up requests, take less than a millisecond. */
 const TICK_MS = 5
-/** The planned wait as a share of a request's time. The rest is for the lookup before the wait, and for other peers' turns. */
+/** The planned wait as a share of the request's time limit. The rest is for the lookup and other peers' turns. */
 const WAIT_SHARE = 0.6
-/** 401s that wait at most. A further one lets the oldest go out, of the peer with the most. */
+/** Maximum number of waiting 401 responses. Above that, the oldest one of the peer with the most is sent. */
 const REFUSALS_MAX = 10_000
 
-/** Spaces the 401s out. Their rate grows with the largest number that waited, so that all go out in time, and evenly. */
+/** Delays 401 responses. The rate depends on the largest number that was waiting, so all are sent in time. */
 function createRefusals(deadlineMs: number): UnknownCallers['awaitRefusal'] {
   const waiting = createFairQueue<string, { go(): void }>()
   let credit = BURST
   let creditedAt = performance.now()
-  /** The largest number that waited since nothing waited: a rate that fell with the number would leave a long tail. */
+  /** The largest number of waiting responses since there were none. Using the current number would delay the last. */
   let mostWaiting = 0
 
   function addCredit(): void {

@@ -1,70 +1,58 @@
-/** The store could not be reached or did not respond in time. Thrown by stores; the API responds with 503. */
+/** Thrown by a store that can't be reached or doesn't respond in time. The API responds with 503. */
 export const STORE_UNAVAILABLE = 'store_unavailable'
 
-/** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
+/** Thrown by the typed calls if a value passed by your code is invalid. The API never throws it. */
 export const INVALID_INPUT = 'invalid_input'
 
 /**
- * Another record of the organization has the number or the id that must be unique, and nothing was changed. Thrown by stores
- * for the numbers of invoices and proposals, and by the typed calls for ids that the caller has chosen.
+ * Thrown if another record of the organization already has this unique number or id. Nothing was changed. Stores throw
+ * it for invoice and proposal numbers, typed calls for ids chosen by the caller.
  */
 export const ALREADY_EXISTS = 'already_exists'
 
-/** No record with this id belongs to the organization. Thrown by the typed calls, never by the API. */
+/** Thrown by the typed calls if the organization has no record with this id. The API never throws it. */
 export const NOT_FOUND = 'not_found'
 
-/** An event's `data` violates its type's schema. Thrown by `publish`. */
+/** Thrown by `publish` if an event's `data` doesn't match the schema of its type. */
 export const INVALID_EVENT = 'invalid_event'
 
-/** The present state of the record does not allow the change; nothing was changed. Thrown by the typed calls. */
+/** Thrown by the typed calls if the record's current state doesn't allow the change. Nothing was changed. */
 export const INVALID_STATE = 'invalid_state'
 
-/**
- * The organization has as many records of the kind, or has sent as many tests, as the limit allows; nothing was changed.
- * Thrown by the typed calls of the settings.
- */
+/** Thrown by the typed settings calls if a limit is reached, such as the number of keys. Nothing was changed. */
 export const LIMIT_REACHED = 'limit_reached'
 
-/** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
+/** Thrown by `invoices.recordPayment` if the payment exceeds the amount due. Nothing was changed. */
 export const OVERPAYMENT = 'overpayment'
 
-/** The idempotency key was used before, for something else. Thrown by the typed calls; the API responds with 422. */
+/** Thrown by the typed calls if the idempotency key was used for a different request. The API responds with 422. */
 export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
 
-/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API responds with 409. */
+/** Thrown by the typed calls if a call with the same idempotency key is still running. The API responds with 409. */
 export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
 
-/**
- * The host's sealing keys cannot seal a signing secret, or cannot open the secret in question. Thrown by the typed
- * calls and by the delivery loop.
- */
+/** Thrown by the typed calls and the delivery loop if your keys can't seal or open a signing secret. */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
-/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API responds with 500. */
+/** Thrown by all calls of the PostgreSQL store if `migrate` was never called. The API responds with 500. */
 export const SCHEMA_MISSING = 'schema_missing'
 
-/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API responds with 500. */
+/** Thrown by calls that need a pending migration of this version. Call `migrate`. The API responds with 500. */
 export const SCHEMA_OUTDATED = 'schema_outdated'
 
-/**
- * The database holds a schema that this version cannot run against. Thrown by `migrate`, and by calls that fail because of
- * it; the API responds with 500.
- */
+/** Thrown if this version is too old for the database schema, including by `migrate`. The API responds with 500. */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
-/**
- * The role of the database connection lacks a privilege; the message says what PostgreSQL denied. Thrown by every call of the PostgreSQL
- * store; the API responds with 500.
- */
+/** Thrown by the PostgreSQL store if its role lacks the privilege in the message. The API responds with 500. */
 export const MISSING_PRIVILEGE = 'missing_privilege'
 
 /**
- * The organization belongs to another shard than the call's store or transaction, or a sharded store's databases don't match their
- * shard names; nothing was written. Thrown by sharded stores; the API responds with 500.
+ * Thrown by sharded stores if the organization belongs to a different shard than the store or transaction of the call,
+ * or if the databases don't match their shard names. Nothing was written. The API responds with 500.
  */
 export const WRONG_SHARD = 'wrong_shard'
 
-/** Every code of a {@link BusinessApiError}. */
+/** All codes of a {@link BusinessApiError}. */
 export type ErrorCode =
   | typeof STORE_UNAVAILABLE
   | typeof INVALID_INPUT
@@ -90,15 +78,18 @@ interface ErrorDetails {
 }
 
 /**
- * Every error that the library expects; `code` tells a host the kind. Misuse by the programmer (a bad option, a wrong
- * argument) is a `TypeError` or `RangeError` instead.
+ * The class of all errors that the library expects. Check `code` to tell them apart. Programming mistakes such as a bad
+ * option or a wrong argument throw a `TypeError` or `RangeError` instead.
  */
 export class BusinessApiError extends Error {
   override readonly name = 'BusinessApiError'
   readonly code: ErrorCode
-  // Private, so a logged error never repeats the record's fields: a URL may contain a token.
+  // // Private because a logged error must not include the record, which may contain a URL with a token.
   readonly #record: object | null
-  /** The names of the fields that the message is about: `dueDate`, and of an event's data `data.invoiceId`. Empty for an error about none. */
+  /**
+   * The names of the fields that the message is about, for example `dueDate`, or `data.invoiceId` for a field of an
+   * event's data. Empty if the error isn't about a field.
+   */
   readonly fields: readonly string[]
 
   constructor(
@@ -113,8 +104,8 @@ export class BusinessApiError extends Error {
   }
 
   /**
-   * The record that has the id, as the calls show the record, with {@link ALREADY_EXISTS}; null when that record was
-   * removed, and with every other code.
+   * The existing record with that id if the code is {@link ALREADY_EXISTS}, in the same format that the calls return.
+   * `null` if that record was removed, and for all other codes.
    */
   get record(): object | null {
     return this.#record
@@ -122,9 +113,10 @@ export class BusinessApiError extends Error {
 }
 
 /**
- * Creates the error that a store throws when its database can't be reached: the caller gets 503, not 500.
+ * Creates the error that a store throws if its database can't be reached. The API responds with 503, not 500.
  *
  * @param message the action, then the reason
+ *
  * @example
  * ```ts
  * throw storeUnavailable('Cannot list clients because the connection was refused')
@@ -134,7 +126,7 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
 }
 
-/** Creates the error of a call that is rejected. @param action the beginning of the message: `Cannot issue the invoice` */
+/** Creates the error of a rejected call. @param action the start of the message, such as `Cannot issue the invoice` */
 export function refused(
   action: string,
   code: ErrorCode,
@@ -144,7 +136,7 @@ export function refused(
   return new BusinessApiError(code, `${action} because ${reason}`, { fields })
 }
 
-/** Returns true if a value thrown by a store means that the store cannot be reached now; false for a bug. */
+/** Returns `true` if an error thrown by a store means that the store is currently unreachable, `false` for a bug. */
 export function isStoreUnavailable(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
 }

@@ -1,39 +1,37 @@
-/** A queue of items in groups: first come, first served in a group, round robin between groups. No item is added twice. */
+/** A queue of items in groups (round robin), first in, first out within a group. Don't add an item twice. */
 export interface FairQueue<Group, Item extends object> {
   readonly size: number
-  /** Counts the items of a group. */
+  /** Returns the number of items in a group. */
   countOf(group: Group): number
   add(group: Group, item: Item): void
   /**
-   * Takes out the oldest item of the next group. The group's next turn comes after the turns of all other groups.
+   * Removes and returns the oldest item of the next group, and moves the group to the end of the round.
    *
-   * @param isReady returns true for a group that may have a turn. Default: every group may
-   * @returns undefined if no such group has an item
+   * @param isReady returns `true` if a group can have a turn. By default, every group can
+   * @returns `undefined` if no ready group has an item
    */
   shift(isReady?: (group: Group) => boolean): Item | undefined
   /**
-   * Takes out the oldest item of the group with most items, to make room.
+   * Removes and returns the oldest item of the largest group to make room.
    *
-   * @param atLeast the number of items that the group must have. Default 1
-   * @returns undefined if no group has so many
+   * @param atLeast the minimum number of items in the group. Defaults to 1
+   * @returns `undefined` if no group has that many items
    */
   shiftLongest(atLeast?: number): Item | undefined
   /**
-   * Takes out the oldest item of the group with most items, to make room for an item of another group. The group must have at least two
-   * more items than the other: with a difference of 1, two groups would displace each other's items forever.
+   * Removes and returns the oldest item of the largest group to make room for a new item in `group`. The largest group
+   * must have at least two more items than `group`, otherwise two groups could keep displacing each other's items.
    *
-   * @returns undefined if no group has so many
+   * @returns `undefined` if no group has that many items
    */
   displace(group: Group): Item | undefined
-  /** Takes out an item from any place in the queue. */
+  /** Removes an item, wherever it is in the queue. */
   remove(group: Group, item: Item): void
 }
 
-/**
- * Creates an empty queue. The queue keeps no group without items, so the number of items bounds the state.
- */
+/** Creates an empty queue. Empty groups are removed, so memory use depends only on the number of items. */
 export function createFairQueue<Group, Item extends object>(): FairQueue<Group, Item> {
-  /** The groups in the order of their turns, each with the items in the order of arrival. */
+  /** Groups in the order of their turns, each with its items in insertion order. */
   const groups = new Map<Group, Set<Item>>()
   let size = 0
 
@@ -76,7 +74,7 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       for (const [group, items] of groups) {
         if (!isReady(group)) continue
         const item = takeOldest(group, items)
-        // The round ends with the map.
+        // Move the group to the end of the map, which is the end of the round.
         if (groups.delete(group)) groups.set(group, items)
         return item
       }

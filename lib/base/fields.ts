@@ -1,39 +1,35 @@
 import * as v from 'valibot'
 
-// The building blocks of every schema. A schema is the only source of validation, the TypeScript type and the OpenAPI document, so each
-// block has all three: the rule, the error message, and JSON Schema keywords.
+// The building blocks of all schemas. A schema is the single source for validation, the TypeScript type and the OpenAPI
+// document, so each block defines the rule, the error message and the JSON Schema keywords.
 
-/** The longest id that the API hands out or a host may bring; a prefix and a ULID need 31. */
+/** Maximum length of an id, whether the API or the host created it. A prefix and a ULID take 31 characters. */
 const ID_MAX = 64
-/** Statuses, stages, providers: words, not prose. */
+/** Maximum length of a word such as a status, stage or provider. */
 const WORD_MAX = 64
-/**
- * The longest decimal string: numeric(15,3) has twelve digits before the point, and a currency up to four after the
- * point.
- */
+/** Maximum length of a decimal string. `numeric(15,3)` has 12 digits before the point, and up to 4 follow it. */
 const DECIMAL_MAX = 20
-/** The largest number of a numeric(15,3). */
+/** The largest `numeric(15,3)` value. */
 const AMOUNT_MAX = 999_999_999_999.999
 
 const EMAIL_MAX = 254
 const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
 /**
- * A single @, at most 64 characters before the @, a dot in the domain, no empty label, no white space or control
- * character. The OpenAPI document publishes a pattern of ASCII, which passes a little more.
+ * Matches an email address with a single @, up to 64 characters before it, and a domain that has a dot and no
+ * empty label. It can't contain white space or control characters. The ASCII pattern in the OpenAPI document is
+ * slightly more permissive.
  */
 const EMAIL_PATTERN: RegExp = new RegExp(
   String.raw`^[^\s@${CONTROL}]{1,64}@[^\s@.${CONTROL}]+(?:\.[^\s@.${CONTROL}]+)+$`,
   'u',
 )
 
-/** Returns whether a string can be stored unchanged: PostgreSQL rejects NUL and silently replaces a lone surrogate. */
+/** Returns `true` if a string can be stored unchanged. PostgreSQL rejects NUL and silently replaces lone surrogates. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/**
- * Returns a schema for a string with `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
- */
+/** Creates a schema for a string of `min` to `max` code points, as in JSON Schema (specification, section 8). */
 export function text(min: number, max: number) {
   const requirement =
     min > 0
@@ -47,7 +43,7 @@ export function text(min: number, max: number) {
   )
 }
 
-/** Makes the schema of an email address: checked leniently, never with white space, stored as given. */
+/** Creates a schema for an email address. It can't contain white space and is stored as given. */
 export function email() {
   const requirement = `must be an email address of at most ${EMAIL_MAX} characters`
   return v.pipe(
@@ -58,12 +54,12 @@ export function email() {
   )
 }
 
-/** Returns whether a string has the shape of an email address. Two addresses that look alike must not differ in an unseen character. */
+/** Returns `true` if a string looks like an email address. Invisible characters aren't allowed. */
 export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text) && !/\p{Cf}/u.test(text)
 }
 
-/** Makes the schema of a number from `min` to `max` with at most three decimals, as columns of numeric(15,3) keep it. */
+/** Creates a schema for a number from `min` to `max` with up to three decimals, as in `numeric(15,3)` columns. */
 export function decimal(
   min: number = -AMOUNT_MAX,
   max: number = AMOUNT_MAX,
@@ -74,39 +70,39 @@ export function decimal(
     v.minValue(min, requirement),
     v.maxValue(max, requirement),
     v.check(hasThreeDecimals, requirement),
-    // No negative zero.
+    // Turns -0 into 0.
     v.transform((value) => value + 0),
   )
 }
 
-/** Returns whether a number has at most three decimals. */
+/** Returns `true` if a number has no more than three decimals. */
 export function hasThreeDecimals(value: number): boolean {
   return Number(value.toFixed(3)) === value
 }
 
-/** With a time zone, because without one the same string means a different time on each machine. */
+/** The time zone is required because the same string without one means a different time on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
 
-/** Returns whether a string is ISO 8601 with a time zone, and a day of the calendar. RFC 3339 allows `t` and `z`. */
+/** Returns `true` if a string is an ISO 8601 timestamp with a time zone, and its date exists. Allows `t` and `z`. */
 export function isIsoMoment(text: string): boolean {
   const match = ISO_MOMENT.exec(text)
   if (!match || Number.isNaN(Date.parse(text.toUpperCase()))) return false
   const [, year, month, day] = match
-  // A parser may take 30 February for 2 March.
+  // Date.parse() may read 30 February as 2 March.
   return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
 }
 
-/** Returns whether every store keeps a moment: beyond, a year has another number of digits, or is unknown to some database. */
+/** Returns `true` if a time is from 1970 to 9999, which is the range that every store can keep. */
 export function isKept(time: Date): boolean {
   return time.getTime() >= 0 && time.getTime() < Date.UTC(10_000)
 }
 
-/** Returns whether a string is a moment that every store keeps. */
+/** Returns `true` if a string is a timestamp that every store can keep. */
 export function isMoment(text: string): boolean {
   return isIsoMoment(text) && isKept(new Date(text.toUpperCase()))
 }
 
-/** Makes the schema of a moment in a string; the output is a timestamp. */
+/** Creates a schema for a time given as a string. The output is a timestamp in UTC. */
 export function moment(requirement: string = 'must be ISO 8601 with a time zone, from 1970 to 9999') {
   return v.pipe(
     v.string(requirement),
@@ -115,27 +111,24 @@ export function moment(requirement: string = 'must be ISO 8601 with a time zone,
   )
 }
 
-/** The moment of all examples. */
+/** The timestamp used in all examples. */
 export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
 
-/** Returns the example of an id: the same everywhere, so ids which belong together agree. */
+/** Returns the example id of a kind of record. It's the same everywhere, so ids in related examples match. */
 export function exampleId(kind: string): string {
   return `${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`
 }
 
 /**
- * Makes the schema of a record's id.
+ * Creates a schema for a record's id.
  *
- * @param kind the prefix of the example: `cli`
+ * @param kind the prefix of the example id, for example `cli`
  */
 export function id(kind: string, description: string) {
   return v.pipe(v.string(), v.maxLength(ID_MAX), v.description(description), v.examples([exampleId(kind)]))
 }
 
-/**
- * Makes the schema of a word. The usual values are examples; the type stays string, because a host may have more
- * values.
- */
+/** Creates a schema for a word. The usual values are only examples because a host can have more values. */
 export function word(description: string, ...usual: [string, ...string[]]) {
   return v.pipe(
     v.string(),
@@ -147,9 +140,9 @@ export function word(description: string, ...usual: [string, ...string[]]) {
 }
 
 /**
- * Returns a schema for any string in a response or an event.
+ * Creates a schema for any string in a response or an event.
  *
- * @param max Unicode code points
+ * @param max maximum length in Unicode code points
  */
 export function prose(max: number, description: string, example: string) {
   return v.pipe(
@@ -161,7 +154,7 @@ export function prose(max: number, description: string, example: string) {
   )
 }
 
-/** Makes the schema of a timestamp: ISO 8601 in UTC with milliseconds. */
+/** Creates a schema for a timestamp (ISO 8601, UTC, with milliseconds). */
 export function timestamp(description: string, example: string = EXAMPLE_TIME) {
   return v.pipe(
     v.string(),
@@ -173,8 +166,8 @@ export function timestamp(description: string, example: string = EXAMPLE_TIME) {
 }
 
 /**
- * Makes the schema of money as a decimal string with exactly the currency's decimals (specification, section 2,
- * invoices, rule 1).
+ * Creates a schema for an amount of money, a decimal string with exactly the currency's number of decimals
+ * (specification, section 2, invoices, rule 1).
  */
 export function money(description: string, example: string) {
   return v.pipe(
@@ -186,7 +179,7 @@ export function money(description: string, example: string) {
   )
 }
 
-/** Makes the schema of an ISO 4217 code. */
+/** Creates a schema for an ISO 4217 currency code. */
 export function currency() {
   return v.pipe(
     v.string(),
@@ -197,7 +190,7 @@ export function currency() {
   )
 }
 
-/** Makes the schema of a JSON number with at most three decimals. */
+/** Creates a schema for a JSON number with up to three decimals. */
 export function amount(description: string, example: number, min = -AMOUNT_MAX, max = AMOUNT_MAX) {
   return v.pipe(
     v.number(),
@@ -208,7 +201,7 @@ export function amount(description: string, example: number, min = -AMOUNT_MAX, 
   )
 }
 
-/** Makes the schema of a whole number from `min` on. */
+/** Creates a schema for an integer of at least `min`. */
 export function count(min: number, description: string, example: number) {
   return v.pipe(
     v.number(),

@@ -6,16 +6,16 @@ import { findUnknown, isPlain, PLAIN, printName } from './options.ts'
 import { toFault } from './standard-schema.ts'
 import { suggest } from './suggest.ts'
 
-/** The host's id for an organization: any string that a database can store. */
+/** The host's id for an organization. Can be any string that a database can store. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
-/** An id to search for. An id that no store can hold becomes the empty id, which no record has. */
+/** An id to look up. An id that no store can contain becomes the empty string, which matches no record. */
 export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.string('must be a string'),
   v.transform((id) => (field.isStorable(id) ? id : '')),
 )
 
-/** Makes the schema of an id that a caller has chosen for a new record, in the form of `createIds()`. */
+/** Creates a schema for the id of a new record chosen by the caller. Its format must match that of `createIds()`. */
 export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   const requirement = `must be ${kind}_ and a ULID, 26 digits and capital letters`
   return v.pipe(
@@ -24,18 +24,18 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Returns a schema for one of several words. */
+/** Creates a schema for one of several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
-/** Returns a schema for a list of one or more of several words. */
+/** Creates a schema for a non-empty list of words. */
 export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
   const requirement = `must be one or more of ${words.join(', ')}`
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
 }
 
-/** Returns a schema for a list of one or more words, each once. @param requirement the error message: "must be …" */
+/** Creates a schema for a non-empty list of unique words. @param requirement the error message, "must be …" */
 export function setOf<Word extends string>(
   isKnown: (word: Word) => boolean,
   requirement: string,
@@ -48,7 +48,7 @@ export function setOf<Word extends string>(
   )
 }
 
-/** Makes the schema of a whole number from `min` to `max`, both included. */
+/** Creates a schema for an integer from `min` to `max` (inclusive). */
 export function whole(min: number, max: number): v.GenericSchema<number, number> {
   const requirement = `must be a whole number from ${min} to ${max}`
   return v.pipe(
@@ -57,7 +57,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-/** Makes the schema of a moment as a host gives it; the output is a timestamp. @param requirement the error message: "must be …" */
+/** Creates a schema for a time passed by the host, with a timestamp as output. @param requirement "must be …" */
 export function moment(requirement: string): v.GenericSchema<Date | string, string> {
   const date = v.pipe(
     v.date(),
@@ -67,20 +67,20 @@ export function moment(requirement: string): v.GenericSchema<Date | string, stri
   return v.union([date, field.moment(requirement)], requirement)
 }
 
-/** The schema of a moment: a `Date`, or ISO 8601 with a time zone. */
+/** A schema for a time, which is a `Date` or an ISO 8601 string with a time zone. */
 export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
   'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999',
 )
 
 /**
- * Checks an input of the host's code. An error names each wrong field and the rule that the field breaks, and repeats
- * no value: a value may be a key that was passed in the wrong place.
+ * Validates an input from the host's code. The error lists each invalid field and the rule it breaks, but never
+ * includes a value, because it could be an API key that was passed in the wrong place.
  *
- * A name that does not exist is an error, because a misspelled filter would select everything, and so is everything but a plain object.
- * Three kinds of input are read elsewhere, and ignore unknown names: HTTP request bodies, the data of `publish`, and an import's fields
- * that only reads and exports show.
+ * Unknown names are rejected because a misspelled filter would select everything. Anything but a plain object is
+ * rejected as well. Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data
+ * passed to `publish`, and the fields of an import that are only used in reads and exports.
  *
- * @param action the start of the error's message: "Cannot create an API key"
+ * @param action the start of the error message, for example "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`
  */
 export function read<Entries extends v.ObjectEntries>(
@@ -112,30 +112,29 @@ export function read<Entries extends v.ObjectEntries>(
 }
 
 interface ReadRules extends CallRules {
-  /** The values that the call itself names, such as `keyId`: unknown names in the input. */
+  /** Values that are separate arguments of the call, such as `keyId`. The input can't contain their names. */
   readonly named?: object
 }
 
-/** Returns a copy of an input without the fields that are `undefined`. */
+/** Returns a copy of an input without fields that are `undefined`. */
 export function withoutUndefined<Input extends object>(input: Input): Defined<Input> {
   return Object.fromEntries(
     Object.entries(input).filter(([, value]) => value !== undefined),
   ) as Defined<Input>
 }
 
-/** An input whose fields may all be absent or `undefined`. */
+/** An input whose fields can all be absent or `undefined`. */
 export type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
-/** An object with the fields that may be `undefined` absent instead. */
+/** Replaces fields that may be `undefined` with optional fields. */
 export type Defined<Input> = {
   [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>
 } & { [Name in keyof Input as undefined extends Input[Name] ? never : Name]: Input[Name] }
 
 /**
- * Returns the record that a store has found. The error does not repeat the id: the id may be a key that was passed in
- * the wrong place.
+ * Returns the record found by a store. The error doesn't contain the id, which could be a misplaced API key.
  *
- * @param action what is being done: "Cannot revoke an API key"
+ * @param action the start of the error message, for example "Cannot revoke an API key"
  * @throws `BusinessApiError` with code `not_found` for `null`
  */
 export function found<Found>(record: Found | null, action: string): Found {
@@ -145,29 +144,29 @@ export function found<Found>(record: Found | null, action: string): Found {
 
 // --- Calls ---
 
-/** A call of the host's code with its checked input. */
+/** A call from the host's code with its validated input. */
 export interface Call<Input> {
-  /** The beginning of every error message: `Cannot revoke an API key`. */
+  /** The start of all error messages, for example `Cannot revoke an API key`. */
   readonly action: string
   readonly organizationId: string
   readonly input: Input
 }
 
 /**
- * Reads the input of a call: the host's object, and what the call names itself, `{ keyId }`.
+ * Validates the input of a call, including the call's own arguments, such as `{ keyId }`.
  *
  * @throws `BusinessApiError` with code `invalid_input`
  */
 export type ReadCall<Input> = (organizationId: string, given?: unknown, named?: object) => Call<Input>
 
-/** The checked fields of a call. */
+/** The validated fields of a call. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
-/** How a call reads a field that is `undefined`. */
+/** Defines how a call treats fields that are `undefined`. */
 export interface CallRules {
   /**
-   * Default: the field is absent. True: the schema decides, and `exactOptional` rejects it. For calls that without the field act on
-   * more records, or grant something without end.
+   * If `true`, the schema decides, and `exactOptional` rejects `undefined`. Used by calls that would affect more
+   * records or grant something forever without the field. By default, the field is treated as absent.
    */
   readonly judgesUndefined?: boolean
 }
@@ -175,15 +174,15 @@ export interface CallRules {
 /**
  * Defines a call by its input.
  *
- * @param action the beginning of every error message: `Cannot list API keys`
- * @param entries the schemas of the fields beside the organization's id, without nested fields
+ * @param action the start of all error messages, for example `Cannot list API keys`
+ * @param entries schemas of all fields except the organization's id. Nested fields aren't supported
  */
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
   { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // A single schema, so an error names every field that cannot be used.
+  // This is a single schema so an error lists every invalid field.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given = {}, named = {}) => {
     const rules = { named: { ...named, organizationId: organizationId ?? null }, judgesUndefined }

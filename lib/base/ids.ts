@@ -2,10 +2,10 @@ import { randomFillSync } from 'node:crypto'
 import { encodeTime, monotonicFactory } from 'ulid'
 import { readFunction } from './options.ts'
 
-/** Returns milliseconds since 1970 in UTC. `Date.now`, except in tests. */
+/** Returns the current time in milliseconds since 1970 (UTC). This is `Date.now` except in tests. */
 export type Clock = () => number
 
-/** The prefix of an id, which names the kind of record: `cli_…` is a client. */
+/** The prefix of an id, which tells the kind of record. For example, `cli_…` is a client. */
 export type IdKind =
   | 'biz'
   | 'cli'
@@ -23,18 +23,18 @@ export type IdKind =
   | 'evt_test'
   | 'req'
 
-/** Returns whether a string is an id of a kind: `<kind>_<ulid>`. */
+/** Returns `true` if a string is an id of a kind, that is `<kind>_<ulid>`. */
 export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
 
-/** 128 bits: 26 digits of five bits have two spare bits, in the first digit. */
+/** A ULID is 128 bits in 26 base32 digits. The first digit must be 0 to 7 because two of the 130 bits are unused. */
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
 /**
- * Returns the prefix of a kind's ids made at a given time: it sorts before each of them, and after all earlier ids.
+ * Returns a prefix that sorts before all ids created at or after a given time, and after all earlier ids.
  *
- * @param ms milliseconds since 1970; beyond the 48 bits of an id, the first or the last moment that an id can have
+ * @param ms milliseconds since 1970. Clamped to the 48-bit range of an id
  */
 export function idPrefixAt(kind: IdKind, ms: number): string {
   return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(ms), 0), ID_TIME_MAX), ID_TIME_DIGITS)}`
@@ -43,20 +43,19 @@ export function idPrefixAt(kind: IdKind, ms: number): string {
 const ID_TIME_MAX = 2 ** 48 - 1
 const ID_TIME_DIGITS = 10
 
-/** Makes a new id of a kind: `<kind>_<ulid>`, later ids sorting after earlier ones of the same process. */
+/** Creates a new id in the format `<kind>_<ulid>`. Within a process, later ids sort after earlier ones. */
 export type Ids = (kind: IdKind) => string
 
-/**
- * Enough for 256 ids between two calls into the kernel; a call for each character would cost more than the rest of an
- * id.
- */
+/** Size of the random pool in bytes, enough for 256 ids. A kernel call for each character would be slow. */
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * Creates the function that makes the library's ids: ULIDs after a prefix, monotonic even if the clock stands still or goes back. So newest
- * first is the order of the primary key, and no other index is needed. With the system clock, all ids of a process come from one sequence.
+ * Creates the library's default id generator. The ids are prefixed ULIDs that always increase, even if the clock stops
+ * or goes back. Sorting by primary key therefore sorts by creation time without another index. All generators in a
+ * process that use the system clock share one sequence.
  *
- * @param clock milliseconds since 1970, UTC. Default `Date.now`
+ * @param clock returns milliseconds since 1970 (UTC). Defaults to `Date.now`
+ *
  * @example
  * ```ts
  * const id = createIds()('key')   // 'key_01K…'
@@ -71,12 +70,12 @@ export function createIds(clock: Clock = Date.now): Ids {
 let systemIds: Ids | undefined
 
 /**
- * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so each id is checked when it
- * is made: a list that continues after an id of another form would be rejected on the next page. The API checks the ids of requests.
+ * Reads the host's `ids` option. Each id is checked when it is created, because an id in another format would make the
+ * next page of a list fail. Ids of requests are checked by the API.
  *
- * @param ids of the host; `undefined` for the ids of {@link createIds}
- * @returns throws `TypeError` for an id that is no `<kind>_` and 1 to 59 letters, digits, hyphens and underscores; an id of an audit
- *   entry must be a ULID after the prefix, because a period of the audit is found by the time in the ids
+ * @param ids the host's function, or `undefined` to use {@link createIds}
+ * @returns a function that throws a `TypeError` if an id isn't `<kind>_` followed by 1 to 59 letters, digits, hyphens
+ *   or underscores. Ids of audit entries must contain a ULID, because the audit is searched by the time in the ids
  */
 export function readIds(ids: Ids | undefined, clock: Clock): Ids {
   readFunction('clock', clock)

@@ -3,13 +3,14 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as a JSON string, or as its bytes in UTF-8, which pass through to the response. A database joins a page of stored strings
- * several times faster than the process builds objects from rows and serializes them again. The type parameter is the parsed content.
+ * A value as a JSON string or its UTF-8 bytes, which are sent in a response unchanged. A database can join a page of
+ * stored strings several times faster than the process can build objects from rows and serialize them again. The type
+ * parameter is the type of the parsed value.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
 /**
- * Serializes a value, for stores that hold objects.
+ * Serializes a value to JSON. For stores that keep objects.
  *
  * @example
  * ```ts
@@ -21,9 +22,10 @@ export function jsonText<T>(value: T): JsonText<T> & string {
 }
 
 /**
- * Writes JSON with the names of objects in order.
+ * Serializes a value to JSON with sorted object keys.
  *
- * @returns null for what JSON cannot say or is nested too deep, and for NUL or a lone surrogate, which no database can keep
+ * @returns `null` if the value can't be represented in JSON, is nested too deeply, or contains NUL or a lone surrogate,
+ *   which databases can't store
  */
 export function canonicalJson(value: unknown): string | null {
   try {

@@ -1,7 +1,7 @@
-/** Writes one line of a log, called as pino's methods are: first the details, then the message. */
+/** Writes a log line. The arguments are in the same order as in pino, first the details and then the message. */
 export type LogLine = (details: object, message: string) => void
 
-/** The methods of a logger that the library calls; pino, Fastify's logger and most other loggers have these. */
+/** The logger methods that the library uses. pino, Fastify's logger and most other loggers have them. */
 export interface Logger {
   debug: LogLine
   info: LogLine
@@ -11,17 +11,17 @@ export interface Logger {
 
 const silent: LogLine = () => {}
 
-/** Says nothing. */
+/** A logger that discards everything. */
 export const mutedLogger: Logger = { debug: silent, info: silent, warn: silent, error: silent }
 
-/** Writes warnings and errors to stderr, a line of JSON each, and nothing below. */
+/** Writes warnings and errors to stderr as lines of JSON. Other levels are discarded. */
 export const defaultLogger: Logger = { ...mutedLogger, warn: writeLine('warn'), error: writeLine('error') }
 
 function writeLine(level: 'warn' | 'error'): LogLine {
   return (details, message) => console.error(JSON.stringify({ level, message, ...details }))
 }
 
-/** Wraps the host's logger, so the library's work doesn't fail if the logger does. */
+/** Wraps the host's logger so a failing logger doesn't break the library. */
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger): LogLine =>
@@ -29,7 +29,7 @@ export function guardLogger(logger: Logger): Logger {
       try {
         logger[level](details, message)
       } catch {
-        // No place is left to report the failure of the log itself.
+        // We can't report that logging itself failed.
       }
     }
   return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') }
@@ -40,14 +40,14 @@ export interface ErrorDescription {
   readonly name: string
   readonly message: string
   readonly code?: string
-  /** The code of the error's cause: `ECONNREFUSED`, an SQLSTATE. */
+  /** The code of the error's cause, for example `ECONNREFUSED` or an SQLSTATE. */
   readonly causeCode?: string
   readonly stack?: string
 }
 
 /**
- * Returns the parts of an error that may be logged: never the detail or the parameters of a statement, which hold
- * customers' data. The whole error goes to `onError` only.
+ * Returns the parts of an error that are safe to log. A statement's detail and parameters are left out because they may
+ * contain customer data. Only `onError` receives the complete error.
  */
 export function describeError(error: unknown): ErrorDescription {
   try {

@@ -1,14 +1,16 @@
 import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 import { suggest } from './suggest.ts'
 
-// Readers of the options that several factories share: checked at construction, with the same wording.
+// Functions that validate the options of several factories at construction, with consistent error messages.
 
-/** The longest timer of Node in milliseconds; a longer timer fires at once. */
+/** Maximum delay of a Node.js timer, in ms. A timer with a longer delay would fire immediately. */
 export const TIMER_MAX = 2 ** 31 - 1
 
 /**
- * @param value the host's value; `undefined` for the default
- * @throws `RangeError` unless the value is a whole number from `min` to `max`
+ * Reads an integer option.
+ *
+ * @param value the host's value, or `undefined` to use the default
+ * @throws `RangeError` if the value isn't an integer from `min` to `max`
  */
 export function readWhole(
   name: string,
@@ -25,7 +27,7 @@ export function readWhole(
   return value
 }
 
-/** @throws `TypeError` for a value that the pattern does not match */
+/** Reads a string option. @throws `TypeError` if the value doesn't match the pattern */
 export function readMatching(
   name: string,
   value: string | undefined,
@@ -41,7 +43,12 @@ export function readMatching(
   return value
 }
 
-/** Strictly: a `'false'` out of an environment variable would switch a guard off. @throws `TypeError` */
+/**
+ * Reads a boolean option. Other types aren't accepted, because the string `'false'` from an environment variable would
+ * be truthy and could disable a safety check.
+ *
+ * @throws `TypeError`
+ */
 export function readFlag(name: string, value: boolean | undefined, byDefault = false): boolean {
   if (value === undefined) return byDefault
   if (typeof value !== 'boolean') {
@@ -52,7 +59,7 @@ export function readFlag(name: string, value: boolean | undefined, byDefault = f
   return value
 }
 
-/** @throws `TypeError` for a value that is neither a function nor `undefined` */
+/** Reads an optional function. @throws `TypeError` if the value is neither a function nor `undefined` */
 export function readFunction<Value>(name: string, value: Value): Value {
   if (value === undefined || typeof value === 'function') return value
   throw new TypeError(
@@ -60,15 +67,12 @@ export function readFunction<Value>(name: string, value: Value): Value {
   )
 }
 
-/** Reads the prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
+/** Reads the prefix of the webhook headers, for example `X-SERVICE` for `X-SERVICE-Event-Id`. @throws `TypeError` */
 export function readHeaderPrefix(value: string | undefined): string {
   return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)
 }
 
-/**
- * Reads a host's logger and guards the library against its failures. @throws `TypeError` for a value that is not a
- * logger
- */
+/** Reads the host's logger and wraps it so its failures don't affect the library. @throws `TypeError` */
 export function readLogger(logger: Logger | false = defaultLogger): Logger {
   if (logger === false) return mutedLogger
   const levels = ['debug', 'info', 'warn', 'error'] as const
@@ -80,13 +84,13 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
 
 // --- Names ---
 
-/** The names of an options object; the type makes the list complete. */
+/** The names of all options. The type ensures that none is missing. */
 export type Names<Options extends object> = { readonly [Name in keyof Options]-?: true }
 
 /**
- * Rejects names that do not exist, and everything but a plain object: a misspelled option would be the default in silence.
+ * Rejects unknown options and anything but a plain object. A misspelled option must not be silently ignored.
  *
- * @param path of an options object within another: `rateLimit.`
+ * @param path the path of a nested options object, for example `rateLimit.`
  * @throws `TypeError` for the first unknown name
  */
 export function rejectUnknown<Options extends object>(
@@ -106,17 +110,17 @@ export function rejectUnknown<Options extends object>(
   )
 }
 
-/** Functions that read options, by name. Each takes the host's value, and the name for messages. */
+/** Functions that read options, by option name. Each receives the host's value and the name to use in messages. */
 export type OptionReaders<Options extends object> = {
   readonly [Name in keyof Options]-?: (given: Options[Name], name: string) => unknown
 }
 
-/** The options as {@link OptionReaders} return them. */
+/** The options as returned by {@link OptionReaders}. */
 export type ReadBy<Readers> = {
   readonly [Name in keyof Readers]: Readers[Name] extends (...given: never[]) => infer Read ? Read : never
 }
 
-/** Reads each option, and rejects names without a reader. @throws `TypeError` for an unknown name, and the errors of the readers */
+/** Reads all options. @throws `TypeError` if an option has no reader, or an error thrown by a reader */
 export function readEach<Options extends object, Readers extends OptionReaders<Options>>(
   options: Options,
   readers: Readers & OptionReaders<Options>,
@@ -129,22 +133,22 @@ export function readEach<Options extends object, Readers extends OptionReaders<O
   ) as ReadBy<Readers>
 }
 
-/** Creates a reader: see {@link readWhole}. */
+/** Creates a reader for integers. See {@link readWhole}. */
 export function whole(byDefault: number, bounds?: { readonly min?: number; readonly max?: number }) {
   return (given: number | undefined, name: string): number => readWhole(name, given, byDefault, bounds)
 }
 
-/** Creates a reader: see {@link readFlag}. */
+/** Creates a reader for booleans. See {@link readFlag}. */
 export function flag(byDefault = false) {
   return (given: boolean | undefined, name: string): boolean => readFlag(name, given, byDefault)
 }
 
-/** The words for what {@link isPlain} accepts. */
+/** The error message's wording for what {@link isPlain} accepts. */
 export const PLAIN = 'a plain object with its own fields'
 
 /**
- * Returns whether a value is a plain object, of any realm, whose names can all be seen: an instance of a class, a `Map` or a prototype may
- * hold what neither a check of names nor a copy would find.
+ * Returns `true` if a value is a plain object (from any realm) with only enumerable string keys of its own. Class
+ * instances, a `Map` or a prototype may contain values that we would miss when checking names or copying.
  */
 export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false
@@ -153,7 +157,7 @@ export function isPlain(value: unknown): value is object {
   return isRoot && !Array.isArray(value) && Reflect.ownKeys(value).length === Object.keys(value).length
 }
 
-/** Reads the only option of a call that waits, in ms. @throws `TypeError` or `RangeError` */
+/** Reads the `timeoutMs` option of a call that waits. @throws `TypeError` or `RangeError` */
 export function readTimeout(
   given: { readonly timeoutMs?: number | undefined } = {},
   byDefault: number,
@@ -163,12 +167,15 @@ export function readTimeout(
   return readWhole('timeoutMs', given.timeoutMs, byDefault, { min })
 }
 
-/** Returns the first own name that is not among the known names. */
+/** Returns the first own key that isn't a known name. */
 export function findUnknown(given: object, known: readonly string[]): string | undefined {
   return Object.keys(given).find((name) => !known.includes(name))
 }
 
-/** Returns a name as a message may show it: a word, or nearly a known name. Any other string may be a secret in the wrong place. */
+/**
+ * Returns a name in a form that is safe to show in an error message. Anything but a word or a name similar to a known
+ * name could be a misplaced secret and is shown as `…`.
+ */
 export function printName(name: string, known: readonly string[]): string {
   const isWord = /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name)
   return isWord || (/^[\w-]{1,40}$/.test(name) && suggest(name, known) !== '') ? name : '…'

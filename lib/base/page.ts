@@ -3,30 +3,30 @@ import * as field from './fields.ts'
 import { whole } from './host-input.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 
-// Keyset pagination: a page begins after an id, so a page deep in a list costs the same as the first page, and records that
-// are added meanwhile move nothing.
+// Keyset pagination. A page starts after an id, so page 1,000 costs the same as the first one, and new records don't
+// shift the following pages.
 
-/** Selects the part of a list to show. */
+/** Selects a page of a list. */
 export interface PageQuery {
-  /** 1 to 200. Default 50. */
+  /** From 1 to 200. Defaults to 50. */
   readonly limit?: number | undefined
-  /** The `next` of the previous page. Default null: from the newest. */
+  /** The previous page's `next`. Defaults to `null`, which starts with the newest item. */
   readonly before?: string | null | undefined
 }
 
-/** A part of a list. */
+/** A page of a list. */
 export interface Page<Item> {
   /** Newest first, unless the call says otherwise. */
   readonly data: readonly Item[]
-  /** The `before` of the following page; null: this page is the last. */
+  /** The `before` value for the next page, or `null` on the last page. */
   readonly next: string | null
 }
 
 /**
- * The fields of a {@link PageQuery} for a list of ids that the library makes. A string that is not an id is rejected, not searched for:
- * any string sorts somewhere, often after every id, so a mistaken cursor would give the first page again and again.
+ * Returns the fields of a {@link PageQuery} for a list with ids created by the library. Other strings are rejected,
+ * because any string sorts somewhere, often after all ids, and could return the first page over and over.
  *
- * @param kind of the items
+ * @param kind the kind of the items
  */
 export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of an earlier page: ${kind}_ and 26 letters and digits`
@@ -38,7 +38,7 @@ export function pageEntries(kind: IdKind) {
   )
 }
 
-/** The fields of a {@link PageQuery} for a list of records, to which a host can give ids of its own. */
+/** Returns the fields of a {@link PageQuery} for a list of records. Their ids can be chosen by the host. */
 export function recordPageEntries() {
   return pageEntriesOf(field.text(1, 64))
 }
@@ -51,9 +51,9 @@ function pageEntriesOf<Id extends v.GenericSchema<string, string>>(id: Id) {
 }
 
 /**
- * Makes a page from a list with one item more than the page shows; the additional item tells that another page follows.
+ * Reads a page by requesting one item more than needed. If that item exists there is another page.
  *
- * @param list gives at most as many items as its argument says
+ * @param list returns up to as many items as its argument says
  */
 export async function readPage<Item extends { readonly id: string }>(
   limit: number,

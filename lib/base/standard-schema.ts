@@ -1,17 +1,19 @@
 /**
- * The host's schema, from valibot, Zod, ArkType or any other library that implements Standard Schema (https://standardschema.dev).
+ * A schema from valibot, Zod, ArkType or any other library that implements
+ * Standard Schema (https://standardschema.dev).
  *
- * @typeParam Input the schema's input
- * @typeParam Output the schema's output: the same, unless the schema transforms or has defaults
+ * @typeParam Input the schema's input type
+ * @typeParam Output the schema's output type. Only differs from the input type if the schema transforms values
+ * or has defaults
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
-    /** The name of the library: `valibot`. */
+    /** The name of the library, for example `valibot`. */
     readonly vendor: string
     readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>
     readonly types?: { readonly input: Input; readonly output: Output } | undefined
-    /** Standard JSON Schema: the schema's own JSON Schema, where the library has it. */
+    /** The schema's own JSON Schema, if the library supports Standard JSON Schema. */
     readonly jsonSchema?: {
       readonly input: (options: { readonly target: 'draft-2020-12' }) => object
       readonly output: (options: { readonly target: 'draft-2020-12' }) => object
@@ -24,14 +26,14 @@ export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly StandardIssue[] }
 
-/** A fault that a validation has found. */
+/** An issue found by a validation. */
 export interface StandardIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: unknown })[] | undefined
 }
 
 /**
- * Gives a schema the JSON Schema (draft 2020-12) that its library does not make, for the OpenAPI document.
+ * Attaches a JSON Schema (draft 2020-12) to a schema whose library can't generate it, for the OpenAPI document.
  *
  * @example
  * ```ts
@@ -49,29 +51,29 @@ export function withJsonSchema<Input, Output>(
   return { '~standard': { ...schema['~standard'], jsonSchema: { input: json, output: json } } }
 }
 
-/** Returns whether a value is a Standard Schema. Some libraries make a schema a function. */
+/** Returns `true` if a value implements Standard Schema. In some libraries, a schema is a function. */
 export function isStandardSchema(value: unknown): value is StandardSchema {
   const { '~standard': standard } = Object(value)
   return standard?.version === 1 && typeof standard.validate === 'function'
 }
 
-/** A value that a schema accepts, as the schema gives it, or the faults of the value. */
+/** The schema's output for a valid value, or the faults of an invalid value. */
 export type Checked<Output> = { readonly value: Output } | { readonly faults: readonly Fault[] }
 
-/** What is wrong with a value: the field's path, and the rule that it violates. */
+/** An invalid field and the rule that its value breaks. */
 export interface Fault {
-  /** The names on the way to the field; empty for the whole value. */
+  /** The path to the field. Empty if the fault concerns the whole value. */
   readonly path: readonly string[]
-  /** `must be string`, without a message of a host or another library, which may repeat the value. */
+  /** For example `must be string`. Never uses messages of other libraries, because they may include the value. */
   readonly requirement: string
-  /** The rule in the words of the schema; {@link requirement} for a message that the library has made. */
+  /** The schema's own message, or {@link requirement} if valibot generated the message. */
   readonly rule: string
 }
 
 /**
  * Validates a value.
  *
- * @throws `TypeError` for a schema that validates asynchronously
+ * @throws `TypeError` if the schema is asynchronous
  */
 export function checkValue<Output>(schema: StandardSchema<unknown, Output>, value: unknown): Checked<Output> {
   const result = schema['~standard'].validate(value)
@@ -79,7 +81,7 @@ export function checkValue<Output>(schema: StandardSchema<unknown, Output>, valu
   return result.issues ? { faults: result.issues.map(toFault) } : { value: result.value }
 }
 
-/** Reads a fault of a validation. */
+/** Converts a validation issue to a fault. */
 export function toFault({
   message,
   path = [],
@@ -96,10 +98,10 @@ export function toFault({
   }
 }
 
-/** A message that valibot has made, which repeats the value: `Invalid length: Expected >=3 but received 1`. */
+/** Matches valibot's own messages, which include the value: `Invalid length: Expected >=3 but received 1`. */
 const MADE = /^Invalid ([^:]+): (?:Expected .* but r|R)eceived /s
 
-/** @param what the word of the message. @param expected empty for none */
+/** Rewrites a valibot message without the value. `what` is the word after "Invalid". `expected` can be empty. */
 function madeRule(what: string, expected: string): string {
   if (what === 'key') return expected === 'never' ? 'is unknown' : 'must be given'
   if (expected === '') return `must be a valid ${what}`
@@ -111,10 +113,10 @@ function madeRule(what: string, expected: string): string {
 // --- Fast path ---
 
 /**
- * Makes a quick check whether a schema accepts a value and gives it back as it is: four times as fast as valibot for a list, which it copies.
- * Only lists, plain objects and words of valibot are looked into.
+ * Creates a fast check of whether a schema accepts a value and returns it unchanged. For a list, this is four times as
+ * fast as valibot, which makes a copy. Only valibot's lists, plain objects and strings are checked this way.
  *
- * @returns a check; false leaves the verdict to {@link checkValue}
+ * @returns a function that returns `false` if {@link checkValue} has to decide
  */
 export function quickCheck(schema: StandardSchema): (value: unknown) => boolean {
   const { type, pipe, item, entries }: Known =
@@ -131,7 +133,7 @@ export function quickCheck(schema: StandardSchema): (value: unknown) => boolean 
   if (pipe === undefined && type === 'object' && entries) {
     const checks = new Map(Object.entries(entries).map(([name, entry]) => [name, quickCheck(entry)]))
     return (value) => {
-      // A result that JSON writes in another way is copied.
+      // toJSON() may change how a value is serialized, so we need a copy.
       if (typeof value !== 'object' || value === null || 'toJSON' in value) return false
       const names = Object.keys(value)
       return (

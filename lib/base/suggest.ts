@@ -1,9 +1,10 @@
-/** Shorter strings are part of too many names. */
+/** Minimum length of a string that is searched for within names. Shorter strings are part of too many names. */
 const PART_MIN = 3
 
 /**
- * The end of a message for a mistyped or shortened name, `: did you mean 'keys'?`; empty where no name is close. Shortened is a
- * text that begins one name only, or that is a word of one name only: `fail` for `failed`.
+ * Returns the end of an error message for a mistyped or shortened name, for example `: did you mean 'keys'?`. Returns
+ * an empty string if no name is similar. A name counts as shortened if the string is the start or a whole word of
+ * exactly one name, for example `fail` for `failed`.
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names
@@ -14,12 +15,12 @@ export function suggest(typed: string, names: readonly string[]): string {
   return name === undefined ? '' : `: did you mean '${name}'?`
 }
 
-/** The same name in another spelling: `as_of` for `asOf`. */
+/** Removes differences in spelling, for example between `as_of` and `asOf`. */
 function fold(name: string): string {
   return name.replaceAll(/[-_]/g, '').toLowerCase()
 }
 
-/** The only name that contains the string. */
+/** Returns the only name that contains the string. */
 function findWhole(typed: string, names: readonly string[]): string | undefined {
   const part = typed.replace(/^-+/, '')
   if (part.length < PART_MIN) return undefined
@@ -30,7 +31,7 @@ function findWhole(typed: string, names: readonly string[]): string | undefined 
   return wholes.length === 1 ? wholes[0] : undefined
 }
 
-/** The number of characters to change, add, leave out or swap with a neighbour (optimal string alignment). */
+/** Returns the number of characters to change, add, remove or swap (optimal string alignment distance). */
 function distanceOf(from: string, to: string): number {
   let before: readonly number[] = []
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)

@@ -1,10 +1,9 @@
-// The library's only sleep and only deadline.
+// The only sleep and the only deadline in the library.
 
 /**
- * Waits for a time.
+ * Waits for the given number of milliseconds.
  *
- * @param ms milliseconds
- * @param options.keepsAlive true if the process stays alive for the wait. Default true
+ * @param options.keepsAlive if `true`, the timer keeps the process alive. Defaults to `true`
  */
 export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean } = {}): Promise<void> {
   return new Promise((resolve) => {
@@ -14,17 +13,17 @@ export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean 
 }
 
 /**
- * Settles as the work does, or as `onLate` does when the work has not settled within a time. Late work is not stopped.
+ * Resolves or rejects like `work`, or like `onLate` if `work` isn't settled in time. Late work isn't stopped.
  *
- * @param ms milliseconds; with 0 or less only work that has settled already counts
- * @param onLate returns a value in place of the late one, or throws
+ * @param ms timeout in milliseconds. If 0 or less, only work that is already settled is in time
+ * @param onLate returns the value to use instead, or throws
  */
 export function withDeadline<T, Late>(
   work: PromiseLike<T>,
   ms: number,
   onLate: () => Late | PromiseLike<Late>,
 ): Promise<T | Late> {
-  // Not with Promise.race(), which makes several promises where one is enough: every request waits with a deadline or two.
+  // We don't use Promise.race() because it creates several promises, and every request has a deadline or two.
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       try {

@@ -1,16 +1,16 @@
 import { readFunction } from './options.ts'
 
-/** Returns the W3C `traceparent` of the current trace: `00-<trace id>-<span id>-<flags>`. */
+/** Returns the W3C `traceparent` of the current trace in the format `00-<trace id>-<span id>-<flags>`. */
 export type CurrentTraceparent = () => string | null | undefined
 
-// A later version may append fields; version ff is invalid (Trace Context, section 3.2.2).
+// Later versions may append fields. Version ff is invalid (Trace Context, section 3.2.2).
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$/
 
 /**
- * Reads a W3C `traceparent`. The value may come from anyone, so a value in another form counts as none and is never an error.
- * For later versions, the fields of version 00 are kept.
+ * Parses a W3C `traceparent`. Anyone can send one, so an invalid value is ignored and never causes an error. For later
+ * versions, we keep only the fields of version 00.
  *
- * @returns 55 characters, version 00; undefined without a usable value
+ * @returns 55 characters in version 00, or `undefined` if the value can't be used
  */
 export function readTraceparent(value: string | null | undefined): string | undefined {
   const [, version, fields, more] = (typeof value === 'string' && TRACEPARENT.exec(value)) || []
@@ -18,10 +18,10 @@ export function readTraceparent(value: string | null | undefined): string | unde
 }
 
 /**
- * Makes a reader of the host's current trace. A failure of the host's function counts as no trace, because tracing must not fail a
- * write.
+ * Creates a function that reads the host's current trace. If the host's function fails we assume there is no trace,
+ * because tracing must not break a write.
  *
- * @throws `TypeError` for an option that is not a function
+ * @throws `TypeError` if the option isn't a function
  */
 export function createTraceparentReader(current: CurrentTraceparent): () => string | undefined {
   readFunction('traceparent', current)

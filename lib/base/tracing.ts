@@ -1,116 +1,116 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Tracing channels of node:diagnostics_channel, which cost next to nothing without a subscriber. Each piece of work publishes an
-// object, to which the work adds values until the end; examples/opentelemetry.ts makes spans of these objects.
+// Tracing channels of node:diagnostics_channel, which are almost free without subscribers. Each operation publishes an
+// object and adds values to it until it ends. See examples/opentelemetry.ts for how to create spans from these objects.
 
-/** A request of the API, published on the channel `business-api:request`. */
+/** An API request, published on the `business-api:request` channel. */
 export interface RequestTrace {
   readonly method: string
-  /** Without the query. */
+  /** The path without the query string. */
   readonly path: string
-  /** Known at the end; absent for a path that the API does not have. So are all fields below. */
+  /** Set at the end, like all fields below. Absent if the API doesn't have the path. */
   status?: number
-  /** The id in the response. */
+  /** The request id from the response. */
   requestId?: string
-  /** The operation's id in the OpenAPI document; null for a request that reached no operation. */
+  /** The operation's id in the OpenAPI document, or `null` if the request didn't reach an operation. */
   operationId?: string | null
-  /** The organization of the API key; null for a request without a valid key. */
+  /** The organization of the API key, or `null` if the request has no valid key. */
   organizationId?: string | null
-  /** The id of the API key; null for a request without a valid key. */
+  /** The id of the API key, or `null` if the request has no valid key. */
   keyId?: string | null
-  /** True for a response that repeats the stored reply of an idempotency key. */
+  /** If `true`, the response is the stored reply of an idempotency key. */
   isReplay?: boolean
 }
 
-/** A call of a store's verb, published on the channel `business-api:store`. */
+/** A call to a store method, published on the `business-api:store` channel. */
 export interface StoreTrace {
-  /** The slice: `clients`. */
+  /** The slice, for example `clients`. */
   readonly slice: string
-  /** The verb: `create`. */
+  /** The method, for example `create`. */
   readonly verb: string
 }
 
-/** An attempt of a webhook delivery, published on the channel `business-api:attempt`. */
+/** A webhook delivery attempt, published on the `business-api:attempt` channel. */
 export interface AttemptTrace {
   readonly organizationId: string
   readonly deliveryId: string
   readonly endpointId: string
   readonly eventId: string
   readonly type: string
-  /** The number of the attempt in the delivery's present round, from 1. */
+  /** The attempt's number in the current round of the delivery, starting at 1. */
   readonly attempt: number
   /**
-   * The trace in which the event was written, as a W3C `traceparent`; null when unknown. To be linked, not to be the parent:
-   * attempts follow minutes or days later, and a redelivery makes further attempts.
+   * The W3C `traceparent` of the trace that wrote the event, or `null` if unknown. Use it as a link and not as the
+   * parent, because attempts happen minutes or days later, and even more follow if the event is redelivered.
    */
   readonly traceparent: string | null
-  /** Known at the end: the HTTP status, or null without a response. */
+  /** The HTTP status, or `null` if there was no response. Set at the end. */
   status?: number | null
-  /** Known at the end: why there was no response; null with a status. */
+  /** Why there was no response, or `null` if there was one. Set at the end. */
   error?: string | null
 }
 
-/** A response of the API, published on the plain channel `business-api:answer` when the response is known. */
+/** An API response, published on the plain `business-api:answer` channel when the response is known. */
 export interface AnswerTrace {
   readonly method: string
-  /** The path of the operation as the OpenAPI document has it; null for a path that the API does not have. */
+  /** The operation's path in the OpenAPI document, or `null` if the API doesn't have the path. */
   readonly route: string | null
   readonly status: number
-  /** Milliseconds from the arrival of the request's head to the response, with a fraction. */
+  /** Milliseconds between receiving the request headers and the response. Has a fractional part. */
   readonly durationMs: number
-  /** True for a response that repeats the stored reply of an idempotency key. */
+  /** If `true`, the response is the stored reply of an idempotency key. */
   readonly isReplay: boolean
 }
 
-/** A call of the store by a delivery loop, published on the plain channel `business-api:loop` after the call. */
+/** A call from a delivery loop to the store, published on the plain `business-api:loop` channel after the call. */
 export type LoopStep = ClaimStep | ResultStep | PurgeStep
 
 interface TimedStep {
   readonly durationMs: number
-  /** True for a call that the store did not run. */
+  /** If `true`, the store didn't execute the call. */
   readonly hasFailed: boolean
 }
 
 /** A claim of due deliveries. */
 export interface ClaimStep extends TimedStep {
   readonly kind: 'claim'
-  /** Claimed deliveries; 0 for a failed claim. */
+  /** The number of claimed deliveries, or 0 if the claim failed. */
   readonly deliveries: number
 }
 
-/** The results of attempts, written together. */
+/** A batch of attempt results written together. */
 export interface ResultStep extends TimedStep {
   readonly kind: 'results'
-  /** The written results, without lost ones; none for a failed write. */
+  /** The results that were written. Doesn't include lost ones, and is empty if the write failed. */
   readonly results: readonly TracedResult[]
-  /** Results that were dropped, because the claim had passed to another process. */
+  /** The number of results dropped because another process had taken over the claim. */
   readonly lost: number
 }
 
-/** An attempt's result, without any data of the organization. */
+/** The result of an attempt, without any data of the organization. */
 export interface TracedResult {
   readonly outcome: 'delivered' | 'retry' | 'failed'
-  /** The HTTP status; null without a response. */
+  /** The HTTP status, or `null` if there was no response. */
   readonly status: number | null
-  /** Of the attempt. */
+  /** The attempt's duration in milliseconds. */
   readonly durationMs: number
 }
 
-/** One part of the purge. */
+/** A step of the purge. */
 export interface PurgeStep extends TimedStep {
   readonly kind: 'purge'
-  /** Lag of the purge, in ms; null: unknown, because no part was purged. */
+  /** How far the purge is behind, in ms, or `null` if unknown because nothing was purged. */
   readonly lagMs: number | null
 }
 
-/** A channel for each kind of work. The names are part of the library's interface. */
+/** All channels. Their names are part of the public API. */
 export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>
   readonly attempt: TracingChannel<object, AttemptTrace>
-  /** Publishes each `Notice`: a plain channel, because a notice is not work that begins and ends. */
+  /** Publishes each `Notice`. This is a plain channel because a notice has no start and end. */
   readonly notice: Channel
-  /** Publishes an {@link AnswerTrace} of each response: a plain channel, because a tracing channel adds promises to every request. */
+  /** Publishes an {@link AnswerTrace} for each response. A tracing channel would add promises to every request. */
   readonly answer: Channel
   /** Publishes each {@link LoopStep}. */
   readonly loop: Channel
@@ -124,10 +124,10 @@ export const channels: {
 }
 
 /**
- * Does work and publishes a trace of the work to the channel's subscribers.
+ * Runs an operation and publishes a trace of it to the channel's subscribers.
  *
- * @param describe makes the object to publish; called only when the channel has a subscriber
- * @param work gets that object, to add values as they become known; undefined without a subscriber
+ * @param describe creates the object to publish. Only called if the channel has subscribers
+ * @param work receives that object so it can add values once they are known, or `undefined` if there are no subscribers
  */
 export function trace<Trace extends object, T>(
   channel: TracingChannel<object, Trace>,
@@ -142,20 +142,17 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes the value of its promise. Answers hold customers' data, so the promise given to
-  // tracePromise() resolves with nothing.
+  // tracePromise() publishes the value that its promise resolves to. We resolve it to undefined because responses
+  // contain customer data.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)
   return answers[0] as T
 }
 
-/** The only verb that does not return a promise. */
+/** The only method that doesn't return a promise. */
 const SYNCHRONOUS_VERB = 'watch'
 
-/**
- * Wraps a store so that its calls are published. A slice may be an instance of a class, so verbs are looked up when
- * called.
- */
+/** Wraps a store to publish its calls. Methods are looked up on each call because a slice can be a class instance. */
 export function traceStore<Store extends object>(store: Store): Store {
   const traced = new WeakMap<object, object>()
   return new Proxy(store, {
@@ -170,7 +167,7 @@ export function traceStore<Store extends object>(store: Store): Store {
   })
 }
 
-/** Names in a store that aren't slices. */
+/** Properties of a store that aren't slices. */
 const NO_SLICES: ReadonlySet<string> = new Set(['shards', 'service'])
 
 function traceSlice(name: string, slice: object): object {

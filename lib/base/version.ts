@@ -1,5 +1,2 @@
-/**
- * The version of this library, as in package.json: a constant, because a bundler would lose a file that is read at run
- * time.
- */
+/** The version from package.json. It's a constant because a file read at run time would get lost in a bundle. */
 export const VERSION = '0.1.0'

@@ -1,15 +1,15 @@
 /**
- * Characters that are not seen, or that change how others are seen: controls, line and paragraph separators, marks of direction,
- * characters without a width. Variation selectors only choose the look of a character that is seen.
+ * Characters that are invisible or change how others are displayed, for example control characters, line separators,
+ * direction marks and zero-width characters. Variation selectors are fine because they only affect visible characters.
  */
 const UNSEEN = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
-/** Joiners, which scripts of Asia and emoji need between their characters. */
+/** A joiner between two non-ASCII characters, as used in emoji and several Asian scripts. */
 const JOINED = /^[^\0-\x7f][\u200C\u200D][^\0-\x7f]$/
 
 /**
- * Replaces invisible characters, so no string looks like another one and no terminal obeys it. A joiner between two characters beyond
- * ASCII stays.
+ * Replaces invisible characters, so two different strings never look the same and no string can control a
+ * terminal. Joiners between two non-ASCII characters are kept.
  */
 export function replaceUnseen(text: string, describe: (character: string) => string): string {
   return text.replaceAll(UNSEEN, (character: string, offset: number) =>
@@ -17,7 +17,7 @@ export function replaceUnseen(text: string, describe: (character: string) => str
   )
 }
 
-/** Spells out the characters that are not seen: `\u{1b}`. */
+/** Escapes invisible characters, for example as `\u{1b}`. */
 export function visible(text: string): string {
   return replaceUnseen(text, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

@@ -5,34 +5,34 @@ import { visible } from '../base/visible-text.ts'
 /** 401: the API key is invalid, revoked or expired. */
 export const UNAUTHORIZED = 'unauthorized'
 
-/** 403: the API key lacks the scope. */
+/** 403: the API key lacks the required scope. */
 export const FORBIDDEN = 'forbidden'
 
-/** 404: no such record, or `url` is not the API's. */
+/** 404: the record doesn't exist, or `url` isn't the API. */
 export const NOT_FOUND = 'not_found'
 
-/** 409: another request with the same idempotency key is still under way. */
+/** 409: another request with the same idempotency key is still running. */
 export const CONFLICT = 'conflict'
 
-/** 400, 413, 415, 422: the API rejects the content of the request. */
+/** 400, 413, 415, 422: the API rejects the contents of the request. */
 export const INVALID_REQUEST = 'invalid_request'
 
-/** 429: over the rate limit. */
+/** 429: the rate limit is exceeded. */
 export const RATE_LIMITED = 'rate_limited'
 
-/** 408, 425 and 5xx: the API or a proxy in front cannot respond now. */
+/** 408, 425 and 5xx: the API or a proxy in front of it is temporarily unavailable. */
 export const UNAVAILABLE = 'unavailable'
 
-/** The response is not one of the API: not JSON, another shape, too large, a redirect, or a link that leads nowhere. */
+/** The response isn't from the API. For example, it isn't JSON, is too large, redirects, or has a broken link. */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** No response, or only a part: the request may have been run. */
+/** There was no response or only a part of it. The request may have been executed. */
 export const NETWORK_FAILED = 'network_failed'
 
-/** No complete response within `timeoutMs`: the request may have been run. */
+/** There was no complete response within `timeoutMs`. The request may have been executed. */
 export const TIMEOUT = 'timeout'
 
-/** Every code of an {@link ApiError}. */
+/** All codes of an {@link ApiError}. */
 export type ApiErrorCode =
   | typeof UNAUTHORIZED
   | typeof FORBIDDEN
@@ -47,7 +47,7 @@ export type ApiErrorCode =
 
 // --- Error ---
 
-/** The facts of an {@link ApiError}. */
+/** The properties of an {@link ApiError}. */
 export interface ApiErrorFacts {
   readonly code: ApiErrorCode
   readonly status?: number | null
@@ -56,21 +56,21 @@ export interface ApiErrorFacts {
   readonly isTransient: boolean
 }
 
-/** A call that failed. Neither the message nor a property holds the API key, or a character that is not seen. */
+/** Thrown by a failed call. Its message and properties never contain the API key or invisible characters. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode
-  /** The HTTP status; null without a response. */
+  /** The HTTP status, or `null` if there was no response. */
   readonly status: number | null
-  /** The id that the API gave the request, for the operator of the API; null without a response of the API. */
+  /** The request id to tell the API's operator, or `null` if the API didn't respond. */
   readonly requestId: string | null
-  /** The wait that the API asks for, at most a day; null if the API asks for none. */
+  /** The wait requested by the API in milliseconds, up to one day, or `null` if there is none. */
   readonly retryAfterMs: number | null
-  /** True if the same call may succeed later. */
+  /** If `true`, the same call may succeed later. */
   readonly isTransient: boolean
-  /** The key of a create: a later call with this key makes no second record. Null for any other call. */
+  /** The idempotency key of a failed create. Pass it to a later call to avoid a second record. Otherwise `null`. */
   idempotencyKey: string | null = null
-  /** The number of requests that were made. */
+  /** The number of requests that were sent. */
   attempts = 1
 
   constructor(message: string, { code, status, requestId, retryAfterMs, isTransient }: ApiErrorFacts) {
@@ -83,7 +83,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Gives the code of a refusal, and whether the same request may succeed later. */
+/** Returns the error code for a status, and whether the same request may succeed later. */
 export function judgeStatus(status: number): Pick<ApiErrorFacts, 'code' | 'isTransient'> {
   const code = CODES[status] ?? (status >= 500 ? UNAVAILABLE : undefined)
   if (code === undefined) return { code: INVALID_RESPONSE, isTransient: false }

@@ -2,20 +2,20 @@ import { ApiError } from './api-error.ts'
 import { attempt, type ClientAnswer, type ClientRequest, type ReadData } from './attempt.ts'
 import type { CallOptions, ResolvedClientOptions } from './client-options.ts'
 
-/** Makes calls with retries. */
+/** Makes calls and retries them. */
 export type CallSender = <Data>(
   request: ClientRequest,
   read: ReadData<Data>,
   options: CallOptions,
 ) => Promise<ClientAnswer<Data>>
 
-/** The first pause between attempts and the longest, in milliseconds; each pause is twice the pause before. */
+/** The first and the longest pause between attempts, in ms. Each pause is twice as long as the previous one. */
 const PAUSE_MS = 500
 const PAUSE_MAX_MS = 8000
 
 /**
- * Creates the function that makes a call: the request, and again after every failure that may pass, with the pause that the API
- * asks for or a growing pause. The number of attempts and the time are bounded; the last failure is thrown.
+ * Creates a function that makes a call. It sends the request and retries transient failures, after the pause requested
+ * by the API or an increasing pause. The number of attempts and the duration are limited. Throws the last failure.
  */
 export function createCaller(options: ResolvedClientOptions): CallSender {
   const { maxRetries, maxDurationMs, wait } = options
@@ -23,7 +23,8 @@ export function createCaller(options: ResolvedClientOptions): CallSender {
   return async (request, read, { signal }) => {
     const link = joinSignals([options.signal, signal])
     try {
-      // Not a deadline of the clock: a machine that slept makes the next attempt, and a test need not wait.
+      // We don't use a fixed deadline, so a machine that was asleep makes another attempt, and tests don't
+      // have to wait.
       let remainingMs = maxDurationMs
       for (let attempts = 1; ; attempts++) {
         const begunAt = performance.now()
@@ -45,13 +46,13 @@ export function createCaller(options: ResolvedClientOptions): CallSender {
   }
 }
 
-/** Between half of the pause and the whole, so callers that failed together do not come back together. */
+/** Returns between 50% and 100% of the pause, so callers that failed together don't retry together. */
 function pauseAfter(attempts: number): number {
   const pauseMs = Math.min(PAUSE_MS * 2 ** (attempts - 1), PAUSE_MAX_MS)
   return Math.round(pauseMs * (0.5 + Math.random() / 2))
 }
 
-/** Joins signals until released, so a signal that outlives thousands of calls doesn't keep them in memory. */
+/** Combines signals until they are released. A long-lived signal must not keep finished calls in memory. */
 function joinSignals(signals: readonly (AbortSignal | undefined)[]): {
   signal: AbortSignal
   release(): void

@@ -1,41 +1,41 @@
 import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '../base/options.ts'
 
-/** Options of `createApiClient`, each read once. */
+/** Options for `createApiClient`. They are only read once. */
 export interface ApiClientOptions {
-  /** The address of the API without `/api/v1`, the prefix of a mount included: `https://app.example/platform`. */
+  /** The API's URL without `/api/v1`, including the prefix of a mount, for example `https://app.example/platform`. */
   readonly url: string
-  /** The API key. Sent in the header Authorization and shown nowhere else. */
+  /** The API key. It's sent in the Authorization header and not used anywhere else. */
   readonly key: string
-  /** Timeout of an attempt, from the name lookup to the response's last byte, in ms. Default 10,000. */
+  /** Timeout of an attempt in milliseconds, from the DNS lookup to the last byte. Defaults to 10,000. */
   readonly timeoutMs?: number | undefined
-  /** Attempts after the first, for a call that may succeed later. Default 5; 0: none. */
+  /** Maximum number of attempts after the first one if a failure may be temporary. Defaults to 5. */
   readonly maxRetries?: number | undefined
-  /** Maximum duration of a call with all attempts and waits, in ms: no wait goes beyond, and no attempt begins later. Default 60,000. */
+  /** Maximum duration of a call in milliseconds, including all attempts and pauses. Defaults to 60,000. */
   readonly maxDurationMs?: number | undefined
-  /** Maximum size of a response body, in bytes after decompression. Default 10,485,760: 10 MiB. */
+  /** Maximum size of a response body in bytes after decompression. Defaults to 10,485,760 (10 MiB). */
   readonly maxResponseBytes?: number | undefined
-  /** Ends every call: see {@link CallOptions}. */
+  /** Aborts all calls. See {@link CallOptions}. */
   readonly signal?: AbortSignal | undefined
-  /** Makes the requests. Default: the global `fetch` at the time of the request. */
+  /** Sends the requests. Defaults to the global `fetch` at the time of the request. */
   readonly fetch?: Fetch | undefined
-  /** Waits so many milliseconds, and rejects when the signal is aborted. Default a timer; tests need not wait. */
+  /** Waits for some milliseconds, and rejects if the signal is aborted. Defaults to a timer. Can be mocked in tests. */
   readonly wait?: Wait | undefined
 }
 
-/** Options of every call. */
+/** Options of all calls. */
 export interface CallOptions {
-  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been run. */
+  /** Aborts the call, which rejects with the signal's reason. A create may have been executed nevertheless. */
   readonly signal?: AbortSignal | undefined
 }
 
 /** A function like the global `fetch`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** Waits so many milliseconds, and rejects when the signal is aborted. */
+/** Waits the given number of milliseconds, and rejects if the signal is aborted. */
 export type Wait = (ms: number, signal: AbortSignal) => Promise<unknown>
 
 const READERS = {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: readUrl,
   key: readKey,
   timeoutMs: whole(10_000),
@@ -51,15 +51,15 @@ const READERS = {
 export type ResolvedClientOptions = ReadBy<typeof READERS>
 
 /**
- * Fills in the defaults and checks the options.
+ * Validates the options and sets defaults.
  *
- * @throws `TypeError` or `RangeError` naming the invalid option, and never showing the key
+ * @throws `TypeError` or `RangeError` naming the invalid option, but never containing the key
  */
 export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
   return readEach(options, READERS)
 }
 
-/** The message does not show the URL, which may hold a password. */
+/** The message doesn't include the URL because it may contain a password. */
 function readUrl(value: string): string {
   const url = URL.canParse(value) ? new URL(value) : null
   const isUsable =
@@ -70,7 +70,7 @@ function readUrl(value: string): string {
   )
 }
 
-/** Checked here, because an error of fetch about an invalid header would show the key. */
+/** We check this here because fetch's error for an invalid header would include the key. */
 function readKey(value: string): string {
   if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
   throw new TypeError("Cannot use option 'key' because it must be an API key: visible ASCII without spaces")

@@ -9,30 +9,31 @@ import { createList, type List, type ListOptions } from './lists.ts'
 
 // --- Types ---
 
-/** Options of a create. */
+/** Options of a create call. */
 export interface CreateOptions extends CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days make one record, also in different processes:
-   * take the id of a form submission. Default: a new key for each call, so only the retries of the call repeat it.
+   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days create only one record, even in
+   * different processes. For example, use the id of a form submission. By default, each call has a new key that is only
+   * repeated by retries.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** A list operation. Each call throws `RangeError` for a page size that the API would reject. */
+/** A resource that can be listed. Calls throw a `RangeError` for a page size that the API would reject. */
 export interface Listable<Item> {
-  /** Lists the records, newest first: `for await (const item of api.clients.list())`. */
+  /** Lists the records, newest first. For example, `for await (const item of api.clients.list())`. */
   list(options?: ListOptions): List<Item>
 }
 
-/** A list operation and a create operation. */
+/** A resource that can be listed and created. */
 export interface Creatable<Item, Input> extends Listable<Item> {
-  /** Creates a record, once, however often an attempt or a response is lost. */
+  /** Creates a record. It's only created once, even if requests or responses get lost and are retried. */
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
 /**
- * Each resource's operations, with the scopes of the same name: `clients:read` and `clients:write`. Money is in decimal strings: never
- * add them as floating point.
+ * The operations by resource. The required scopes have the same names, for example `clients:read` and `clients:write`.
+ * Amounts are decimal strings. Never add them as floating-point numbers.
  */
 export type Lists = {
   readonly [Name in Resource]: Name extends keyof CreateInputs
@@ -40,18 +41,18 @@ export type Lists = {
     : Listable<Shown<RecordSlices[Name]>>
 }
 
-/** A record of a resource as the API shows it. */
+/** A record of a resource as returned by the API. */
 type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'admitAndList'> ? Item : never
 
-/** The operations of the API (specification, section 4). Every call rejects with `ApiError`, or with the reason of a signal. */
+/** The operations of the API (specification, section 4). Calls reject with an `ApiError` or a signal's reason. */
 export interface ApiClient extends Lists {
-  /** Reads the OpenAPI document. */
+  /** Returns the OpenAPI document. */
   document(options?: CallOptions): Promise<OpenApiDocument>
 }
 
-/** An OpenAPI document, for generators. */
+/** An OpenAPI document, for example for code generators. */
 export interface OpenApiDocument {
-  /** The version of OpenAPI: `3.1.0`. */
+  /** The OpenAPI version, for example `3.1.0`. */
   readonly openapi: string
 }
 
@@ -61,9 +62,10 @@ const CALL_NAMES: Names<CallOptions> = { signal: true }
 const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
 
 /**
- * Creates a client of the API. Sends nothing before the first call.
+ * Creates a client for the API. Doesn't send anything before the first call.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
+ *
  * @example
  * ```ts
  * const client = createApiClient({ url: 'https://app.example', key: process.env.API_KEY ?? '' })

@@ -5,27 +5,27 @@ import type { CallSender } from './call.ts'
 import type { CallOptions } from './client-options.ts'
 import { findNextLink } from './next-link.ts'
 
-/** Options of a list. */
+/** Options of a list call. */
 export interface ListOptions extends CallOptions {
-  /** Records in each request, from 1 to 200. Default 200. */
+  /** Records per request, from 1 to 200. Defaults to 200. */
   readonly pageSize?: number | undefined
-  /** Lists the records that were created or changed since, oldest change first: a time, or the `syncToken` of an earlier list. */
+  /** Only list records created or changed since then, oldest change first. A time, or an earlier `syncToken`. */
   readonly updatedSince?: Date | string | undefined
 }
 
 /** A page of a list. */
 export interface Page<Item> {
   readonly data: readonly Item[]
-  /** For `updatedSince` of the next list; null if the API sent none. */
+  /** The `updatedSince` for the next list, or `null` if the API didn't return one. */
   readonly syncToken: string | null
 }
 
 /**
- * The records of a resource, newest first, page after page as long as the API names a next page. Nothing is requested before the
- * first record is asked for, and each iteration begins anew.
+ * All records of a resource, newest first. Pages are requested while iterating, so nothing is sent before the first
+ * record is needed, and each iteration starts from the beginning.
  */
 export interface List<Item> extends AsyncIterable<Item> {
-  /** Gives the same records page by page. */
+  /** Iterates over the same records page by page. */
   pages(): AsyncIterable<Page<Item>>
 }
 
@@ -35,7 +35,7 @@ const NAMES: Names<ListOptions> = { pageSize: true, updatedSince: true, signal: 
 /**
  * Creates a list.
  *
- * @param resource as in the path: `clients`
+ * @param resource the name in the path, for example `clients`
  * @throws `RangeError` for a page size that the API would reject
  */
 export function createList<Item>(
@@ -78,14 +78,14 @@ function readItems<Item>({ data }: AnswerBody): readonly Item[] | undefined {
   return Array.isArray(data) ? data : undefined
 }
 
-/** Not the origin, which a `blob:` URL has of the URL inside. */
+/** We can't use the origin because a `blob:` URL has that of the inner URL. */
 function placeOf({ protocol, host }: URL): string {
   return `${protocol}//${host}`
 }
 
 /**
- * Reads the URL of the next page, relative to the URL of the request; null after the last page. A link to another origin would
- * carry the key away, and a link to a page that was read would go on forever.
+ * Returns the URL of the next page, resolved against the request's URL, or `null` on the last page. We reject links to
+ * other origins because they would receive the key, and links to pages that were already read.
  */
 function readNext(
   headers: Headers,

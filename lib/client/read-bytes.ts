@@ -1,10 +1,10 @@
 import { joinBytes } from './verify-webhook.ts'
 
 /**
- * Reads a body of at most `maxBytes`, counted after decompression.
+ * Reads a body of up to `maxBytes`, measured after decompression.
  *
- * @returns null for a longer body, whose rest is not read
- * @throws the error of a body that ends early
+ * @returns `null` if the body is larger. The rest isn't read
+ * @throws an error if the body ends early
  */
 export async function readBytes(
   { body }: Pick<Request, 'body'>,
@@ -20,9 +20,9 @@ export async function readBytes(
   return joinBytes(chunks, size)
 }
 
-/** Ends the stream when the caller stops early. */
+/** Cancels the stream if the caller stops early. */
 async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
-  // A fetch of the host's own may give a stream of Node, which has no reader, and in some runtimes only a reader can read.
+  // A custom fetch may return a Node.js stream, which has no reader, and some runtimes only support readers.
   if (typeof body.getReader !== 'function') return yield* body
   const reader = body.getReader()
   try {

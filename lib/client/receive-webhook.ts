@@ -10,13 +10,14 @@ import { readBytes } from './read-bytes.ts'
 import { verifyWebhook } from './verify-webhook.ts'
 
 /**
- * Receives a webhook as a subscriber (specification, section 6) in every runtime with fetch and Web Crypto: reads the raw body, verifies the
- * signature and returns the event. Respond with 2xx within 10 seconds and do the work afterwards; after any other response the webhook is sent
- * again.
+ * Receives a webhook as a subscriber (specification, section 6) in any runtime with fetch and Web Crypto. Reads the raw
+ * body, verifies the signature and returns the event. Respond with 2xx within 10 seconds and process the event
+ * afterwards. After any other response the webhook is sent again.
  *
- * @typeParam Own the service's own types with their data: `{ 'booking.created': Booking }`
- * @param request whose body hasn't been read
- * @throws `WebhookError` with the `status` to respond with; `TypeError` or `RangeError` for options with which no webhook could be verified
+ * @typeParam Own the service's own event types and their data, for example `{ 'booking.created': Booking }`
+ * @param request its body must not have been read
+ * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for unusable options
+ *
  * @example
  * ```ts
  * import { receiveWebhook } from 'business-api-kit/client'

@@ -1,14 +1,15 @@
 import { readSignature, type VerifyWebhookOptions } from '../webhooks/signature-header.ts'
 
 /**
- * Verifies with Web Crypto that a request was signed with a secret, and recently (specification, section 6): the same checks as the synchronous
- * `verifyWebhook` of `business-api-kit/webhooks`, in every runtime with `crypto.subtle`.
+ * Verifies with Web Crypto that a request was recently signed with a secret (specification, section 6). Does the same
+ * as the synchronous `verifyWebhook` from `business-api-kit/webhooks`, but works in any runtime with `crypto.subtle`.
  *
- * @param body exactly as received: a parsed body can't be verified
+ * @param body the raw body. A parsed body can't be verified
  * @param header the value of the signature header
- * @param secrets the endpoint's signing secret, or all secrets that may sign now
- * @returns the time of the signature, in Unix seconds
- * @throws `WebhookError` for a request that can't be trusted; `TypeError` or `RangeError` for arguments with which no request could be verified
+ * @param secrets the endpoint's signing secret, or all secrets that are currently valid
+ * @returns when the request was signed, in Unix seconds
+ * @throws `WebhookError` if the request can't be trusted, or `TypeError` or `RangeError` for unusable arguments
+ *
  * @example
  * ```ts
  * import { verifyWebhook } from 'business-api-kit/client'
@@ -30,7 +31,7 @@ export async function verifyWebhook(
   let isMatch = false
   for (const key of keys) {
     const expected = await hmacOf(key, signed)
-    // Never left early: the duration must not reveal the matching secret, or that a secret matched.
+    // Don't exit early, because the timing must not reveal which secret matches, or that one does.
     for (const signature of given) isMatch = isEqual(signature, expected) || isMatch
   }
   return conclude(isMatch)
@@ -44,7 +45,7 @@ async function hmacOf(secret: string, signed: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign(HMAC.name, key, signed as Uint8Array<ArrayBuffer>))
 }
 
-/** Joins chunks of so many bytes in all. Without the type of the buffer, which TypeScript before 5.7 cannot read. */
+/** Joins chunks with the given total size. The buffer's type is omitted for TypeScript before 5.7. */
 export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const joined = new Uint8Array(size)
   let place = 0
@@ -55,12 +56,12 @@ export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Arr
   return joined
 }
 
-/** @param hex 64 digits, as `readSignature` lets through */
+/** Decodes 64 hex digits, as already validated by `readSignature`. */
 function readHex(hex: string): Uint8Array {
   return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16))
 }
 
-/** Compares 32 bytes in a time that does not depend on the place of a difference. */
+/** Compares 32 bytes in constant time. */
 function isEqual(one: Uint8Array, other: Uint8Array): boolean {
   let difference = one.length ^ other.length
   for (let index = 0; index < other.length; index++) difference |= (one[index] ?? 0) ^ (other[index] ?? 0)

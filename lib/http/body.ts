@@ -4,15 +4,15 @@ import { refusals } from './refusal.ts'
 /**
  * Reads a JSON body (specification, section 4).
  *
- * @throws `Refusal` 501 for a transfer coding other than `chunked`; 415 for another media type, charset or any content
- *   coding; 413 for more than `maxBytes`; 400 for a body that is not JSON in UTF-8
+ * @throws `Refusal` with 501 for a transfer coding other than `chunked`, 415 for the wrong media type or charset or any
+ *   content coding, 413 if the body exceeds `maxBytes`, or 400 if it isn't JSON in UTF-8
  */
 export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
   checkCoding(request)
   checkMediaType(request.header('content-type'), 'application/json')
   const declared = request.header('content-length')
   if (Number(declared) > maxBytes) throw refusals.tooLarge(maxBytes)
-  // Judged by the declared length, because a body parser makes an empty object of an empty body.
+  // Check the declared length, because body parsers turn an empty body into an empty object.
   if (declared === '0') throw refusals.empty()
   const body = await request.body(maxBytes)
   if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
@@ -20,13 +20,13 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   return body.value
 }
 
-/** The fields of a form, by name; a field can have several values. */
+/** The fields of a form by name. A field can have several values. */
 export type FormFields = ReadonlyMap<string, readonly string[]>
 
 /**
- * Reads the body of an HTML form, `application/x-www-form-urlencoded`, also after `express.urlencoded` has parsed the body.
+ * Reads an HTML form (`application/x-www-form-urlencoded`), even if `express.urlencoded` has already parsed it.
  *
- * @throws `Refusal` as {@link readJson}
+ * @throws `Refusal` like {@link readJson}
  */
 export async function readForm(request: ApiRequest, maxBytes: number): Promise<FormFields> {
   checkCoding(request)
@@ -42,14 +42,14 @@ export async function readForm(request: ApiRequest, maxBytes: number): Promise<F
   return new Map(Object.entries(Object(body.value)).map(([name, value]) => [name, textsOf(value)]))
 }
 
-/** Parsers return the values of a repeated field as a list; many values become an object with indexes. */
+/** Returns all values of a repeated field. Parsers return a list, or an object if there are many values. */
 function textsOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value]
   return Object.values(Object(value)).filter((each) => typeof each === 'string')
 }
 
 function checkCoding(request: ApiRequest): void {
-  // node:http joins the chunks of a body sent with `gzip, chunked`, but the body is still compressed.
+  // node:http joins the chunks of a body sent with `gzip, chunked`, but doesn't decompress it.
   if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
   if (request.header('content-encoding') !== undefined) {
     throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
@@ -57,8 +57,8 @@ function checkCoding(request: ApiRequest): void {
 }
 
 /**
- * Returns the length of a body that the host has parsed, when the length was not declared: the bytes of the value as
- * JSON. A value nested too deep for JSON counts as too large.
+ * Returns the size of a body that was parsed by the host and whose length wasn't declared, measured as JSON. A value
+ * that is nested too deeply for JSON counts as too large.
  */
 function measure(value: unknown): number {
   try {

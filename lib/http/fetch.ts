@@ -2,26 +2,26 @@ import type { IncomingMessage } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { Refusal, refusals } from './refusal.ts'
 
-/** Returns whether a request is a fetch `Request` and not a request of node:http. */
+/** Returns `true` if this is a fetch `Request`, `false` if it's a node:http request. */
 export function isFetchRequest(request: IncomingMessage | Request): request is Request {
   return typeof request.headers.get === 'function'
 }
 
 /**
- * A body that the host has read before the API. Next.js, Bun, Deno and Workers pass other second arguments to a fetch
- * handler; an argument without these two properties is ignored.
+ * A body that the host has already read. Next.js, Bun, Deno and Workers pass something else as the second argument of a
+ * fetch handler. If it has neither of these properties it's ignored.
  */
 export interface FetchBody {
-  /** The body as received, read in place of the request's own body. */
+  /** The raw body, used instead of the request's own body. */
   readonly rawBody?: string | Uint8Array | undefined
-  /** The value that a parser has made of the body; a string is a JSON string. Used only after the request's own body was read. */
+  /** The parsed body, which can also be a string from JSON. Only used if the request's own body was read. */
   readonly body?: unknown
 }
 
 /**
- * Adapts a fetch `Request` to {@link ApiRequest}.
+ * Converts a fetch `Request` to an {@link ApiRequest}.
  *
- * @param given a {@link FetchBody}, or another second argument of the host's framework
+ * @param given a {@link FetchBody}, or the second argument passed by the host's framework
  */
 export function fromFetch(request: Request, given?: unknown): FetchRequest {
   let isRead = request.body === null || request.bodyUsed
@@ -38,13 +38,13 @@ export function fromFetch(request: Request, given?: unknown): FetchRequest {
   }
 }
 
-/** A request with the state of its body. */
+/** A request that knows whether its body was read. */
 export interface FetchRequest extends ApiRequest {
-  /** Returns whether the body was read to the end, by the host or the API, or is missing. */
+  /** Returns `true` if there is no body or it was completely read, by the host or by us. */
   isRead(): boolean
 }
 
-/** Returns the path and query of a URL as written: all after the authority. */
+/** Returns the path and query of a URL without normalizing them. */
 function targetOf(url: string): string {
   const authority = url.indexOf('://') + 3
   const path = url.indexOf('/', authority)
@@ -85,13 +85,13 @@ async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: numb
   return Buffer.concat(chunks)
 }
 
-/** Builds the `Response` of a reply. */
+/** Converts a reply to a `Response`. */
 export function toFetch(reply: ApiReply, request: FetchRequest): Response {
-  // Not an empty string, which would give the response a content type of its own.
+  // An empty string would add a default Content-Type.
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
-    // As in `toNode`: a node:http server, for example Next.js's, then closes the connection.
+    // Like in `toNode`, this makes a node:http server such as that of Next.js close the connection.
     headers: request.isRead() ? reply.headers : { ...reply.headers, Connection: 'close' },
   })
 }

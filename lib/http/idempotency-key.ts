@@ -2,9 +2,9 @@ import { IDEMPOTENCY_KEY_MAX, isIdempotencyKey } from '../writes/idempotency.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Reads the idempotency key of a request; null without the header.
+ * Reads a request's idempotency key. Returns `null` if the header is absent.
  *
- * @throws `Refusal` 422 for a key that is empty, longer than 200 characters, not visible ASCII, or given twice
+ * @throws `Refusal` with 422 if the key is empty, longer than 200 characters, not visible ASCII, or sent twice
  */
 export function readIdempotencyKey(header: string | undefined): string | null {
   if (header === undefined) return null

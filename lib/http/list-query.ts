@@ -4,12 +4,12 @@ import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
 import { pathOf } from './target.ts'
 
-/** Specification, section 8. */
+/** The default page size (specification, section 8). */
 export const LIMIT_DEFAULT = 50
-/** Specification, section 8. */
+/** The maximum page size (specification, section 8). */
 export const LIMIT_MAX = 200
 
-/** The names that other APIs give to the parameters of a page. Ignored, they would make a client read the same page forever. */
+/** Paging parameters of other APIs, mapped to ours. If ignored, clients would read the same page forever. */
 const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
   page_size: 'limit',
   per_page: 'limit',
@@ -23,25 +23,25 @@ const FOREIGN_NAMES: Readonly<Record<string, 'limit' | 'before'>> = {
 
 const DEFAULT_PAGE: PageRequest = { limit: LIMIT_DEFAULT }
 
-/** Maximum length of an id in a host's own list, in characters. */
+/** Maximum length of an id in a list of the host, in characters. */
 const OWN_ID_MAX = 64
 
-/** More letters and digits than a ULID has, because the host's own records may have other ids. */
+/** Matches the part of an id after its prefix. The host's own ids don't have to be ULIDs. */
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
 /**
- * Reads the query of a list (specification, section 4): `limit`, and beside it `before` or `updatedSince`. Parameters with names of other kinds are
- * ignored.
+ * Parses the query string of a list (specification, section 4), that is `limit` and either `before` or `updatedSince`.
+ * Unrelated parameters are ignored.
  *
- * @param query the part after the `?`; may be empty
- * @param ids the kind of the list's ids, or the pattern of the host's own ids
- * @returns the refusal 422 for a value that breaks its rule, for a parameter given twice, and for a foreign name. Returned and
- *   not thrown, because the API key is judged before the query
+ * @param query the part after the `?`, can be empty
+ * @param ids the kind of the list's ids, or the pattern of ids chosen by the host
+ * @returns the page, or a 422 refusal for an invalid value, a repeated parameter, or a name from another API. It's
+ *   returned and not thrown because the API key must be checked before the query
  */
 export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
   const given = new URLSearchParams(query)
-  // Generated clients send an unset parameter empty.
+  // Generated clients may send unset parameters as empty strings.
   for (const name of ['before', 'updatedSince'])
     if (given.get(name) === '' && given.getAll(name).length === 1) given.delete(name)
   for (const name of given.keys()) {
@@ -60,7 +60,7 @@ export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest 
   return more.length === 0 && isIdLike(before, ids) ? { limit, before } : refusals.invalidBefore(ids)
 }
 
-/** Reads a limit: 1 to 200 without leading zeros, 50 when absent. Null for any other value, and for two values. */
+/** Parses the `limit` (1 to 200, 50 by default). Returns `null` if invalid or repeated. */
 function readLimit(values: readonly string[]): number | null {
   const [value] = values
   if (value === undefined) return LIMIT_DEFAULT
@@ -68,16 +68,16 @@ function readLimit(values: readonly string[]): number | null {
   return values.length > 1 || limit < 1 || limit > LIMIT_MAX ? null : limit
 }
 
-/** Returns whether a text may be an id of a list. @param ids as for {@link readListQuery} */
+/** Returns `true` if a string could be an id of the list. See {@link readListQuery} for `ids`. */
 export function isIdLike(text: string, ids: IdKind | RegExp): boolean {
   if (typeof ids !== 'string') return text.length <= OWN_ID_MAX && isStorable(text) && ids.test(text)
   return text.startsWith(`${ids}_`) && AFTER_PREFIX.test(text.slice(ids.length + 1))
 }
 
-/** Reads where a list of changes begins: a time, or a token of {@link syncToken}. Null for any other value, and for two values. */
+/** Parses `updatedSince` (a time or a {@link syncToken}). Returns `null` if invalid or repeated. */
 function readSince([value, ...more]: readonly string[]): Since | null {
   if (value === undefined || more.length > 0) return null
-  // A plus sign that came unencoded is a space.
+  // A plus sign that wasn't URL-encoded arrives as a space.
   const time = value.replace(/ (?=\d\d:\d\d$)/, '+')
   if (isIsoMoment(time)) {
     const ms = Math.min(Math.max(Date.parse(time.toUpperCase()), 0), TIME_MAX)
@@ -87,29 +87,29 @@ function readSince([value, ...more]: readonly string[]): Since | null {
   const text = Buffer.from(value, 'base64url').toString('utf8')
   const [, version, position = ''] = VERSIONED.exec(text) ?? []
   if (version === undefined) return null
-  // The token of another version means everything, as a position that the store cannot use does.
+  // We can't read tokens of other versions, so return all records, as for any position that the store can't use.
   return { position: version === TOKEN_VERSION ? position : '' }
 }
 
-/** The last moment of the year 9999. */
+/** The end of the year 9999. */
 const TIME_MAX = Date.UTC(10_000) - 1
 
 const TOKEN = /^[\w-]{1,1024}$/
 const VERSIONED = /^v(\d{1,4}) (.*)$/s
 const TOKEN_VERSION = '1'
 
-/** Makes an opaque token for a store's position, from characters that need no escaping in a URL. */
+/** Encodes a store's position as an opaque, URL-safe token. */
 export function syncToken(position: string): string {
   return Buffer.from(`v${TOKEN_VERSION} ${position}`).toString('base64url')
 }
 
 /**
- * Builds the Link header that names the next page (RFC 8288).
+ * Builds the Link header for the next page (RFC 8288).
  *
- * @param list the URL of the list, by {@link listUrl}
- * @param query of the request
- * @param next the parameter that continues, by name
- * @param keepsAll true for a host's own list, whose further parameters may filter; else only `limit` stays
+ * @param list the list's URL, see {@link listUrl}
+ * @param query the request's query string
+ * @param next the parameters for the next page by name
+ * @param keepsAll if `true`, keep all other parameters, which may be filters of a host's list. Otherwise only `limit`
  */
 export function nextLink(
   list: string,
@@ -125,11 +125,12 @@ export function nextLink(
 }
 
 /**
- * Returns a list's URL for a `Link`: absolute with `baseUrl`, else relative to the request, so it is right behind every mount and
- * proxy. Never a bare `?limit=…`: Java's resolvers follow RFC 2396, in which such a reference drops the last segment of the path.
+ * Returns a list's URL for the `Link` header. With a `baseUrl` the URL is absolute, otherwise relative to the request
+ * so that any mount path or proxy works. We never use just `?limit=…` because Java resolves URLs according to RFC 2396,
+ * and would drop the last path segment.
  *
- * @param path of the list: `/api/v1/clients`
- * @param target of the request: with a slash at its end, the last segment is above
+ * @param path the list's path, for example `/api/v1/clients`
+ * @param target the request's target. After a trailing slash, the URL has to go up one segment
  */
 export function listUrl(path: string, baseUrl: string | undefined, target = path): string {
   const slash = pathOf(target).endsWith('/') ? '/' : ''

@@ -1,27 +1,27 @@
 /**
- * A request as the handlers of the library see the request, received by node:http, a framework or fetch. Building a
- * framework's request or a `Request` would cost several times as much as the rest of the way through the handler.
+ * A request as seen by our handlers, no matter whether it came from node:http, a framework or fetch. Building a
+ * framework's request or a `Request` would take several times longer than the handler itself.
  */
 export interface ApiRequest {
-  /** As sent: `GET`. */
+  /** As sent, for example `GET`. */
   readonly method: string
-  /** Path and query as sent, never resolved against a host: `/api/v1/clients?limit=10`. */
+  /** The path and query as sent, without the host, for example `/api/v1/clients?limit=10`. */
   readonly url: string
   /**
-   * Returns a header's value, or a repeated header's values joined with `, `; `undefined` when absent.
+   * Returns the value of a header, or `undefined` if it's absent. Repeated headers are joined with `, `.
    *
-   * @param name in lower case
+   * @param name must be lowercase
    */
   header(name: string): string | undefined
   /**
-   * Reads the body; called at most once, and only when the body is needed.
+   * Reads the body. Called once at most, and only if the body is needed.
    *
-   * @throws `Refusal` 413 as soon as more than `maxBytes` have come
+   * @throws `Refusal` with 413 as soon as more than `maxBytes` have been received
    */
   body(maxBytes: number): Promise<RequestBody>
 }
 
-/** A body: the bytes, or the value that the host's own middleware has already parsed. */
+/** A body, either raw or as parsed by the host's middleware. */
 export type RequestBody =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'parsed'; readonly value: unknown }
@@ -30,6 +30,6 @@ export type RequestBody =
 export interface ApiReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Empty for a HEAD request, 204 and 304. */
+  /** Empty for HEAD requests and the statuses 204 and 304. */
   readonly body: string | Uint8Array
 }

@@ -4,50 +4,50 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes a response. The
- * handler rejects only with an error that the host's own `next` throws.
+ * A request handler that can be called in several ways. None of them uses `this`, and all errors become responses. A
+ * call only rejects if the host's own `next` throws.
  */
 export interface Mounted {
-  /** node:http, and Express with `next`: the host answers every path outside the API. */
+  /** For node:http and Express. If there is a `next`, it's called for all paths outside the API. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>
-  /** Fetch: Next.js, Hono, Bun, Deno, tests. */
+  /** For fetch, as used by Next.js, Hono, Bun, Deno and tests. */
   (request: Request, given: FetchBody): Promise<Response>
   (request: Request): Promise<Response>
   /**
-   * The fetch form alone: `export const GET = api.fetch`.
+   * Only the fetch version, for example `export const GET = api.fetch`.
    *
-   * @param given the body, if the host has read the body already. Other arguments of frameworks (Next.js `{ params }`, the
-   *   environment of Workers) are ignored
+   * @param given the body if the host has already read it. Other arguments of frameworks, such as `{ params }` in
+   *   Next.js or the environment in Workers, are ignored
    */
   fetch(this: void, request: Request, given: FetchBody): Promise<Response>
-  // The last overload, because Next.js checks a route's types against the last overload.
+  // This overload must be last because Next.js checks a route's types against the last one.
   fetch(this: void, request: Request): Promise<Response>
 }
 
-/** The request and the mount path from the adapters. */
+/** What the adapters know about a request. */
 export interface Received {
-  /** The host's own request object, where middleware leaves sessions. */
+  /** The host's request object, which can contain a session set by middleware. */
   readonly raw: IncomingMessage | Request
-  /** The remote address of the socket; undefined without a socket. */
+  /** The socket's remote address, or `undefined` if there is no socket. */
   readonly remoteAddress?: string | undefined
-  /** The path in front of the handler's own paths; empty for none. */
+  /** The prefix of the handler's paths. Can be empty. */
   readonly basePath: string
-  /** The path in front of the handler's own paths as callers see it: {@link basePath}, else the mount path that Express strips. */
+  /** The prefix as seen by callers. Same as {@link basePath}, or if that is empty the path removed by Express. */
   readonly publicPath: string
 }
 
-/** A handler behind every adapter. Never rejects. */
+/** A handler that adapters can call. Its methods never reject. */
 export interface Handler {
-  /** Answers a request; null for an unknown path, so a host with other routes can go on. */
+  /** Handles a request. Returns `null` for an unknown path, so the host can try its other routes. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
-  /** The response to an unknown path where the host has no other handler. */
+  /** Returns the response for an unknown path if the host has no other routes. */
   notFound(request: ApiRequest, received: Received): ApiReply
 }
 
 /**
- * Gives a handler the forms that hosts call handlers in.
+ * Turns a handler into a function that a host can mount.
  *
- * @param basePath the mount path; undefined: the `baseUrl` of Express, else the root
+ * @param basePath the mount path. If `undefined`, it's the `baseUrl` set by Express, or empty
  */
 export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveFetch(request: Request, given?: object): Promise<Response> {
@@ -76,7 +76,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // A fetch handler has a second argument too, so the request's type decides.
+    // Fetch handlers can have a second argument as well, so check the type of the request.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)
@@ -85,12 +85,12 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   return Object.assign(serve as Omit<Mounted, 'fetch'> as Mounted, { fetch: serveFetch })
 }
 
-/** A mount path that begins with two slashes, from a pattern mount of Express, would name another host in a link. */
+/** Removes a double slash left by a pattern mount in Express, which would refer to another host in a link. */
 function onThisHost(path: string): string {
   return path.replace(/^[/\\]+/, '/')
 }
 
-/** Ends a response that the host has broken: the failure must not end the process or leave the caller waiting. */
+/** Sends a reply, or closes the response if the host has broken it. Must not throw or keep the caller waiting. */
 function writeReply(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   try {
     toNode(reply, request, response)

@@ -2,22 +2,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { refusals } from './refusal.ts'
 
-/** A request of node:http, with the properties that Express or other middleware may have added. */
+/** A node:http request with the properties that Express or other middleware may add. */
 export interface NodeRequest extends IncomingMessage {
-  /** The full path, when the host has stripped the mount path from `url`. */
+  /** The full path, if the host has removed the mount path from `url`. */
   originalUrl?: string
-  /** The mount path that Express has stripped from `url`. */
+  /** The mount path that Express has removed from `url`. */
   baseUrl?: string
-  /** The result of a body parser: a value, bytes, or a string with the length of `Content-Length`. */
+  /** The output of a body parser, which can be a value, bytes, or a string as long as `Content-Length`. */
   body?: unknown
-  /** The body as received, bytes or a string, kept by a body parser. */
+  /** The raw body kept by a body parser, as bytes or a string. */
   rawBody?: unknown
 }
 
 /**
- * Adapts a request of node:http to {@link ApiRequest}.
+ * Converts a node:http request to an {@link ApiRequest}.
  *
- * @param basePath the mount path in front of the API's paths; may be empty
+ * @param basePath the mount path, can be empty
  */
 export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   const { method = 'GET', url = '/', originalUrl } = request
@@ -29,21 +29,21 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   }
 }
 
-/** Node.js calls a request complete only in its next turn, though the body came with the head. */
+/** Returns `true` if the whole request was received. Node.js may only set `complete` in the next tick. */
 function isWhole({ complete, readableLength, headers }: NodeRequest): boolean {
   if (complete || headers === undefined) return complete
   const { 'transfer-encoding': coding, 'content-length': declared = '0' } = headers
   return coding === undefined && readableLength === Number(declared)
 }
 
-/** Returns the path and query of a target in absolute form (RFC 9112, section 3.2.2). The authority is never used. */
+/** Returns the path and query of a target in absolute form (RFC 9112, section 3.2.2). Its authority is ignored. */
 function toOriginForm(target: string): string {
   return target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]+/i, '') || '/'
 }
 
 /**
- * `headers` keeps only the first of several Authorization headers; a caller who sends two keys must not pass with the
- * first.
+ * Returns a header's value. We don't use `headers` because it drops all but the first Authorization header, and a
+ * caller that sends two keys must not be accepted.
  */
 function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string | undefined {
   if (rawHeaders === undefined || rawHeaders.length === 0) {
@@ -61,7 +61,7 @@ function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string 
   return found
 }
 
-/** Reads the body exactly once, also after a host's middleware, and never waits for a body that has been consumed. */
+/** Reads the body once, even if middleware has already read it, and never waits for a consumed body. */
 async function readBody(request: NodeRequest, maxBytes: number): Promise<RequestBody> {
   const { rawBody, body } = request
   if (rawBody instanceof Uint8Array) return { kind: 'bytes', bytes: rawBody }
@@ -80,8 +80,9 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Distinguishes a raw body from a JSON string that a parser has already decoded. A decoded string must not be decoded again, and is
- * shorter than the body, by the quotes at least. Without a declared length, a string counts as decoded.
+ * Returns `true` if a string is a raw body and not a string that a parser has decoded from JSON. A decoded
+ * string must not be decoded again. It's always shorter than the body because of the quotes. Without a length,
+ * we assume it's decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -89,7 +90,7 @@ function isWholeText(body: string, { headers }: NodeRequest): boolean {
 
 function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    // If the caller left during admission, 'close' was emitted before this listener and no event would follow.
+    // If the caller disconnected during admission, 'close' was already emitted and there won't be another event.
     if (request.destroyed) {
       reject(refusals.malformed('Request body ended early'))
       return
@@ -100,7 +101,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (data: Buffer | string): void => {
-      // Text, where the host has set an encoding on the stream.
+      // It's a string if the host has set an encoding for the stream.
       const chunk = typeof data === 'string' ? Buffer.from(data, request.readableEncoding ?? 'utf8') : data
       size += chunk.length
       if (size <= maxBytes) {
@@ -124,10 +125,10 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** How long a caller may go on sending after an early response, in ms. Then the connection is cut. */
+/** How long a caller can keep sending after an early response, in ms. Then the connection is closed. */
 const LINGER_MS = 2000
 
-/** Writes a reply, unless the host has answered already or the caller is gone. */
+/** Sends a reply, unless the host has already responded or the caller has disconnected. */
 export function toNode(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return
   const body = request.method === 'HEAD' ? '' : reply.body
@@ -136,17 +137,17 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
     if (!request.complete) drain(request, () => {})
     return
   }
-  // Otherwise a proxy sends the next caller's request after a body that never ends.
+  // Otherwise a proxy could send another request after a body that never ends.
   response.writeHead(reply.status, { ...reply.headers, Connection: 'close' })
   if (body.length > 0) response.write(body)
   else response.flushHeaders()
-  // The end of the response closes the connection, so it comes after the end of the body.
+  // Ending the response closes the connection, so wait for the end of the body.
   drain(request, () => response.end())
 }
 
 /**
- * Reads and drops the rest of a body that is not needed. Cutting the connection at once could destroy the reply on its
- * way; never cutting the connection would keep the connection open for a body without end.
+ * Reads and discards the rest of a body. If we closed the connection immediately the reply could get lost, and if we
+ * never closed it an endless body would keep it open.
  */
 function drain(request: NodeRequest, onEnd: () => void): void {
   const timer = setTimeout(() => request.destroy(), LINGER_MS)

@@ -2,8 +2,8 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /**
- * Ends a request with an error response. The message is for the caller and goes into the body unchanged. A host's own route throws it too:
- * `throw new Refusal(409, 'The room is taken')`.
+ * Ends a request with an error response. The message is sent to the caller unchanged. You can throw it in your own
+ * routes, for example `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
@@ -11,9 +11,9 @@ export class Refusal extends Error {
   readonly headers: Readonly<Record<string, string>>
 
   /**
-   * @param status 400 to 599
-   * @param headers of the response, such as `Retry-After`. Default none
-   * @throws `RangeError` for another status, `TypeError` for an empty message and headers that cannot be sent
+   * @param status from 400 to 599
+   * @param headers additional response headers, such as `Retry-After`. None by default
+   * @throws `RangeError` for any other status, or `TypeError` for an empty message or invalid headers
    */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
@@ -30,9 +30,7 @@ export class Refusal extends Error {
   }
 }
 
-/**
- * All error responses of the API with their messages: five from the specification, the others by decision.
- */
+/** All error responses of the API with their messages. Five are from the specification, the others are our own. */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),
   noKey: (): Refusal =>
@@ -115,8 +113,8 @@ export const refusals = {
 } as const
 
 /**
- * The refusal that ends the request of an error: 503 for a store that cannot be used, 422 for a value that the store rejects, as by a
- * constraint of the host's, 500 for a bug.
+ * Converts an error to a refusal. The status is 503 if the store is unavailable, 422 if the store rejects a value, for
+ * example because of a constraint added by the host, and 500 for a bug.
  */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error

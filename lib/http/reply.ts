@@ -1,16 +1,16 @@
 import type { ApiReply } from './message.ts'
 
-/** The facts about the request that a reply repeats. */
+/** The parts of a request that its reply contains. */
 interface Answered {
   readonly requestId: string
   readonly headers: Readonly<Record<string, string>>
 }
 
 /**
- * Returns a reply with a JSON body and the headers that every reply has.
+ * Creates a reply with a JSON body and the headers that all replies have.
  *
- * @param body JSON text
- * @param ownHeaders further headers of this reply
+ * @param body the body as a JSON string or its bytes
+ * @param ownHeaders additional headers of this reply
  */
 export function jsonReply(
   status: number,
@@ -20,7 +20,7 @@ export function jsonReply(
 ): ApiReply {
   return {
     status,
-    // A single literal costs a microsecond; spreading a constant with the same headers costs five.
+    // A single literal takes 1 µs, spreading a constant with the same headers takes 5 µs.
     headers: {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': String(Buffer.byteLength(body)),
@@ -34,7 +34,7 @@ export function jsonReply(
   }
 }
 
-/** Makes a reply without a body: 204 and 304. */
+/** Creates a reply without a body, for the statuses 204 and 304. */
 export function bareReply(
   status: number,
   { requestId }: Pick<Answered, 'requestId'>,

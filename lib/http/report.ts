@@ -1,32 +1,32 @@
 import { describeError, type Logger } from '../base/log.ts'
 
-/** Returns whether a string can be a request id, which stands in a header. */
+/** Returns `true` if a string is a valid request id, which is sent in a header. */
 export function isRequestId(text: string): boolean {
   return /^[\w-]{1,64}$/.test(text)
 }
 
-/** The request, the operation and the caller of an unexpected failure. */
+/** The request that failed unexpectedly. */
 export interface ErrorContext {
   /** The id in the response and in `X-Request-Id`. */
   readonly requestId: string
   /** As sent: `POST`. */
   readonly method: string
-  /** Without the query. */
+  /** The path without the query string. */
   readonly path: string
-  /** The caller's response: 500 for a bug, 503 when the store could not be used; any status for a failure of `onResponse`. */
+  /** 500 for a bug or 503 if the store was unavailable. Can be any other status if `onResponse` failed. */
   readonly status: number
 }
 
 /**
- * Reports a failure to the host: the caller sees only 500 or 503. Never throws.
+ * Reports a failure to the host. The caller only receives a 500 or 503. Never throws.
  *
- * @param message of the log line. Default `Request failed`
+ * @param message the log message. Defaults to `Request failed`
  */
 export type Report = (error: unknown, context: ErrorContext, message?: string) => void
 
 /**
- * Creates the report: a log line without secrets, and the whole error for `onError` alone. A failure of either never costs
- * the caller the response, and never ends the process.
+ * Creates a function that reports failures. It writes a log line without secrets and passes the complete error to
+ * `onError` only. If either of them fails, the caller still receives a response and the process keeps running.
  */
 export function createReport(
   logger: Logger,
@@ -38,7 +38,7 @@ export function createReport(
   return (error, context, message = 'Request failed') => {
     logger[context.status === 503 ? 'warn' : 'error']({ ...context, error: describeError(error) }, message)
     try {
-      // The host's function may be async, in spite of the type.
+      // The host's function may be async despite its type.
       Promise.resolve(onError(error, context)).catch((failure) => logFailure(failure, context))
     } catch (failure) {
       logFailure(failure, context)

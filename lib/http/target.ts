@@ -1,12 +1,12 @@
-/** The target of a request below a mount path. */
+/** The request target relative to a mount path. */
 export interface Target {
-  /** Empty, or with a slash at its beginning. */
+  /** Empty or starts with a slash. */
   readonly path: string
-  /** The part after the `?`; may be empty. */
+  /** The part after the `?`, can be empty. */
   readonly query: string
 }
 
-/** Splits the target of a request into path and query below the mount path; null when the target is not below. */
+/** Splits a request target below a mount path into path and query. Returns `null` if it's outside of the mount path. */
 export function splitTarget(target: string, basePath: string): Target | null {
   if (!target.startsWith(basePath)) return null
   const mark = target.indexOf('?')
@@ -15,7 +15,7 @@ export function splitTarget(target: string, basePath: string): Target | null {
   return { path, query: mark === -1 ? '' : target.slice(mark + 1) }
 }
 
-/** The path of a target, without its query: queries can hold personal data, and have no place in a log. */
+/** Returns a target's path without the query string, which may contain personal data and must not be logged. */
 export function pathOf(target: string): string {
   return target.replace(/[?#].*$/s, '')
 }

@@ -3,10 +3,9 @@ import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Validates an input and returns a copy with the known fields only, so an unknown field of a caller travels no
- * further.
+ * Validates an input and returns a copy without unknown fields.
  *
- * @throws `Refusal` 422 naming each wrong field and the field's rule
+ * @throws `Refusal` with 422, which lists each invalid field and its rule
  */
 export function validate(schema: v.GenericSchema, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -28,7 +27,7 @@ function describe(schema: v.GenericSchema, issue: v.GenericIssue): string {
     : `${path} ${issue.message}`
 }
 
-/** Returns the rule for a missing field. The schema of the field states the rule; the schema of the object does not. */
+/** Returns the rule for a missing field. It's defined by the field's schema and not by that of the object. */
 function requirementOf(schema: v.GenericSchema, field: string): string {
   const message = entryOf(schema, field)?.message
   return typeof message === 'string' ? message : 'must be given'
@@ -39,10 +38,10 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
 }
 
 /**
- * Validates a part of a request by the host's own schema.
+ * Validates a part of a request against the host's schema.
  *
- * @param part before the names of fields: `query `
- * @throws `Refusal` 422 naming each wrong field and the field's rule
+ * @param part the prefix of field names in messages, for example `query `
+ * @throws `Refusal` with 422, which lists each invalid field and its rule
  */
 export function validateOwn(schema: StandardSchema, value: unknown, part: string): unknown {
   const checked = checkValue(schema, value)

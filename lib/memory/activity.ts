@@ -16,7 +16,7 @@ import type { CountedAttempt, Memory, Organization, StoredDelivery } from './sta
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Counts the attempt that was logged last, and the end of the delivery, unless an earlier round has delivered it. */
+/** Counts the last attempt in the log, and the end of the delivery unless an earlier round has delivered it. */
 export function countLastAttempt(
   memory: Memory,
   { endpoint, attemptLog, attemptsBefore }: StoredDelivery,
@@ -30,7 +30,7 @@ export function countLastAttempt(
   memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
 }
 
-/** Reads the activity of an organization: see `DeliveryStore.readActivity`. */
+/** Returns an organization's activity. See `DeliveryStore.readActivity`. */
 export function readActivity(
   memory: Memory,
   { organizationId, endpointId, from, to, interval }: ActivityRequest,
@@ -81,13 +81,13 @@ export function readActivity(
   }
 }
 
-/** Purges activity that is older than 35 days. */
+/** Deletes activity older than 35 days. */
 export function purgeActivity({ activity }: Organization, now: number): void {
   const kept = activity.filter(({ hour }) => hour >= now - ACTIVITY_DAYS * DAY_MS)
   activity.splice(0, activity.length, ...kept)
 }
 
-/** Returns the beginning of an hour or day in UTC. */
+/** Returns the start of the hour or day in UTC. */
 function startOf(moment: number, lengthMs: number): number {
   return moment - (moment % lengthMs)
 }

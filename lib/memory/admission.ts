@@ -5,10 +5,10 @@ import { jsonText } from '../base/json-text.ts'
 import type { Memory, Organization, StoredApiKey } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
-/** Precision of a key's last use, in milliseconds. */
+/** How precisely the last use of a key is recorded, in ms. */
 const LAST_USE_MS = 60_000
 
-/** Judges a request and takes a token from both buckets. */
+/** Decides whether to admit a request, and takes a token from both buckets. */
 export function admit(memory: Memory, { keyDigest, scope, rateLimits }: AdmissionRequest): Admission {
   const now = memory.clock()
   const found = memory.digests.get(keyDigest)
@@ -26,10 +26,10 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 }
 
 /**
- * Judges a request and, if the request is admitted, reads the page of the caller's organization.
+ * Decides whether to admit a request and, if so, reads a page of the caller's organization.
  *
- * @param recordsOf the records of the list
- * @param represent gives the representation of a record
+ * @param recordsOf returns the records to list
+ * @param represent returns a record as shown by the API
  */
 export function admitToPage<T, Representation>(
   memory: Memory,
@@ -52,7 +52,7 @@ export function admitToPage<T, Representation>(
   return { admission, page: jsonText(page), next, position }
 }
 
-/** The ids of a page. */
+/** The record ids of a page. */
 interface Ids {
   readonly ids: readonly string[]
   readonly next: string | null
@@ -60,7 +60,7 @@ interface Ids {
 }
 
 function newestIds(records: SyncedRecords<unknown>, limit: number, before: string | undefined): Ids {
-  // Ids are ULIDs: the reverse of the id order is newest first.
+  // Ids are ULIDs, so sorting them in descending order returns the newest first.
   const newest = [...records.keys()]
     .filter((id) => before === undefined || id < before)
     .sort((one, other) => (one < other ? 1 : -1))
@@ -68,7 +68,7 @@ function newestIds(records: SyncedRecords<unknown>, limit: number, before: strin
   return { ids, next: newest.length > limit ? (ids.at(-1) ?? null) : null }
 }
 
-/** Every verb runs to the end before the next verb begins, so no change comes late: a position is the number of a change. */
+/** Returns changed records. As methods run one at a time, a position is simply the number of a change. */
 function changedIds(
   { changes: { storeId, last } }: Memory,
   { changes }: SyncedRecords<unknown>,
@@ -87,12 +87,12 @@ function changedIds(
   return { ids: page.map(([id]) => id), next: hasMore ? position : null, position }
 }
 
-/** True if the last use of a key was recorded more than a minute ago, or never. */
+/** Returns `true` if a key's last use was recorded more than a minute ago or never. */
 export function isLastUseStale({ lastUsedAt }: StoredApiKey, now: number): boolean {
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }
 
-/** True for a key that is neither revoked nor expired. */
+/** Returns `true` if a key is neither revoked nor expired. */
 export function isInForce({ record, revokedAt }: StoredApiKey, now: number): boolean {
   return endOfKey({ revokedAt, expiresAt: record.expiresAt }, now) === null
 }

@@ -5,7 +5,7 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredApiKey } from './state.ts'
 
-/** Creates the slice for API keys and admission, in memory. */
+/** Creates the slice for API keys and admission in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
     async identify(digests) {
@@ -121,7 +121,7 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 }
 
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): StoredApiKey {
-  // Two keys never share a digest: a second owner would take the key away from the first owner.
+  // Digests must be unique. Otherwise a second owner would take the key away from the first one.
   if (memory.digests.has(record.digest))
     throw new Error('Cannot insert an API key because its digest is already in use')
   const key: StoredApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
@@ -130,18 +130,18 @@ function insert(memory: Memory, organization: Organization, record: ApiKeyRecord
   return key
 }
 
-/** Ends a key after the overlap, or at once for an overlap of 0. */
+/** Ends a key after the overlap, or immediately if it's 0. */
 function end(key: StoredApiKey, now: number, overlapMs: number): void {
   if (overlapMs === 0) key.revokedAt = toTimestamp(now)
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** Returns the earlier timestamp. All timestamps have the same format, so they sort as strings. */
+/** Returns the earlier timestamp. All timestamps have the same format, so we can compare strings. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }
 
-/** Returns a key without the digest, for administrators. */
+/** Returns a key as shown to administrators, without its digest. */
 export function showKey({ record, revokedAt, successorId, lastUsedAt }: StoredApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }

@@ -12,9 +12,9 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { countLastAttempt } from './activity.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
-// A claim ends with the attempt's result, its release, or the end of its lease.
+// A claim ends when the result of the attempt is written, the claim is released or its lease expires.
 
-/** Writes the results of attempts: see `ClaimStore.writeResults`. */
+/** Writes the results of attempts. See `ClaimStore.writeResults`. */
 export function writeResults(
   memory: Memory,
   results: readonly AttemptResult[],
@@ -45,7 +45,7 @@ export function writeResults(
   return { lost, endpoints: [...judged, ...recalled], failed }
 }
 
-/** Releases claims: the deliveries are due as before, and the attempts are not counted. */
+/** Releases claims. The deliveries are due as before and the attempts don't count. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
     const delivery = find(memory, claim)
@@ -56,9 +56,9 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
 }
 
 /**
- * Reclaims deliveries with an expired lease. The attempt counts, because the request may have reached the subscriber.
+ * Reclaims deliveries with an expired lease. The attempt counts because the request may have reached the subscriber.
  *
- * @returns the failed deliveries
+ * @returns the deliveries that failed because it was their last attempt
  */
 export function reclaimExpiredLeases(
   memory: Memory,
@@ -89,7 +89,7 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
   return { organizationId, deliveryId, token }
 }
 
-/** True if an earlier call whose result was lost has written the result. */
+/** Returns `true` if the result was already written by an earlier call whose response was lost. */
 function isLogged({ attemptLog }: StoredDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
@@ -102,7 +102,7 @@ function isInForce({ claim }: StoredDelivery, { token }: ClaimRef): boolean {
 
 // --- The delivery and its log ---
 
-/** The log of an attempt that ended with the process; the duration is added. */
+/** The log entry of an attempt whose process was terminated. The duration is added later. */
 const INTERRUPTED = {
   dnsMs: null,
   connectMs: null,
@@ -141,7 +141,7 @@ function log({ attempts, attemptLog }: StoredDelivery, startedAt: number, attemp
   attemptLog.push(Object.freeze(entry))
 }
 
-/** True if the delivery failed with the result, now or in an earlier call; false for a late result. */
+/** Returns `true` if this result made the delivery fail, now or in an earlier call, `false` for a late result. */
 function isFailureOf({ state, reason }: StoredDelivery, result: AttemptResult): boolean {
   return state === 'failed' && result.outcome === 'failed' && reason === result.reason
 }
@@ -176,9 +176,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
 
 // --- The health of endpoints ---
 
-// Endpoint health, from the results of attempts.
-
-/** Judges an endpoint after some attempts; null if no attempt failed, or if the endpoint no longer exists. */
+/** Updates an endpoint's health after some attempts. Returns `null` if none failed or the endpoint was removed. */
 function judge(
   endpoint: StoredEndpoint,
   results: readonly AttemptResult[],
@@ -186,7 +184,7 @@ function judge(
   now: number,
 ): EndpointHealth | null {
   if (endpoint.isRemoved) return null
-  // Sorted by the end of the attempts, because a success ends a row of failures.
+  // Sort by end time, because a success ends a series of failures.
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
@@ -200,17 +198,17 @@ function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** Returns the health of an endpoint that an earlier written result made failing or disabled; null for every other endpoint. */
+/** Returns an endpoint's health if this result, written earlier, made it failing or disabled it, otherwise `null`. */
 function recall(endpoint: StoredEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
-  // An administrator may have enabled or disabled the endpoint after the attempt.
+  // An administrator may have enabled or disabled the endpoint since then.
   const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
   const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** Names an attempt. */
+/** Returns the unique name of an attempt. */
 function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }
@@ -226,7 +224,7 @@ function count(endpoint: StoredEndpoint, result: AttemptResult, now: number): vo
   }
 }
 
-/** True for an attempt that says something about the endpoint: interrupted attempts and attempts that were never made do not. */
+/** Returns `true` if a failed attempt counts against the endpoint. Interrupted or unmade attempts don't. */
 function isFailure({ outcome, error }: AttemptResult): boolean {
   return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }
@@ -235,7 +233,7 @@ function isFailing({ failures, failingSince }: StoredEndpoint, limit: FailureLim
   return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
 }
 
-/** True for a failing endpoint without a notice so far. */
+/** Returns `true` if a failing endpoint hasn't been reported yet. */
 function isNewsOf(endpoint: StoredEndpoint, limit: FailureLimit): boolean {
   return endpoint.state !== 'disabled' && endpoint.noticedAttempt === null && hasHalfFailed(endpoint, limit)
 }

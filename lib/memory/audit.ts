@@ -2,7 +2,7 @@ import type { AuditEntry, AuditFilter, AuditRecord, AuditStore } from '../access
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of audit entries in memory. */
+/** Creates the slice for audit entries in memory. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
     async list(organizationId, filter, limit, before) {
@@ -36,25 +36,25 @@ function isSelected(entry: AuditEntry, { since, until, ...equal }: AuditFilter):
   )
 }
 
-/** True if an earlier call whose result was lost has made the change of this entry. */
+/** Returns `true` if the change was already made by an earlier call whose response was lost. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }
 
-/** True if a subject has an entry of a change with this id. */
+/** Returns `true` if there is an entry for this subject and change. */
 export function isChangeMade({ audit }: Organization, subjectId: string, changeId: string): boolean {
   return [...audit.values()].some(
     (entry) => entry.subjectId === subjectId && entry.details.changeId === changeId,
   )
 }
 
-/** Records an entry, unless an entry with the same id exists. */
+/** Records an entry, unless there already is one with the same id. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return
   audit.set(entry.id, buildEntry(memory, entry))
 }
 
-/** Records an entry that several calls share, and adds up one of the details. */
+/** Records an entry that is shared by several calls, adding to the counts in its details. */
 export function countInEntry(
   memory: Memory,
   { audit }: Organization,

@@ -10,14 +10,14 @@ import { showClient } from './clients.ts'
 import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-/** A record with an event. */
+/** A record to backfill. */
 interface BackfillRecord {
   readonly id: string
   readonly businessId: string | null
   readonly representation: object
 }
 
-/** Creates the slice of backfills in memory. */
+/** Creates the slice for backfills in memory. */
 export function createBackfillStore(memory: Memory): BackfillStore {
   return {
     backfill: async (request) => backfill(memory, request),
@@ -52,7 +52,7 @@ function backfill(memory: Memory, request: BackfillRequest): BackfillOutcome | n
   return { outcome: 'done', examined: batch.length, events: made.length, next }
 }
 
-/** Makes the event of a record with its delivery. @returns false if the event exists */
+/** Creates the event of a record and its delivery. Returns `false` if the event already exists. */
 function make(
   memory: Memory,
   organization: Organization,
@@ -89,7 +89,7 @@ function recordsOf(organization: Organization, type: BackfillType): BackfillReco
   }))
 }
 
-/** Finds the records whose own event the endpoint has got, or is still to get. */
+/** Returns the ids of records whose own event was or will be delivered to the endpoint. */
 function announcedTo(
   organization: Organization,
   endpoint: StoredEndpoint,

@@ -5,20 +5,20 @@ import { judgeKey, storeReply } from './creation.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** A judged change that is not written yet. */
+/** Whether a change is allowed, and how to write it. */
 export type Decision<Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {
-      /** The representation after the change. */
+      /** The record after the change. */
       readonly representation: Representation
       /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
-      /** Values for the events' placeholders, besides the representation's fields. */
+      /** Additional values for the events' placeholders, besides the record's fields. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
-/** A verb's records, and the decision about a change. */
+/** How a method finds and changes a record. */
 export interface Changing<Stored, Representation, Reason extends string> {
   find(organization: Organization): Stored | undefined
   stateOf(stored: Stored): string
@@ -26,7 +26,7 @@ export interface Changing<Stored, Representation, Reason extends string> {
   decide(stored: Stored, organization: Organization): Decision<Representation, Reason>
 }
 
-/** Judges a change and, if the record allows the change, writes the record, the events and the idempotency entry. */
+/** Checks whether a change is allowed and, if so, writes the record, the events and the idempotency entry. */
 export function applyChange<Stored, Representation extends object, Reason extends string = never>(
   memory: Memory,
   change: Change<unknown>,
@@ -45,7 +45,7 @@ export function applyChange<Stored, Representation extends object, Reason extend
   if (from !== null && !from.includes(state)) return { outcome: 'refused', state, reason: 'state' }
   const decision = decide(stored, organization)
   if ('refused' in decision) return { outcome: 'refused', state, reason: decision.refused }
-  // Rendered before anything is written, because an event that is too large must leave nothing behind.
+  // Render first, because nothing must be written if an event is too large.
   const events = renderAll(decision)
   refuseLarge(memory, events)
   decision.write()

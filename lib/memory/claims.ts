@@ -5,10 +5,10 @@ import { targetOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
 import type { Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
-/** The position before the first endpoint. */
+/** The cursor before the first endpoint. */
 const START: EndpointRef = { organizationId: '', endpointId: '' }
 
-/** Claims due deliveries: see `ClaimStore.claim`. */
+/** Claims due deliveries. See `ClaimStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
   const failed = reclaimExpiredLeases(memory, request.maxAttempts, now)
@@ -28,7 +28,7 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   }
 }
 
-/** Reads the content of deliveries whose claims are active: see `ClaimStore.read`. */
+/** Reads the contents of deliveries with an active claim. See `ClaimStore.read`. */
 export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
   const now = memory.clock()
   return claims.flatMap(({ organizationId, deliveryId, token }) => {
@@ -39,9 +39,9 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
 }
 
 /**
- * Finds due deliveries by round robin, beside the deliveries of a repeated claim. Backfills get the capacity that the others leave.
+ * Finds due deliveries in round-robin order, besides those of a repeated claim. Backfills use the remaining capacity.
  *
- * @returns the deliveries and the cursor of the next claim
+ * @returns the deliveries and the cursor for the next claim
  */
 function findDue(
   memory: Memory,
@@ -85,7 +85,7 @@ function findDue(
   return { found, next: next ?? (isLeft ? served : null), nextInMs: Number.isFinite(turnMs) ? turnMs : null }
 }
 
-/** Spends the endpoint's rate for due deliveries, as many as the rate allows. @returns also the time until the next turn */
+/** Uses the endpoint's rate for up to `due` deliveries. The result includes the time until its next turn. */
 function spendRate(
   { sending }: Memory,
   endpoint: StoredEndpoint,
@@ -104,14 +104,14 @@ function spendRate(
   return { allowance, nextInMs: spend(rate, allowance, token, now) }
 }
 
-/** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */
+/** Separates deliveries whose bodies fit together from those with a body that is too large on its own. */
 function cutToBytes(
   deliveries: readonly StoredDelivery[],
   maxBytes: number,
 ): {
   readonly whole: readonly StoredDelivery[]
   readonly unread: readonly StoredDelivery[]
-  /** The last delivery before the cut; null when nothing was cut. */
+  /** The last delivery before the cut, or `null` if nothing was cut. */
   readonly last: StoredDelivery | null
 } {
   const whole: StoredDelivery[] = []
@@ -131,14 +131,14 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** Finds the deliveries of an earlier claim with a lost result. A removed endpoint has no signing secret. */
+/** Finds the deliveries of an earlier claim whose response was lost. Removed endpoints have no signing secret. */
 function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
   })
 }
 
-/** Lists the endpoints with pending deliveries: first the endpoints after the cursor, then the endpoints up to the cursor. */
+/** Returns all endpoints with pending deliveries, starting after the cursor and wrapping around. */
 function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly StoredEndpoint[] {
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
@@ -169,7 +169,7 @@ function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
 
 // --- A single endpoint ---
 
-/** Maximum number of an endpoint's deliveries that a claim skips. */
+/** Maximum number of an endpoint's deliveries that a claim can skip. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: StoredEndpoint): boolean {
@@ -182,7 +182,7 @@ function skipSome(memory: Memory, { pending }: StoredEndpoint, now: number): voi
   }
 }
 
-/** Finds due deliveries of an endpoint, within the capacity that the deliveries claimed before leave. */
+/** Finds an endpoint's due deliveries within the capacity left by those already claimed. */
 function dueOf(
   endpoint: StoredEndpoint,
   claimed: readonly StoredDelivery[],
@@ -203,12 +203,12 @@ function take(memory: Memory, delivery: StoredDelivery, { token, leaseMs }: Clai
   })
 }
 
-/** Sorts by priority, then the deliveries that have been due longest first. */
+/** Sorts by priority, and then by how long deliveries have been due. */
 function byTurn(one: StoredDelivery, other: StoredDelivery): number {
   return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }
 
-/** First attempts come before retries, and backfills last. */
+/** Returns 0 for first attempts, 1 for retries and 2 for backfills. */
 function priorityOf({ attempts, attemptsBefore, isBackfill }: StoredDelivery): number {
   if (isBackfill) return 2
   return attempts > attemptsBefore ? 1 : 0
@@ -229,7 +229,7 @@ function capacityFor(
   return Math.max(0, left)
 }
 
-/** Reads own properties only: an organization's id may be `constructor`. */
+/** Only reads own properties, because an organization's id could be `constructor`. */
 function listed(capacities: Readonly<Record<string, number>>, id: string, otherwise: number): number {
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }

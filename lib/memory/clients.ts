@@ -9,7 +9,7 @@ type ClientRow = RecordRow<'client'>
 
 const records = ({ records: { client } }: Organization) => client
 
-/** Creates the slice of clients with their businesses, in memory. */
+/** Creates the slice for clients and their businesses in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
     ...readSlice(memory, {
@@ -37,14 +37,14 @@ export function createClientStore(memory: Memory): ClientStore {
   }
 }
 
-/** Gives the client with its business, as the API shows it. */
+/** Returns a client with its business, as shown by the API. */
 export function showClient({ businessId, ...client }: ClientRow, { records }: Organization): Client {
   const business = records.business.get(businessId)
   if (!business) throw new TypeError('Cannot show a client without a business')
   return { ...client, business }
 }
 
-/** Finds the client that a business has become. */
+/** Returns the client that a business has become. */
 export function clientOf({ records }: Organization, businessId: string): ClientRow | undefined {
   return [...records.client.values()].find((client) => client.businessId === businessId)
 }

@@ -5,21 +5,21 @@ import { isInForce } from './admission.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** The reservation of an idempotency key, and the organization of the reservation. */
+/** The reservation of an idempotency key in an organization. */
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
-  /** Identifies the entry of an earlier call, if the result was lost. */
+  /** Identifies the entry of an earlier call whose response was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
-  /** The moment of the reservation by the store's clock. */
+  /** The time of the reservation, by the store's clock. */
   readonly now: number
 }
 
-/** A creation as the store keeps the record, and the organization of the creation. */
+/** A copied creation with its organization. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
-/** Copies a creation, so later changes by the caller do not change the stored record. */
+/** Copies a creation, so the caller can't change the stored record later. */
 export function draft<NewRecord extends { readonly id: string }>(
   memory: Memory,
   creation: Creation<NewRecord>,
@@ -34,7 +34,7 @@ export function draft<NewRecord extends { readonly id: string }>(
   }
 }
 
-/** Rejects NaN and the infinities, because JSON has no such numbers. */
+/** Rejects NaN and infinity, which JSON doesn't support. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
     throw refused('Cannot write the record', INVALID_INPUT, `${record} is not a valid amount`)
@@ -42,7 +42,7 @@ export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
-/** Checks a creation's API key, if given, and idempotency key: see {@link judgeKey}. */
+/** Checks the creation's API key, if any, and its idempotency key (see {@link judgeKey}). */
 export function judgeCreation(
   creation: Draft<unknown>,
 ): KeyVerdict | { readonly outcome: 'unauthenticated' } | null {
@@ -53,8 +53,8 @@ export function judgeCreation(
 }
 
 /**
- * Judges a creation or change by the entry of its idempotency key. Returns null if it may go on: without a key, with an expired
- * entry, or with an entry of the same record, written by an earlier call whose result was lost.
+ * Checks the idempotency entry for a creation or change. Returns `null` to proceed if there is no key, the entry has
+ * expired, or the entry is from an earlier call for the same record.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
@@ -63,17 +63,17 @@ export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder
   return { outcome: 'replayed', reply: entry.reply }
 }
 
-/** The outcome that a live entry of an idempotency key gives. */
+/** The outcome if the idempotency key is already in use. */
 export type KeyVerdict =
   | { readonly outcome: 'mismatch' }
   | { readonly outcome: 'replayed'; readonly reply: string }
 
 /**
- * Writes the idempotency entry, the events with the deliveries and, by `write`, the record. Everything that an earlier
- * call of the same creation has written stays.
+ * Writes the idempotency entry, the events with their deliveries and, using `write`, the record. Anything already
+ * written by an earlier call for the same creation is kept.
  *
- * @param write throws only before the first change
- * @param facts values for the placeholders of the reply and the events
+ * @param write may only throw before it changes anything
+ * @param facts values for the placeholders in the reply and the events
  */
 export function commit(
   creation: Draft<unknown>,
@@ -90,23 +90,23 @@ export function commit(
   return { outcome: 'created' }
 }
 
-/** Adds a record, unless a record with the same id exists. */
+/** Adds a record, unless there already is one with the same id. */
 export function storeOnce<T>(records: Map<string, T>, id: string, record: T): void {
   if (!records.has(id)) records.set(id, record)
 }
 
-/** Writes the idempotency entry of a call with a key. */
+/** Writes the idempotency entry if the call has a key. */
 export function storeReply({ organization, idempotency, recordId, now }: KeyHolder, reply: string): void {
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)
-  // The window begins with the creation, and not with a repeated call.
+  // The window starts at the creation and isn't extended by repeated calls.
   if (entry && entry.recordId === recordId && entry.expiresAt > now) return
   const { fingerprint, windowMs } = idempotency
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** Names an entry. As JSON, no two pairs of operation and key are equal. */
+/** Returns the name of an entry. We use JSON so that each combination of operation and key is unique. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

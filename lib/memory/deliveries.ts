@@ -20,9 +20,9 @@ import { fanOut } from './events.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines: a function for each verb of one slice.
+// Longer than 250 lines because it contains all methods of one slice.
 
-/** Creates the slice of deliveries in memory. */
+/** Creates the slice for deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
   return {
     claim: async (request) => claim(memory, request),
@@ -84,7 +84,7 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
 // --- The log ---
 
-/** Lists the newest deliveries of an organization, from `before` on. */
+/** Lists an organization's newest deliveries, starting after `before`. */
 function listDeliveries(
   organization: Organization,
   filter: DeliveryFilter,
@@ -98,7 +98,7 @@ function listDeliveries(
     .map(show)
 }
 
-/** Reads a delivery with the event's body and the attempts. */
+/** Returns a delivery with the body of its event and all attempts. */
 function getDelivery(
   memory: Memory,
   { deliveries }: Organization,
@@ -109,7 +109,7 @@ function getDelivery(
   return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
 }
 
-/** A delivery's attempts, recent ones without the signature. */
+/** Returns a delivery's attempts. Recent ones don't include the signature. */
 function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
   const isYoung = ({ startedAt }: DeliveryAttempt): boolean =>
     Date.parse(startedAt) > memory.clock() - SIGNATURE_HIDDEN_MS
@@ -124,14 +124,14 @@ function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
   return state !== 'pending' && state !== 'sending' && !endpoint.isRemoved
 }
 
-/** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
+/** Starts a new round for deliveries in a final state, oldest first. See `DeliveryStore.recover`. */
 function recoverDeliveries(
   memory: Memory,
   organization: Organization,
   { ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
   const now = memory.clock()
-  // The delivery that an earlier try of the same call recovered, whose result was lost.
+  // The delivery recovered by an earlier call with the same entry whose response was lost.
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && ids.includes(id))
@@ -149,7 +149,7 @@ function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Sends an event to one endpoint: without a delivery, a skipped one is created first. */
+/** Sends an event to one endpoint. Creates a skipped delivery first if there isn't any. */
 function redeliverEvent(
   memory: Memory,
   organization: Organization,
@@ -171,7 +171,7 @@ function redeliverEvent(
   return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
 }
 
-/** Cancels a pending delivery. @returns false if the delivery was not pending */
+/** Cancels a pending delivery. Returns `false` if it wasn't pending. */
 function cancelDelivery(
   memory: Memory,
   organization: Organization,
@@ -185,7 +185,7 @@ function cancelDelivery(
   return true
 }
 
-/** Sorts the deliveries that a filter selects by id: ULIDs sort by time. */
+/** Returns the deliveries that match a filter, sorted by id. ULIDs sort by time. */
 function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly StoredDelivery[] {
   return [...deliveries.values()]
     .filter((delivery) => isLetThrough(delivery, filter))
@@ -225,7 +225,7 @@ function show(delivery: StoredDelivery): Delivery {
 
 // --- The queue ---
 
-/** Counts the queue: see `DeliveryStore.countQueue`. */
+/** Counts the queue. See `DeliveryStore.countQueue`. */
 function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
   const now = memory.clock()
   const organizations = target ? [memory.organization(target.organizationId)] : [...memory.organizations()]
@@ -240,7 +240,7 @@ function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {
   const finished = organizations.flatMap(({ deliveries }) => [...deliveries.values()]).filter(isWanted)
   return {
     due: capped(due.length),
-    // reduce instead of Math.min(…): a call cannot take so many arguments.
+    // We don't use Math.min(…) because it can't take that many arguments.
     oldestDueMs:
       now -
       due.filter(({ isBackfill }) => !isBackfill).reduce((oldest, { dueAt }) => Math.min(oldest, dueAt), now),

@@ -2,12 +2,11 @@ import { ALREADY_EXISTS, refused } from '../base/errors.ts'
 import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
 import type { Organization } from './state.ts'
 
-/** Numbered records, by id. */
+/** Records with a number, by id. */
 type Numbered = ReadonlyMap<string, { readonly number: string }>
 
 /**
- * Finds the number of a new record: the given number, or the next free number of the series. An existing record keeps its
- * number.
+ * Returns a record's existing or given number, or else the next free number of the series.
  *
  * @throws `BusinessApiError` with code `already_exists` if another record has the given number
  */

@@ -14,9 +14,10 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines: every change of an endpoint, each with its audit entry and its repeats, is read beside the others.
+// Longer than 250 lines because all changes to an endpoint, with their audit entries and repeated calls, are easier
+// to follow together.
 
-/** Creates the slice of webhook endpoints in memory. */
+/** Creates the slice for webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {
     async insert({ organizationId, endpoint: record, limit, entry }) {
@@ -173,7 +174,7 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** Gives what an attempt needs of an endpoint. */
+/** Returns the properties of an endpoint that are needed for an attempt. */
 export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
   const { record } = endpoint
   const fields = Object.fromEntries(SENT_FIELDS.map((field) => [field, structuredClone(record[field])]))
@@ -182,13 +183,13 @@ export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget 
   return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
-/** The names of changes in an entry's order, with the fields that each changes. */
+/** The names of changes in audit entries, in order, and the field that each refers to. */
 const CHANGEABLE = [
   ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],
 ] as const
 
-/** Returns the secret before the last rotation during the overlap; afterwards null. */
+/** Returns the secret used before the last rotation, or `null` if the overlap is over. */
 function previousSecretOf({ previousSecret }: StoredEndpoint, now: number): StoredEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
@@ -212,7 +213,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
   return endpoint
 }
 
-/** Returns a string that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
+/** Returns a string that sorts by organization, then endpoint. NUL sorts first and can't be part of an id. */
 function placeOf({
   organizationId,
   endpointId,
@@ -220,7 +221,7 @@ function placeOf({
   return `${organizationId}\0${endpointId}`
 }
 
-/** Finds an endpoint; a removed endpoint counts as absent. */
+/** Returns an endpoint, or `null` if it doesn't exist or was removed. */
 function find({ endpoints }: Organization, endpointId: string): StoredEndpoint | null {
   const endpoint = endpoints.get(endpointId)
   return endpoint && !endpoint.isRemoved ? endpoint : null
@@ -230,11 +231,11 @@ function enable(memory: Memory, endpoint: StoredEndpoint): void {
   endpoint.failures = 0
   endpoint.failingSince = null
   endpoint.rate = null
-  // Deliveries that waited for the endpoint may be due.
+  // Deliveries that were waiting for this endpoint may be due.
   memory.wakeUp.signal()
 }
 
-/** Returns an endpoint without secrets, for administrators. */
+/** Returns an endpoint as shown to administrators, without its secrets. */
 export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
   const { record, version, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)

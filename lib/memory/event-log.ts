@@ -4,7 +4,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, StoredEvent } from './state.ts'
 
-/** Creates the slice of the event log in memory. */
+/** Creates the slice for the event log in memory. */
 export function createEventLogStore(memory: Memory): EventLogStore {
   return {
     async list(organizationId, { type, subjectId, since, until }, limit, before) {
@@ -46,14 +46,14 @@ export function createEventLogStore(memory: Memory): EventLogStore {
       })
     },
 
-    // Every write ends before the next begins.
+    // Writes never overlap.
     async mark() {
       return { at: memory.clock(), begun: '0', ended: '0' }
     },
   }
 }
 
-/** Returns an event as stores read it. */
+/** Returns an event as read by stores. */
 function shownRecord({ id, type, body }: EventRecord): EventRecord {
   return { id, type, body }
 }

@@ -10,10 +10,10 @@ import type {
   StoredEvent,
 } from './state.ts'
 
-/** The reason of a skipped delivery. */
+/** The reason for skipping a delivery. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
 
-/** Creates the slice of events that the host publishes without a record of this library, in memory. */
+/** Creates the slice for events published by the host without a record, in memory. */
 export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
@@ -24,7 +24,7 @@ export function createEventStore(memory: Memory): EventStore {
 }
 
 /**
- * Rejects events with a body that is too large, before the first change.
+ * Rejects events whose body is too large, before anything is changed.
  *
  * @throws `BusinessApiError` with code `invalid_event`
  */
@@ -40,7 +40,7 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
   }
 }
 
-/** Stores an event with one delivery for each matching endpoint, unless an event with the same id exists. */
+/** Stores an event with a delivery for each matching endpoint, unless there already is an event with the same id. */
 export function storeEvent(memory: Memory, organization: Organization, event: EventRecord): void {
   if (organization.events.has(event.id)) return
   const record = Object.freeze(event)
@@ -85,7 +85,7 @@ export function fanOut(
     ...progress,
   }
   organization.deliveries.set(id, delivery)
-  // Without changes, `move` puts the delivery into the collection of its state.
+  // This adds the delivery to the collection for its state.
   memory.move(delivery, {})
   return delivery
 }

@@ -10,7 +10,7 @@ import { isNegative, subtract, withSignedDecimals } from '../resources/money.ts'
 import { RECORD_KINDS, type RecordRow } from '../resources/records.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of imports in memory. */
+/** Creates the slice for imports in memory. */
 export function createImportStore(memory: Memory): ImportStore {
   return {
     async write(organizationId, records) {
@@ -27,7 +27,7 @@ export function createImportStore(memory: Memory): ImportStore {
         return reason === null ? [] : [{ index, reason }]
       })
       if (refusals.length > 0) return { outcome: 'refused', refusals }
-      // In the order of the kinds: payments take the decimals of their invoice.
+      // Store the kinds in order because payments need the decimals of their invoice.
       for (const kind of RECORD_KINDS) {
         for (const imported of added) if (imported.kind === kind) store(organization, imported)
       }
@@ -49,7 +49,7 @@ function stateOf({ records }: Organization, imported: ImportedRecord): ImportSta
 
 type Records = Organization['records']
 
-/** The record as it is stored: a payment's amount has its invoice's decimals. */
+/** Returns a record as it's stored. A payment's amount has as many decimals as its invoice. */
 function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row
@@ -58,7 +58,7 @@ function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   return { ...row, amount: exact ?? record.amount }
 }
 
-/** True for a new payment of an invoice that the batch has too, and that is different. */
+/** Returns `true` for a new payment if its invoice is in the batch but differs from the stored one. */
 function isOfDifferentInvoice(
   given: readonly ImportedRecord[],
   states: readonly ImportState[],

@@ -29,7 +29,7 @@ import { isOneOf, isValue, listRecords } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of invoices in memory. */
+/** Creates the slice for invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     ...readSlice(memory, {
@@ -137,7 +137,7 @@ function theInvoice(id: string) {
   }
 }
 
-/** The invoice as the API shows it. */
+/** Returns an invoice as shown by the API. */
 function shown(invoice: InvoiceRow): Invoice {
   return shownFields<Fields, Invoice>(invoiceTable, invoice)
 }
@@ -148,7 +148,7 @@ type Fields = Omit<InvoiceRow, 'amountDue'>
 
 type Money = Pick<InvoiceRow, 'total' | 'amountPaid' | 'amountDue' | 'minorUnits'>
 
-/** Writes the money of a new invoice with the decimals of the currency, and computes the amount due. */
+/** Formats a new invoice's amounts with the number of decimals of the currency, and calculates the amount due. */
 function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
@@ -216,7 +216,7 @@ function dueBefore(
     .map((invoice) => ({ organization, invoice }))
 }
 
-/** Sorts by due date, earliest first. */
+/** Returns a key that sorts by due date, earliest first. */
 function sortKeyOf({ dueDate, id }: Invoice): string {
   return `${dueDate} ${id}`
 }

@@ -17,7 +17,7 @@ import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of leads in memory. */
+/** Creates the slice for leads in memory. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     ...readSlice(memory, {
@@ -69,7 +69,7 @@ export function createLeadStore(memory: Memory): LeadStore {
   }
 }
 
-/** The lead as the API shows it. */
+/** Returns a lead as shown by the API. */
 const shown = (lead: LeadRow): Lead => shownFields(leadTable, lead)
 
 function convert(
@@ -92,7 +92,7 @@ function convert(
   }
 }
 
-/** The client of a lead's business; a new client if the business isn't one yet. */
+/** Returns the client of a lead's business, or a new client if there is none yet. */
 function clientFor(
   { businessId }: LeadRow,
   organization: Organization,

@@ -2,17 +2,17 @@ import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notic
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, StoredApiKey, StoredEndpoint } from './state.ts'
 
-/** The expiry in the latest notice, and the token of the call that received the notice. */
+/** The expiry reported in the last notice, and the token of the call that received it. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
-/** A record with an expiry. */
+/** Something that expires. */
 interface Ending {
   readonly of: StoredEndpoint | StoredApiKey
   readonly expiresAt: number
   readonly notice: ExpiryNotice
 }
 
-/** Creates the slice of notices about soon expiring secrets and keys, in memory. */
+/** Creates the slice for notices about secrets and keys that will soon expire, in memory. */
 export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
@@ -59,7 +59,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Puts the records that were claimed under this token first, so a repeat finds all of them within the limit. */
+/** Claims expiring records, first those already claimed with this token, so a repeated call finds all of them. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

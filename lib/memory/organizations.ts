@@ -6,7 +6,7 @@ import { proposalTable } from '../resources/proposals.ts'
 import { replaceBusiness } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of organizations in memory: one part does everything. */
+/** Creates the slice for organizations in memory. Everything is done in one step. */
 export function createOrganizationStore(memory: Memory): OrganizationStore {
   return {
     async deletePart({ organizationId }) {
@@ -96,7 +96,7 @@ function mentions(text: string, businessId: string): boolean {
   return text.includes(JSON.stringify(businessId))
 }
 
-/** Replaces a business in a JSON string. A string that shows no such business stays as it is. */
+/** Erases a business from a JSON string. Returns the same string if it doesn't contain the business. */
 function forgetIn(text: string, businessId: string): string {
   if (!mentions(text, businessId)) return text
   let isShown = false

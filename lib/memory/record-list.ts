@@ -5,14 +5,14 @@ import type { SyncedRecords } from './synced-records.ts'
 /** Selects the records to list. */
 export interface ListOf<Stored> {
   readonly limit: number
-  /** The previous page's last id; null: from the first. */
+  /** The last id of the previous page, or `null` for the first page. */
   readonly before: string | null
   isWanted(record: Stored): boolean
-  /** Sorts records, the greatest key first. Default by id. */
+  /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
   keyOf?(record: Stored): string
 }
 
-/** Lists records, newest first, as copies. */
+/** Returns copies of the matching records, newest first. */
 export function listRecords<Stored extends { readonly id: string }>(
   records: Iterable<Stored>,
   { limit, before, isWanted, keyOf = ({ id }) => id }: ListOf<Stored>,
@@ -27,12 +27,12 @@ export function listRecords<Stored extends { readonly id: string }>(
     .map((record) => structuredClone(record))
 }
 
-/** Reads a record, as a copy. */
+/** Returns a copy of a record. */
 export function getRecord<Stored>(record: Stored | undefined): Stored | null {
   return structuredClone(record) ?? null
 }
 
-/** Returns a function that adds the latest change's time to a record's representation. */
+/** Returns a function that adds the time of the last change to a record. */
 export function withUpdatedAt({
   changes,
 }: Pick<SyncedRecords<unknown>, 'changes'>): <Shown extends { readonly id: string }>(
@@ -41,12 +41,12 @@ export function withUpdatedAt({
   return (record) => ({ ...record, updatedAt: toTimestamp(changes.get(record.id)?.at ?? 0) })
 }
 
-/** Tells whether a filter lets a value through; an absent filter lets everything through. */
+/** Returns `true` if a value matches a filter. An absent filter matches everything. */
 export function isOneOf(values: readonly string[] | undefined, value: string): boolean {
   return values === undefined || values.includes(value)
 }
 
-/** Tells whether a filter lets a value through; an absent filter lets everything through. */
+/** Returns `true` if a value matches a filter. An absent filter matches everything. */
 export function isValue(wanted: string | undefined, value: string): boolean {
   return wanted === undefined || wanted === value
 }

@@ -8,19 +8,19 @@ import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
-/** How a kind of records is read. */
+/** How to read a kind of record. */
 export interface ReadSlice<Row, Shown, Stored, Filter> {
   records(organization: Organization): SyncedRecords<Row>
-  /** Gives a record as the API shows it. */
+  /** Returns a record as shown by the API. */
   shown(row: Row, organization: Organization): Shown
-  /** Gives a record as the host reads it, without the time of the latest change. */
+  /** Returns a record as shown to the host, without the time of its last change. */
   stored(row: Row, organization: Organization): Stored
   isWanted(record: Stored, filter: Filter): boolean
-  /** Sorts records, the greatest key first. Default by id. */
+  /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
   keyOf?(filter: Filter): ((record: Stored) => string) | undefined
 }
 
-/** Creates the verbs of a slice that read. */
+/** Creates the methods of a slice that read records. */
 export function readSlice<Row extends Identified, Shown, Stored extends Identified, Filter>(
   memory: Memory,
   { records, shown, stored, isWanted, keyOf = () => undefined }: ReadSlice<Row, Shown, Stored, Filter>,
@@ -51,7 +51,7 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
   }
 }
 
-/** Creates a record of a collection, as given. */
+/** Adds a record to a collection. */
 export function createRecord<Row extends Identified>(
   memory: Memory,
   records: (organization: Organization) => Map<string, Row>,
@@ -62,7 +62,7 @@ export function createRecord<Row extends Identified>(
   return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
-/** Sets fields of a record, as given. @param shown gives the record as the API shows it. Default as stored */
+/** Sets fields of a record. `shown` returns the record as shown by the API. By default, that's how it's stored. */
 export function changeRecord<
   Row extends Identified & { readonly status: string },
   Shown extends object = Row,

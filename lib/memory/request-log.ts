@@ -4,9 +4,9 @@ import type { Memory } from './state.ts'
 
 const KEPT_MS = 7 * 24 * 3_600_000
 
-/** Creates the slice for the request log, in memory. */
+/** Creates the slice for the request log in memory. */
 export function createRequestLogStore(memory: Memory): RequestLogStore {
-  /** Newest first. */
+  /** Returns an organization's requests, newest first. */
   function requestsOf(organizationId: string): readonly LoggedRequest[] {
     const { requests } = memory.organization(organizationId)
     const begin = toTimestamp(memory.clock() - KEPT_MS)

@@ -8,13 +8,13 @@ import { purgeActivity } from './activity.ts'
 import { countInEntry } from './audit.ts'
 import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
-/** An event with its owner. */
+/** An event and its organization. */
 interface OldEvent {
   readonly organization: Organization
   readonly event: StoredEvent
 }
 
-/** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
+/** Deletes a limited number of old rows. See `DeliveryStore.purge`. */
 export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   const { eventsAfterMs, limit, cursor = null, entry } = request
   const now = memory.clock()
@@ -38,7 +38,7 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   return { events: purged.length, idempotencyKeys, next: isDone ? null : next }
 }
 
-/** Purges the next part: see `DeliveryStore.continuePurge`. In a single process each part begins with the oldest event. */
+/** Deletes the next old rows. See `DeliveryStore.continuePurge`. In a single process, we always start at the oldest. */
 export function continuePurge(
   memory: Memory,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
@@ -58,7 +58,7 @@ export function continuePurge(
   }
 }
 
-/** Finds the events published before a moment and after a place, oldest first. */
+/** Finds events published before a time that come after a position, oldest first. */
 function findOldEvents(memory: Memory, before: number, after: string): readonly OldEvent[] {
   return [...memory.organizations()]
     .flatMap((organization) => [...organization.events.values()].map((event) => ({ organization, event })))
@@ -81,7 +81,7 @@ function purgeIdempotencyKeys({ idempotency }: Organization, now: number, limit:
   return expired.length
 }
 
-/** Deletes removed endpoints that were kept for a delivery log and have no delivery left. */
+/** Deletes removed endpoints that no longer have deliveries. They were kept for the delivery log. */
 function purgeEndpoints({ endpoints, deliveries }: Organization): void {
   const logged = new Set([...deliveries.values()].map(({ endpoint }) => endpoint))
   for (const [id, endpoint] of endpoints) {

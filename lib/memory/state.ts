@@ -14,139 +14,139 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Times are milliseconds of the store's clock; records have timestamps as strings.
+// Times are milliseconds of the store's clock. Records contain timestamps as strings.
 
-/** An API key with the state that changes. */
+/** An API key and its mutable state. */
 export interface StoredApiKey {
-  /** Replaced as a whole with every change. */
+  /** Replaced on every change. */
   record: ApiKeyRecord
   revokedAt: string | null
   successorId: string | null
   lastUsedAt: string | null
-  /** The time at which the key's bucket will be full again. */
+  /** When the key's bucket will be full again. */
   bucketFullAt: number
 }
 
 /** The stored reply of an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
-  /** Identifies the entry of an earlier call, if the result was lost. */
+  /** Identifies the entry of an earlier call whose response was lost. */
   readonly recordId: string
   readonly reply: string
   readonly expiresAt: number
 }
 
-/** A webhook endpoint with the state that changes. */
+/** A webhook endpoint and its mutable state. */
 export interface StoredEndpoint {
   readonly organizationId: string
-  /** Replaced as a whole with every change. */
+  /** Replaced on every change. */
   record: EndpointRecord
   version: number
   state: EndpointState
   disabledReason: string | null
   failures: number
   failingSince: number | null
-  /** The attempt with the result that made the endpoint failing or disabled, for repeated calls. */
+  /** The attempt that made the endpoint failing or disabled it. Used by repeated calls. */
   noticedAttempt: string | null
   previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
-  /** True for an endpoint that is kept for the log of its deliveries only. */
+  /** If `true`, the endpoint is only kept for the log of its deliveries. */
   isRemoved: boolean
-  /** Null for an endpoint without a learned or chosen rate. */
+  /** `null` if no rate was learned or configured. */
   rate: EndpointRate | null
-  /** Pending deliveries, so no claim searches all deliveries of the past. */
+  /** Pending deliveries. Claims only search these and not the entire history. */
   readonly pending: Set<StoredDelivery>
 }
 
-/** An event with the deliveries of the event. */
+/** An event and its deliveries. */
 export interface StoredEvent {
   readonly record: EventRecord
   readonly publishedAt: number
-  /** Sorts all organizations' events by the time of recording. */
+  /** Sorts the events of all organizations by when they were recorded. */
   readonly place: string
   readonly deliveries: readonly StoredDelivery[]
-  /** The endpoint of a backfilled event; null for every other event. */
+  /** The endpoint if the event was backfilled, otherwise `null`. */
   readonly onlyEndpointId: string | null
 }
 
-/** A delivery with the log of attempts. */
+/** A delivery and the log of its attempts. */
 export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly id: string
-  /** Replaced as a whole when the business of the event is forgotten. */
+  /** Replaced when the event's business is erased. */
   event: EventRecord
   readonly endpoint: StoredEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
-  /** True for a delivery of a backfill, which stands behind all other deliveries of the organization. */
+  /** If `true`, the delivery is a backfill and is sent after all other deliveries of the organization. */
   readonly isBackfill: boolean
 }
 
-/** An attempt in the counts of activity, which outlive the log. */
+/** An attempt that is counted in the activity, which is kept longer than the log. */
 export interface CountedAttempt {
-  /** Beginning of the hour. */
+  /** The start of the hour. */
   readonly hour: number
   readonly endpoint: StoredEndpoint
   readonly counts: ActivityCounts
 }
 
-/** The fields of a delivery that change: see {@link Memory.move}. */
+/** The mutable fields of a delivery. See {@link Memory.move}. */
 export interface DeliveryProgress {
   state: DeliveryState
   dueAt: number
-  /** Attempts of all rounds, counted when claimed. */
+  /** The number of attempts in all rounds, counted when claimed. */
   attempts: number
-  /** Attempts of earlier rounds. */
+  /** The number of attempts in earlier rounds. */
   attemptsBefore: number
   reason: string | null
   finishedAt: number | null
-  /** The claim of a delivery that is being sent, else null. */
+  /** The claim if the delivery is being sent, otherwise `null`. */
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** The records of each kind, by id. */
+/** Records by kind and id. */
 type Records = { readonly [Kind in RecordKind]: SyncedRecords<RecordRow<Kind>> }
 
-/** Everything that belongs to an organization, by id, without a reference to any other organization. */
+/** All data of an organization by id. Never refers to another organization. */
 export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, StoredApiKey>
   readonly records: Records
-  /** The last number given in each series. */
+  /** The last number assigned in each series. */
   readonly numbers: Map<string, number>
-  /** The ids of each record's changes, for calls that are repeated after a lost result. */
+  /** The ids of each record's changes. Used to detect calls repeated after a lost response. */
   readonly changes: Map<string, Set<string>>
-  /** By operation and key: see `creation.ts`. */
+  /** Entries by operation and key. See `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
-  /** Entries in the order of recording. */
+  /** Events in the order they were recorded. */
   readonly events: Map<string, StoredEvent>
   readonly endpoints: Map<string, StoredEndpoint>
   readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
   readonly activity: CountedAttempt[]
   readonly requests: Map<string, LoggedRequest>
-  /** The limit of this organization; null for the default of the API. */
+  /** The organization's rate limit, or `null` to use the API's default. */
   rateLimit: RateLimit | null
-  /** The time at which the organization's bucket will be full again. */
+  /** When the organization's bucket will be full again. */
   bucketFullAt: number
 }
 
-/** The state that all slices of a store share. */
+/** The state shared by all slices of a store. */
 export interface Memory {
   readonly clock: Clock
   readonly changes: ChangeCount
-  /** Makes the ids of records that the store itself adds. */
+  /** Generates the ids of records added by the store itself. */
   readonly ids: Ids
-  /** The maximum size of an event's body. */
+  /** Maximum size of an event's body in bytes. */
   readonly maxEventBytes: number
-  /** The organization with an id; empty before the first write. */
+  /** Returns the organization with this id, which is empty before the first write. */
   organization(id: string): Organization
   organizations(): Iterable<Organization>
-  /** Removes an organization with everything that it keeps. */
+  /** Removes an organization and all its data. */
   remove(id: string): void
-  /** The owner of each key's digest: the only lookup that cannot begin with the organization. */
+  /** The owner of each key digest. This is the only lookup that doesn't start with an organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries being sent, of all organizations, in the order in which they were claimed. */
+  /** Deliveries of all organizations that are being sent, in the order they were claimed. */
   readonly sending: Set<StoredDelivery>
-  /** Changes a delivery, and moves the delivery into the collection of its state: pending, sending, or neither. */
+  /** Changes a delivery and moves it to the collection for the new state (pending, sending or none). */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }

@@ -22,28 +22,28 @@ import { createProposalStore } from './proposals.ts'
 import { createRequestLogStore } from './request-log.ts'
 import { createMemory } from './state.ts'
 
-/** Options of `createMemoryStore`. */
+/** Options for `createMemoryStore`. */
 export interface MemoryStoreOptions<Own extends Service = Service> {
-  /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
+  /** Returns milliseconds since 1970. Used for expiry, revocation, limits and due times. Defaults to `Date.now`. */
   clock?: Clock | undefined
-  /** The maximum size of an event's body in bytes. Default 262,144. */
+  /** Maximum size of an event's body in bytes. Defaults to 262,144. */
   maxEventBytes?: number | undefined
-  /** The service, the same in every process: `defineService(…)`. Default the default names. */
+  /** The service. See `defineService(…)`. Must be the same in all processes. Defaults to the default names. */
   service?: Own | undefined
 }
 
-/** A store that ends with the process. @typeParam Own the service of the store: `typeof service` */
+/** A store whose data is lost when the process ends. @typeParam Own the type of the service, `typeof service` */
 export interface MemoryStore<Own extends Service = Service> extends BusinessApiStore {
   readonly service: Own
-  /** The events of an organization that were recorded and not purged, oldest first. */
+  /** Returns all events of an organization that haven't been purged, oldest first. */
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
 const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
 
 /**
- * Creates a store in this process, for tests, and for reading: no other code shows the contract of {@link BusinessApiStore} in fewer lines. Verbs
- * run one after the other, so each is atomic and none returns `in_progress`.
+ * Creates a store in memory. Use it in tests, or read its code, which is the shortest implementation of {@link
+ * BusinessApiStore}. Methods run one at a time, so they are atomic and never return `in_progress`.
  *
  * @example
  * ```ts

@@ -1,27 +1,27 @@
 import type { Clock } from '../base/ids.ts'
 
-/** Records of a kind by id, with the latest change of each. */
+/** Records of a kind by id, and when each of them last changed. */
 export interface SyncedRecords<T> extends Map<string, T> {
-  /** By the record's id. */
+  /** The last change of each record by id. */
   readonly changes: ReadonlyMap<string, RecordChange>
 }
 
-/** The latest change of a record. */
+/** The last change of a record. */
 export interface RecordChange {
-  /** Greater than the number of every earlier change. */
+  /** Higher than the numbers of all earlier changes. */
   readonly number: number
-  /** Milliseconds by the store's clock. */
+  /** Milliseconds of the store's clock. */
   readonly at: number
 }
 
-/** Counts the changes of a store. */
+/** Counts the changes in a store. */
 export interface ChangeCount {
-  /** Identifies the store, because another store's numbers mean other changes. */
+  /** Identifies the store, because numbers from another store refer to different changes. */
   readonly storeId: string
   last: number
 }
 
-/** Creates a collection that numbers every change. */
+/** Creates a collection that numbers all changes. */
 export function createSyncedRecords<T>(count: ChangeCount, clock: Clock): SyncedRecords<T> {
   const changes = new Map<string, RecordChange>()
   const records = new Map<string, T>()

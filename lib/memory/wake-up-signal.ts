@@ -1,10 +1,10 @@
 import type { DeliveryWatch } from '../webhooks/claims.ts'
 
-/** Wakes delivery loops when deliveries may have become due. */
+/** Wakes up delivery loops when deliveries may be due. */
 export interface WakeUpSignal {
-  /** Reports recorded deliveries. Watchers are called after the end of the calling verb. */
+  /** Announces new deliveries. Watchers are called after the current method has finished. */
   signal(): void
-  /** Calls a function at each signal. */
+  /** Calls a function on each signal. */
   watch(onDue: () => void): DeliveryWatch
 }
 
@@ -20,15 +20,15 @@ export function createWakeUpSignal(): WakeUpSignal {
 
   return {
     signal() {
-      // After the verb, because a watcher may call another verb, and no verb may begin before the end of the present verb.
+      // Wait for the end of the current method, because a watcher may call another one and methods must not overlap.
       if (!isAnnounced) queueMicrotask(tellAll)
       isAnnounced = true
     },
     watch(onDue) {
-      // A function of its own for each watch: the same `onDue` may watch twice, and each watch is ended separately.
+      // Wrap the function, because the same `onDue` may be passed twice and each watch ends separately.
       const watcher = (): void => onDue()
       watchers.add(watcher)
-      // Every write is one of this process, and signals.
+      // All writes are made by this process and send a signal.
       return { setIdle: async () => true, end: () => watchers.delete(watcher) }
     },
   }
@@ -38,6 +38,6 @@ function tell(onDue: () => void): void {
   try {
     onDue()
   } catch {
-    // A failing watcher must not disturb the other watchers.
+    // A failing watcher must not affect the others.
   }
 }

@@ -19,23 +19,23 @@ import {
   webhookResponses,
 } from './webhooks.ts'
 
-/** Everything that the document depends on. */
+/** The options of the document. */
 export interface OpenApiOptions extends InfoOptions, ResponseOptions {
-  /** The server of a document without `baseUrl`; empty for the root. */
+  /** The server URL if there is no `baseUrl`. Empty for the root. */
   readonly basePath: string
 }
 
 /**
- * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the operations and events alone. Pure: the same
- * options give the same text.
+ * Generates the OpenAPI 3.1 document of the API and its webhooks from the declared operations and events. This is a
+ * pure function, so the same options produce the same document.
  *
- * @throws `Error` for a schema with a rule that JSON Schema cannot say
+ * @throws `Error` if a schema has a rule that JSON Schema can't express
  */
 export function buildOpenApiDocument(options: OpenApiOptions): object {
   const schemas = nameSchemas(options)
   const refusals = buildRefusals(options)
   return {
-    // 3.1.1 only has better words; every tool knows 3.1.0.
+    // 3.1.1 only improves the wording, and all tools support 3.1.0.
     openapi: '3.1.0',
     info: buildInfo(options),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
@@ -59,7 +59,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   }
 }
 
-/** Names every schema that a generator makes a type of: records, inputs, answers, events and the error. */
+/** Names all schemas that generators create a type for, which are records, inputs, responses, events and the error. */
 function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Schemas {
   const inputs = operations.flatMap(inputOf)
   const schemas = createSchemas({
@@ -79,7 +79,7 @@ function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Sche
   return schemas
 }
 
-/** `Client` is what generators of Go (oapi-codegen, ogen) call the client of the API. */
+/** Go generators (oapi-codegen, ogen) use the name `Client` for the API client. */
 const GO_NAME_OF_CLIENT = { 'x-go-name': 'ClientRecord', 'x-ogen-name': 'ClientRecord' }
 
 type NameAndSchema = readonly [string, NamedSchema]
@@ -90,7 +90,7 @@ function answerOf(route: Route): NameAndSchema {
     const data = v.pipe(v.array(representation), v.maxLength(LIMIT_MAX))
     return [answerName(route), { schema: v.object({ data }) }]
   }
-  // The operation builds the answer to the example of its input, so that example and answer cannot differ.
+  // The operation itself builds the example response from the example input, so they always match.
   const created = route.prepare(v.parse(route.input, exampleOf(route.input)), EXAMPLE_CONTEXT)
   return [
     answerName(route),

@@ -7,31 +7,31 @@ import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotenc
 import type { Schemas } from './schemas.ts'
 import { WEBHOOK_TAG } from './webhooks.ts'
 
-/** The words of the OpenAPI document about the host's platform. */
+/** Describes the host's platform in the OpenAPI document. */
 export interface ApiInfo {
-  /** The version of the host's API: text. Default `1.0.0`. */
+  /** The version of the host's API. Can be any string. Defaults to `1.0.0`. */
   readonly version?: string | undefined
-  /** Where integrators get help. Default `{ name: 'Platform support' }`. */
+  /** Where integrators get help. Defaults to `{ name: 'Platform support' }`. */
   readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string } | undefined
-  /** The terms of use of the API. Default `LicenseRef-Proprietary`, a name that pip takes: generators write it into packages. */
+  /** The API's license. Defaults to `LicenseRef-Proprietary`, because pip requires an SPDX expression. */
   readonly license?:
     | { readonly name: string; readonly url?: string; readonly identifier?: string }
     | undefined
-  /** The address of the terms of service. Default none. */
+  /** The URL of the terms of service. None by default. */
   readonly termsOfService?: string | undefined
 }
 
-/** Everything that the words of the document depend on. */
+/** The options that affect the document's texts. */
 export interface InfoOptions extends Service {
   readonly operations: readonly Route[]
   readonly info: ApiInfo
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
-  /** The host's hook that may refuse requests; `undefined`: none. */
+  /** The host's hook that can reject requests, if any. */
   readonly onRequest: unknown
 }
 
-/** `info` (specification, sections 1 and 9). */
+/** Returns `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
   const { version = '1.0.0', contact, license, termsOfService } = options.info
   const listed = options.operations.filter(isList).map(({ tag }) => tag.toLowerCase())
@@ -43,18 +43,18 @@ export function buildInfo(options: InfoOptions): object {
     description:
       'A caller sees and creates only the data of the organization that its API key belongs to. Authentication, paging, sync, errors, ' +
       `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
-    // Linters ask for a contact, but only the host knows the platform's address: a name alone.
+    // Linters require a contact, but only the host knows the address, so we only set a name.
     contact: contact ?? { name: 'Platform support' },
-    // The terms of the platform's API, which are not the licence of this library. Pip accepts only SPDX expressions as names.
+    // The license of the platform's API, not of this library. pip only accepts SPDX expressions as names.
     license: license ?? { name: 'LicenseRef-Proprietary', identifier: 'LicenseRef-Proprietary' },
     ...(termsOfService === undefined ? {} : { termsOfService }),
   }
 }
 
-/** Holds the long text, which generators would put at the head of each file if it stood in `info`. */
+/** The tag that contains the guide. In `info`, generators would copy the text to the top of each file. */
 const GUIDE_TAG = 'Guide'
 
-/** Builds `tags`, in alphabetical order, which linters ask for. */
+/** Returns `tags` in alphabetical order, as required by linters. */
 export function buildTags(
   options: InfoOptions,
   schemas: Schemas,
@@ -80,7 +80,7 @@ function isList(route: Route): route is ListRoute {
   return route.method === 'GET'
 }
 
-/** `components.securitySchemes.bearer` (specification, section 5). */
+/** Returns `components.securitySchemes.bearer` (specification, section 5). */
 export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
   return {
     type: 'http',
@@ -108,7 +108,7 @@ function describeService(options: InfoOptions, schemas: Schemas): string {
   ].join('\n\n')
 }
 
-/** Writes a table of Markdown. */
+/** Returns a Markdown table. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
@@ -180,7 +180,7 @@ const ERRORS = [
   ),
 ]
 
-/** Without a list of statuses, because only the host's function knows them. */
+/** Has no list of statuses because only the host's function knows them. */
 const OWN_REFUSALS =
   'The platform may also reject a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
   '400 to 599, possibly one that is not in the table, and a text of its own in the same body. Nothing was done then, and the ' +
@@ -252,7 +252,7 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
 
 const REPLAY_DAYS = IDEMPOTENCY_WINDOW_MS / (24 * 60 * 60 * 1000)
 
-/** Lists the bounds of an input's fields, as the schema has them. */
+/** Returns the length limits of an input's fields according to its schema. */
 function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): string[][] {
   const fields = Object.entries(components[inputName]?.properties ?? {})
   return fields.flatMap(([name, field]) => {

@@ -10,12 +10,12 @@ import { beforeParameter, describeOperation, jsonContent, parameterRef } from '.
 import { answerWith, type ResponseOptions, refusalRefs, responseRef } from './responses.ts'
 import { describeSchema, relocate } from './schemas.ts'
 
-/** Everything that the description of a host's own routes depends on. */
+/** The options that affect the description of the host's routes. */
 export type OwnOptions = Pick<ResponseOptions, 'rateLimits'> & Pick<RouteOwner, 'routes'>
 
 /**
- * A schema of a route, and what the document adds to the name of the operation: `CreateBookingInput`. Not `Response`: oapi-codegen makes a
- * type `CreateBookingResponse` of each operation.
+ * The suffixes for the names of a route's schemas, for example `CreateBookingInput`. We don't use `Response` because
+ * oapi-codegen generates a type such as `CreateBookingResponse` for each operation.
  */
 const PARTS = { query: 'Query', body: 'Input', response: 'Result' } as const
 type Part = keyof typeof PARTS
@@ -24,7 +24,7 @@ function nameOf({ operationId }: Route, part: Part): string {
   return capital(operationId) + PARTS[part]
 }
 
-/** Describes a schema of a route. @throws `TypeError` for one without a counterpart in JSON Schema */
+/** Converts a schema of a route to JSON Schema. @throws `TypeError` if it can't be expressed in JSON Schema */
 function describe(route: Route, part: Part): JsonSchema {
   const given = route[part]
   if (given === undefined) return {}
@@ -37,7 +37,7 @@ function describe(route: Route, part: Part): JsonSchema {
   return relocate(schema, nameOf(route, part))
 }
 
-/** Names the bodies and answers of own routes, and queries with definitions, for `components.schemas`. */
+/** Returns the schemas of the host's routes for `components.schemas`. Queries only need one with definitions. */
 export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
   const components = routes.flatMap((route) =>
     (Object.keys(PARTS) as Part[]).flatMap((part) => {
@@ -49,7 +49,7 @@ export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema
   return Object.fromEntries(components)
 }
 
-/** The part of `paths` for own routes, in their order. */
+/** Returns the host's routes for `paths`, in order. */
 export function ownPaths(
   options: OwnOptions,
   common: Readonly<Record<string, object>>,
@@ -73,7 +73,7 @@ function buildOperation(
     body: route.body !== undefined,
     key: isKeyed,
   })
-  // A key is rejected.
+  // An Idempotency-Key is always validated, and rejected if the route doesn't support it.
   if (route.method !== 'GET') refs[422] ??= responseRef('InvalidInput')
   const error = ([status, text]: [string, string]) => {
     const ref = refs[status]?.$ref.split('/').at(-1) ?? ''
@@ -108,7 +108,7 @@ function tryExampleOf(schema: v.GenericSchema): unknown {
   try {
     return exampleOf(schema)
   } catch {
-    // A part of it has none: the document goes without.
+    // A part of the schema has no example, so we omit it.
     return undefined
   }
 }

@@ -7,7 +7,7 @@ import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
 import { type Schemas, schemaRef } from './schemas.ts'
 
-/** Schemas of parameters. Generators of Go have no union of two strings: there the parameter is a string. */
+/** Schemas of parameters. Go generators don't support a union of two strings, so they use a plain string. */
 export const parameterSchemas: Readonly<Record<string, object>> = {
   ChangesSince: {
     description: 'A time in RFC 3339, or a `Sync-Token`.',
@@ -20,7 +20,7 @@ export const parameterSchemas: Readonly<Record<string, object>> = {
   },
 }
 
-/** `components.parameters` of the operations (specification, section 4). */
+/** The operations' `components.parameters` (specification, section 4). */
 export const operationParameters = {
   Limit: {
     name: 'limit',
@@ -45,12 +45,12 @@ export const operationParameters = {
       'Makes the request safe to repeat: the same key with the same content within 7 days answers the first reply ' +
       'again and creates nothing. Visible ASCII characters, as in `form-submission-8f14e45f`. It belongs to the organization and the ' +
       'operation.',
-    // No example: a tool that fills in every example would send two contents with one key.
+    // There is no example because tools that use all examples would send different bodies with the same key.
     schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX, pattern: '^[!-~]+$' },
   },
 } as const
 
-/** `paths`: every operation under /api/v1, in the order of the operations. */
+/** Returns `paths`, which contains all operations under /api/v1 in order. */
 export function buildPaths(
   { operations, rateLimits }: ResponseOptions,
   schemas: Schemas,
@@ -80,19 +80,19 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   })
 }
 
-/** The parts of an operation's description that depend on more than its declaration. */
+/** The parts of an operation that aren't in its declaration. */
 interface OperationParts {
-  /** Follows the description. */
+  /** Appended to the description. */
   readonly more?: string
   readonly parameters: readonly object[]
-  /** The content of the request's body. Default: none. */
+  /** The content of the request body. None by default. */
   readonly body?: object
   readonly success: object
-  /** The other answers, by status. */
+  /** All other responses by status. */
   readonly errors: object
 }
 
-/** Describes an operation, with the scope that it needs. */
+/** Describes an operation, including the scope it requires. */
 export function describeOperation(
   { operationId, tag, summary, description = `${summary}.`, scope }: About,
   { more = '', parameters, body, success, errors }: OperationParts,
@@ -111,12 +111,12 @@ export function describeOperation(
 
 type About = Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 'scope'>
 
-/** For programs that read the description of an operation and nothing else. */
+/** Added to the description for tools that only read this text. */
 const READING =
   ' The `Link` header names the next page; follow it until an answer has none. To keep a copy, ask with `updatedSince` and the ' +
   '`Sync-Token` of the answer before. Nothing filters by status or name.'
 
-/** What to do with a created record. */
+/** Links that show what can be done with a created record. */
 const LINKS: Readonly<Record<string, object>> = {
   createClient: {
     CreateLead: {
@@ -135,7 +135,7 @@ function linksOf({ operationId }: Route): object {
   return Object.hasOwn(LINKS, operationId) ? { links: LINKS[operationId] } : {}
 }
 
-/** Refers to a parameter of {@link operationParameters}. */
+/** Returns a reference to one of the {@link operationParameters}. */
 export function parameterRef(name: keyof typeof operationParameters): object {
   return { $ref: `#/components/parameters/${name}` }
 }
@@ -144,20 +144,20 @@ const OLDER =
   'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
   'answer, which names the next page. Not together with `updatedSince`.'
 
-/** The parameter `before`. @param pattern of the ids of the list, without \w, which is more than ASCII in some languages */
+/** Returns the `before` parameter. `pattern` must not contain \w, which isn't limited to ASCII in some languages. */
 export function beforeParameter(description: string, pattern: string): object {
-  // No example: a tool that fills in every example would send it beside `updatedSince`.
+  // There is no example because tools that use all examples would send it along with `updatedSince`.
   return { name: 'before', in: 'query', description, schema: { type: 'string', maxLength: 64, pattern } }
 }
 
-/** The content of a body by a named schema. */
+/** Returns the content of a body that has a named schema. */
 export function jsonContent(name: string, example: unknown): object {
   return {
     'application/json': { schema: schemaRef(name), ...(example === undefined ? {} : { example }) },
   }
 }
 
-/** Names the schema of a success: `ClientList` and `ClientResponse`. */
+/** Returns the schema name of a successful response, for example `ClientList` or `ClientResponse`. */
 export function answerName({ method, representationName }: Route): string {
   return representationName + (method === 'GET' ? 'List' : 'Response')
 }

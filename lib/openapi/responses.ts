@@ -9,13 +9,13 @@ import type { CreateRoute, Route } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
 import { schemaRef } from './schemas.ts'
 
-/** The longest text of a refusal: 422 names every field that breaks a rule. */
+/** Maximum length of an error message in characters. A 422 response lists every invalid field. */
 const ERROR_MAX = 1000
 
-/** The name of {@link ErrorSchema} in the document: `Error` would hide the `Error` of several languages. */
+/** The name of {@link ErrorSchema} in the document. `Error` would hide the built-in `Error` of several languages. */
 export const ERROR_NAME = 'ErrorResponse'
 
-/** The body of every error (specification, section 7). */
+/** The body of all errors (specification, section 7). */
 export const ErrorSchema = v.object({
   error: field.prose(
     ERROR_MAX,
@@ -25,7 +25,7 @@ export const ErrorSchema = v.object({
   requestId: field.id('req', 'This request: the same as in X-Request-Id. Quote it to support.'),
 })
 
-/** Everything that the responses depend on. */
+/** The options that affect the responses. */
 export interface ResponseOptions {
   readonly operations: readonly Route[]
   readonly maxBodyBytes: number
@@ -35,9 +35,9 @@ export interface ResponseOptions {
 // --- The answers of each operation ---
 
 /**
- * Refers to every answer of an operation but the success, by status, in `components.responses`.
+ * Returns references to all error responses of an operation by status.
  *
- * @param reads what an operation reads: parameters, a body, an Idempotency-Key
+ * @param reads what the operation reads from the request
  */
 export function refusalRefs(reads: {
   readonly query: boolean
@@ -60,19 +60,19 @@ export function refusalRefs(reads: {
   return Object.fromEntries(Object.entries(names).map(([status, name]) => [status, responseRef(name)]))
 }
 
-/** Refers to an answer in `components.responses`. */
+/** Returns a reference to a response in `components.responses`. */
 export function responseRef(name: string): { $ref: string } {
   return { $ref: `#/components/responses/${name}` }
 }
 
 // --- The refusals ---
 
-/** Builds `components.responses`, each with the very words and headers of the API's answer. */
+/** Returns `components.responses`. The examples have the exact messages and headers of the API. */
 export function buildRefusals(options: ResponseOptions): Record<string, object> {
   return { ...commonRefusals(options), ...bodyRefusals(options) }
 }
 
-/** The answers of every operation of any method. */
+/** Returns the responses that all operations have. */
 function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -114,7 +114,7 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
   }
 }
 
-/** The answers of operations with a body alone. */
+/** Returns the responses that only operations with a body have. */
 function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -136,7 +136,7 @@ function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions)
   }
 }
 
-/** Collects the refusal of an empty object for each input, and the refusals of idempotency keys. */
+/** Returns the refusals of an empty object for each input, and those of idempotency keys. */
 function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   const creates = operations.filter((route): route is CreateRoute => route.method === 'POST')
   return {
@@ -148,7 +148,7 @@ function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   }
 }
 
-/** Catches the refusal of a call: the document quotes the code's own text instead of repeating the words. */
+/** Returns the refusal thrown by a function, so the document quotes the actual message. */
 function refusalOf(act: () => unknown): Refusal {
   try {
     act()
@@ -161,10 +161,10 @@ function refusalOf(act: () => unknown): Refusal {
 
 // --- The form of a response ---
 
-/** Judged before the key is known, or without the store: such an answer has no rate limit. */
+/** Statuses without rate limit headers, because they're returned before the key is known or without the store. */
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
-/** Describes an answer by the refusal behind the status, or by several refusals of the same status. */
+/** Describes a response, with one refusal or several refusals of the same status as the example. */
 export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =
@@ -178,7 +178,7 @@ export function answerWith(rateLimits: RateLimits | null) {
   }
 }
 
-/** Writes a single example as `example`: mock servers prefer the schema's example to a list with a single entry. */
+/** Uses `example` for a single example, because mock servers prefer the schema's example over `examples`. */
 function quote(quoted: Refusal | Record<string, Refusal>): object {
   if (quoted instanceof Refusal) return { example: errorBody(quoted) }
   const values = Object.entries(quoted).map(([name, refusal]) => [name, { value: errorBody(refusal) }])

@@ -11,12 +11,12 @@ import { hasThreeDecimals, isEmail, isMoment, isStorable } from '../base/fields.
 import type { StandardSchema } from '../base/standard-schema.ts'
 import { exampleOf } from '../resources/example-data.ts'
 
-/** A value of JSON. */
+/** A JSON value. */
 export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 
-/** The schemas of the document. */
+/** The document's schemas. */
 export interface Schemas {
-  /** The contents of `components.schemas`, by name; each with a whole example. */
+  /** The contents of `components.schemas` by name. Each has a complete example. */
   readonly components: Readonly<Record<string, JsonSchema>>
   /** Returns the example of a named schema. */
   exampleOf(name: string): JsonValue
@@ -25,19 +25,19 @@ export interface Schemas {
 /** A schema for `components.schemas`. */
 export interface NamedSchema {
   readonly schema: v.GenericSchema
-  /** A whole value. Default: made of the examples of the schema's parts. */
+  /** A complete example. By default, it's built from the examples of the schema's parts. */
   readonly example?: unknown
-  /** The JSON Schema of a host's own schema, for which `schema` only stands. */
+  /** The JSON Schema of a host's schema. In this case `schema` is only a placeholder. */
   readonly json?: JsonSchema | undefined
 }
 
 /**
- * Turns the valibot schemas into JSON Schema (draft 2020-12). Throws for a rule that JSON Schema cannot express, because the
- * document must not promise less than the API demands. A single conversion does all schemas, because every conversion traverses
- * through every named schema.
+ * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for a rule that JSON Schema can't express, because
+ * the document must not be less strict than the API. They're converted together because each conversion goes through
+ * all of them.
  *
- * @param named schemas for `components.schemas`
- * @throws `Error` for an action without a counterpart
+ * @param named the schemas for `components.schemas`
+ * @throws `Error` for an unsupported action
  */
 export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Schemas {
   const entries = Object.entries(named)
@@ -46,7 +46,7 @@ export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Sch
     CONVERSION,
   )
   const examples = new Map(
-    // The values of schemas that say JSON are JSON.
+    // These schemas only describe JSON, so their examples are JSON.
     entries.map(([name, { schema, example }]) => [name, (example ?? exampleOf(schema)) as JsonValue]),
   )
   for (const [name, schema] of Object.entries(components)) {
@@ -65,14 +65,14 @@ function found(examples: ReadonlyMap<string, JsonValue>, name: string): JsonValu
 
 const REF_PREFIX = '#/components/schemas/'
 
-/** Refers to a named schema. */
+/** Returns a reference to a named schema. */
 export function schemaRef(name: string): { $ref: string } {
   return { $ref: REF_PREFIX + name }
 }
 
 /**
- * Bounds every string without a bound by the largest body: a longer string makes the body too large. Every string of the
- * document then has a `maxLength`.
+ * Sets a `maxLength` on all strings that don't have one. It's the maximum body size, because a longer string wouldn't
+ * fit. All strings in the document then have a limit.
  */
 export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   for (const property of Object.values(schema.properties ?? {})) {
@@ -83,10 +83,10 @@ export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
 // --- Schemas of the host ---
 
 /**
- * Describes what a schema of the host's own takes or gives in JSON Schema.
+ * Converts the input or output of a host's schema to JSON Schema.
  *
- * @param subject for messages: `event 'booking.created'`
- * @throws `TypeError` for a schema whose JSON Schema is not known
+ * @param subject used in error messages, for example `event 'booking.created'`
+ * @throws `TypeError` if the JSON Schema isn't known
  */
 export function describeSchema(
   schema: StandardSchema,
@@ -105,7 +105,7 @@ export function describeSchema(
   }
 }
 
-/** Leads the references inside of a whole JSON Schema to its place in the document. */
+/** Rewrites references within a JSON Schema so that they work at its location in the document. */
 export function relocate({ $schema: _, ...schema }: JsonSchema, name: string): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && typeof value === 'string' && value.startsWith('#')
@@ -124,7 +124,7 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
 }
 
-/** Of a host's schema: its texts stay, and it has no name yet. */
+/** The config for a host's schema, which keeps its descriptions and has no name yet. */
 const OWN_CONVERSION: ConversionConfig = {
   ...CONVERSION,
   overrideRef: ({ referenceId }) => `#/$defs/${referenceId}`,
@@ -132,13 +132,14 @@ const OWN_CONVERSION: ConversionConfig = {
     context.valibotAction.type === 'metadata' ? undefined : convertAction(context),
 }
 
-// Patterns of the document are read by ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET alike, with a Unicode mode and without: only ASCII,
-// no \s, \w or \d, and escapes up to \x7f. A few strings pass them that the API rejects.
+// The patterns in the document must work in ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET, with or without a
+// Unicode mode. They therefore only use ASCII, escapes up to \x7f, and no \s, \w or \d. A few strings match even though
+// the API rejects them.
 
-/** No NUL. */
+/** Matches strings without NUL. */
 const STORABLE_PATTERN = '^[^\\x00]*$'
 
-/** An email address, without the white space and control characters beyond ASCII. */
+/** Matches email addresses, but allows non-ASCII white space and control characters. */
 const EMAIL_PATTERN = '^[^\\x00-\\x20\\x7f@]{1,64}@[^\\x00-\\x20\\x7f@.]+(?:\\.[^\\x00-\\x20\\x7f@.]+)+$'
 
 function convertAction({ valibotAction: action, jsonSchema }: OverrideActionContext): JsonSchema | undefined {
@@ -155,41 +156,41 @@ function convertAction({ valibotAction: action, jsonSchema }: OverrideActionCont
     case 'check':
       return convertCheck(jsonSchema, requirement)
     case 'transform':
-      // What a building block makes of a checked value asks nothing of the value.
+      // Our transforms run after validation and don't restrict the input.
       return jsonSchema
     default:
       return undefined
   }
 }
 
-/** Removes the description of an event from the schema of the data: the event's operation has the same text. */
+/** Removes the event's description from the data schema because the operation already contains the text. */
 function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonSchema {
   const { summary: _, description: __, ...schema } = jsonSchema
   return schema
 }
 
-/** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
+/** Converts known checks. A check is a function, so an unknown one can't be converted and throws. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
-  // Not `multipleOf: 0.001`, because by it validators reject 84.1, whose quotient is no whole number in floating point.
+  // We don't use `multipleOf: 0.001` because floating-point division makes validators reject values such as 84.1.
   if (requirement === hasThreeDecimals) return jsonSchema
-  // 35: with nine decimals of a second and an offset.
+  // 35 characters include nine decimals of a second and an offset.
   if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
-  // Not `format: email`, because validators disagree on the format, and some refuse addresses that the API accepts.
+  // We don't use `format: email` because validators disagree and may reject addresses that the API accepts.
   return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN } : undefined
 }
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
   if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
-  // Without a format, generators of Go and Rust make a float of 32 bits, which keeps seven digits.
+  // Without a format, Go and Rust generators use a 32-bit float, which only has seven digits.
   if (jsonSchema.type === 'number') return { ...jsonSchema, format: 'double' }
-  // Without a type, generators make `unknown` or an object.
+  // Without a type, generators use `unknown` or an object.
   return typeof jsonSchema.const === 'string'
     ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
     : undefined
 }
 
-/** Writes `anyOf: [X, null]` as a list of types, clearer for generators and readers; a `$ref` has no type to widen. */
+/** Converts `anyOf: [X, null]` to a list of types, which is easier to read. A `$ref` can't be converted. */
 function widenByNull(jsonSchema: JsonSchema): JsonSchema | undefined {
   const [wrapped] = jsonSchema.anyOf ?? []
   if (typeof wrapped !== 'object' || typeof wrapped.type !== 'string') return undefined

@@ -21,10 +21,10 @@ export const WEBHOOK_TAG = 'Webhooks'
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
 /**
- * Builds the body of every webhook (specification, section 6), and its `data`, by the names in the document: `ClientCreatedEvent` and
- * `ClientCreatedEventData`. Without a name for the data, generators number the types.
+ * Returns the schemas of all webhook bodies (specification, section 6) and their `data` by name, for example
+ * `ClientCreatedEvent` and `ClientCreatedEventData`. Without a name for the data, generators would number the types.
  *
- * @throws `TypeError` for an event of the host's own whose JSON Schema is not known
+ * @throws `TypeError` if the JSON Schema of a host's event isn't known
  */
 export function buildEventComponents(owner: EventOwner): Readonly<Record<string, NamedSchema>> {
   const named = eventTypes(owner).flatMap((type) => {
@@ -37,10 +37,10 @@ export function buildEventComponents(owner: EventOwner): Readonly<Record<string,
   return Object.fromEntries(named)
 }
 
-/** The name of {@link webhookEvent} in the document. */
+/** The schema name of {@link buildWebhookEvent} in the document. */
 export const WEBHOOK_EVENT_NAME = 'WebhookEvent'
 
-/** Builds the body of any webhook. Not `oneOf`, for which openapi-zod-client makes code that throws, because it reads no `const`. */
+/** Returns the schema for the body of any webhook. With `oneOf`, openapi-zod-client would generate code that throws. */
 export function buildWebhookEvent(owner: EventOwner): JsonSchema {
   const refs = eventTypes(owner).map((type) => [type, schemaRef(envelopeName(type))] as const)
   return {
@@ -58,7 +58,7 @@ function schemasOf(
   type: string,
 ): { readonly envelope: NamedSchema; readonly data: NamedSchema } {
   const own = findEvent(owner, type)
-  // A schema of its own for each event, because a schema is named by its identity.
+  // Each event needs its own object because schemas are named by identity.
   const data = own ? v.object({}) : eventSchemas[type as EventType]
   const schema = v.object({
     id: envelopeId,
@@ -73,7 +73,7 @@ function schemasOf(
   return { envelope: { schema, example: envelope }, data: { schema: data, example: envelope.data, json } }
 }
 
-/** Builds `webhooks`: an entry for each event type that the service sends (specification, section 6). */
+/** Returns `webhooks`, which contains all event types sent by the service (specification, section 6). */
 export function buildWebhooks(service: Service, schemas: Schemas): Record<string, object> {
   return Object.fromEntries(
     eventTypes(service).map((type) => [type, { post: buildWebhook(type, service, schemas) }]),
@@ -90,7 +90,7 @@ function buildWebhook(type: string, service: Service, schemas: Schemas): object 
     operationId: `on${schemaName(type)}`,
     tags: [WEBHOOK_TAG],
     ...(own ? ownText(own) : eventText(eventSchemas[type as EventType])),
-    // Subscribers authenticate the service by the signature, not by a bearer token.
+    // Subscribers authenticate the service by its signature and not by a bearer token.
     security: [],
     parameters: [eventId, eventTypeParameter(type, service.headerPrefix), ...others],
     requestBody: {
@@ -101,7 +101,7 @@ function buildWebhook(type: string, service: Service, schemas: Schemas): object 
   }
 }
 
-/** The webhook of any event; `components.pathItems` has it, because linters reject a schema that nothing refers to. */
+/** Returns the webhook for any event. It's in `components.pathItems` because linters reject unused schemas. */
 export function buildAnyWebhook({ exampleOf }: Schemas): object {
   const example = exampleOf(envelopeName('client.created'))
   return {
@@ -128,7 +128,7 @@ function envelopeName(type: string): string {
   return `${schemaName(type)}Event`
 }
 
-/** The first sentence of a description is the title. */
+/** Uses the first sentence of a description as the title. */
 function ownText({ description }: EventDefinition): EventText {
   const [sentence = ''] = description.trim().split(/(?<=[.!?])\s/, 1)
   return { summary: sentence.replace(/\.$/, ''), description }
@@ -136,10 +136,10 @@ function ownText({ description }: EventDefinition): EventText {
 
 // --- Headers ---
 
-/** Two signatures, current and previous secret, need 148 characters. */
+/** Maximum length of a signature header in characters. Two signatures (current and previous secret) take 148. */
 const SIGNATURE_MAX = 256
 
-/** `components.parameters` that all webhooks share. */
+/** Returns the `components.parameters` shared by all webhooks. */
 export function webhookParameters(headerPrefix: string): Record<string, object> {
   return {
     EventId: {
@@ -210,7 +210,7 @@ function requiredHeader(name: string): { name: string; in: string; required: tru
 
 // --- Answers ---
 
-/** `components.responses` of a subscriber. */
+/** The `components.responses` of a subscriber. */
 export const webhookResponses: Record<string, object> = {
   WebhookReceived: {
     description:

@@ -14,14 +14,17 @@ import {
 import { verifyWebhook } from '../webhooks/signature.ts'
 
 /**
- * Receives a webhook as a subscriber (specification, section 6): reads the raw body, verifies the signature and returns the event. Respond with
- * 2xx within 10 seconds and do the work afterwards; after any other response the webhook is sent again.
+ * Receives a webhook as a subscriber (specification, section 6). Reads the raw body, verifies the signature and
+ * returns the event. Respond with 2xx within 10 seconds and process the event afterwards. After any other response
+ * it's sent again.
  *
- * @typeParam Own the service's own types with their data: `EventsOf<typeof service>`, or `{ 'booking.created': Booking }`
- * @param request of node:http or Express, or a fetch `Request`. If a body parser has read the body, it must have kept the bytes
- *   (`express.raw({ type: '*\/*' })`, or `req.rawBody`): re-serialized JSON doesn't match the signature
- * @throws `WebhookError` with the `status` to respond with; `TypeError` or `RangeError` for options or a body with which no webhook could be
- *   verified
+ * @typeParam Own the service's own event types and their data, for example `EventsOf<typeof service>`
+ * @param request a request from node:http or Express, or a fetch `Request`. If a body parser has already read the body,
+ *   it must have kept the bytes (`express.raw({ type: '*\/*' })` or `req.rawBody`), because re-serialized JSON doesn't
+ *   match the signature
+ * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for unusable
+ *   options or bodies
+ *
  * @example
  * ```ts
  * const { event } = await receiveWebhook(request, { secret })
@@ -49,7 +52,7 @@ async function readRawBody(message: ApiRequest, maxBytes: number): Promise<Uint8
         "or keep the bytes with express.raw({ type: '*/*' })",
     )
   }
-  // Bytes that the host has kept were read without the limit.
+  // The limit wasn't applied to bytes kept by the host.
   if (body.bytes.byteLength > maxBytes) throw tooLarge(maxBytes)
   return body.bytes
 }

@@ -3,7 +3,7 @@ import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
 import type { Client } from './clients.ts'
 import { eventSchemas } from './event-catalogue.ts'
 
-/** The types with an event for each existing record, in the order of a backfill: a business before its client and its leads. */
+/** The event types that have one event per record, in the order of a backfill. Businesses come first. */
 export const BACKFILL_TYPES = [
   'business.created',
   'client.created',
@@ -11,27 +11,27 @@ export const BACKFILL_TYPES = [
   'proposal.created',
 ] as const
 
-/** A type of event that a backfill can send. */
+/** An event type that a backfill can send. */
 export type BackfillType = (typeof BACKFILL_TYPES)[number]
 
-/** Values of an event that the store finds, beside the record's representation. */
+/** Values that the store adds to an event, in addition to the record's fields. */
 export interface BackfillFacts {
-  /** `evt_backfill_` and 32 hexadecimal digits, made from the endpoint, the type and the record. */
+  /** `evt_backfill_` followed by 32 hex digits, derived from the endpoint, the type and the record. */
   readonly eventId: string
   /** The time of the backfill, by the store's clock. */
   readonly eventCreatedAt: string
-  /** The business of the record; the record itself for a business; null for a proposal. */
+  /** The id of the record's business, or of the record itself if it is a business. `null` for proposals. */
   readonly businessId: string | null
 }
 
 /**
- * Builds the template of a backfill's events: a real event's envelope, rendered with a record's current representation and {@link
- * BackfillFacts}.
+ * Builds the template for a backfill's events. It looks like the envelope of a real event and is rendered with a
+ * record's current fields and {@link BackfillFacts}.
  */
 export function backfillTemplate(type: BackfillType): string {
   const [kind = ''] = type.split('.')
   const whole = { [kind]: WHOLE_RECORD }
-  // Of the record's own id: `businessId` is a fact of every backfill.
+  // A business doesn't need its own id here because every backfill provides `businessId`.
   const known = kind === 'business' ? whole : { [`${kind}Id`]: placeholder<Client>('id'), ...whole }
   return JSON.stringify({
     id: placeholder<BackfillFacts>('eventId'),

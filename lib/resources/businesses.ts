@@ -10,7 +10,7 @@ import { inputOf } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** The schema of a business inside a client. The API has no operations on businesses: creating a client creates a business. */
+/** A business as part of a client. The API has no operations for businesses because they are created along with clients. */
 export const BusinessSchema = v.object({
   id: field.id('biz', 'The id of the business: the value of `businessId` for a new lead.'),
   name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
@@ -20,7 +20,7 @@ export const BusinessSchema = v.object({
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
 })
 
-/** The schema of the input that creates a business, alone or with a client (specification, section 2, CreateClientInput). */
+/** The input for creating a business, either alone or with a client (specification, section 2, CreateClientInput). */
 export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
   name: field.text(2, 150),
   category: v.exactOptional(field.text(0, 80)),
@@ -29,7 +29,7 @@ export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
   phone: v.exactOptional(field.text(0, 30)),
 })
 
-/** The schema for updating a business: absent fields stay, null removes a value. */
+/** The input for updating a business. Absent fields don't change, and `null` removes a value. */
 export const UpdateBusinessInputSchema = v.object({
   name: v.exactOptional(field.text(2, 150)),
   category: v.exactOptional(v.nullable(field.text(0, 80))),
@@ -40,16 +40,16 @@ export const UpdateBusinessInputSchema = v.object({
 
 // --- Types ---
 
-/** A business; every field but `id` and `name` may be null. */
+/** A business. All fields except `id` and `name` can be `null`. */
 export type Business = v.InferOutput<typeof BusinessSchema>
-/** The fields of a business that a change can set; null removes a value. */
+/** The fields of a business that can be changed. `null` removes a value. */
 export type BusinessChanges = Partial<Omit<Business, 'id'>>
-/** The validated input of a new business: `name`, and any of the other fields. */
+/** The validated input for a new business. Only `name` is required. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
 // --- Columns ---
 
-/** The columns of businesses. */
+/** The business columns. */
 export const businessTable: RecordTable<Business> = {
   kind: 'business',
   idKind: 'biz',
@@ -64,14 +64,14 @@ export const businessTable: RecordTable<Business> = {
   },
 }
 
-/** Gives a business without personal values. */
+/** Returns a copy of a business without personal data. */
 export function forgottenBusiness(business: Business): Business {
   return { ...business, ...forgotten(businessTable) }
 }
 
 // --- Events (specification, section 6) ---
 
-/** The events of businesses. */
+/** Business events by type. */
 export const businessEvents = {
   'business.created': eventType(
     'A business was created',
@@ -85,25 +85,25 @@ export const businessEvents = {
 
 // --- Store ---
 
-/** Selects businesses: there is nothing to select by. */
+/** Selects businesses. Has no fields because they can't be filtered. */
 export type BusinessFilter = Readonly<Record<string, never>>
 
-/** The slice of a store for businesses: creating a client creates a business too. */
+/** The part of a store that manages businesses. Note that creating a client also creates a business. */
 export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
-  /** Writes the business, its events and the idempotency entry at once or not at all. */
+  /** Writes the business, its events and the idempotency entry in one transaction. */
   create(creation: Creation<Business>): Promise<CreationOutcome>
 
   /**
-   * Changes a business, and with the business the client that it has become: the client is shown with the new fields, also by
-   * lists of changes. The business has no state, so `from` is null.
+   * Changes a business and the client it has become, if any. The client is returned with the new fields and appears in
+   * lists of changes. `from` is always `null` because businesses have no state.
    */
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
-/** In the schema's order, as in the stored representation. */
+/** All fields in schema order, which is the order in the stored JSON. */
 const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[]
 
-/** Builds a business from validated input, with the event `business.created`. */
+/** Builds a business from validated input, along with its `business.created` event. */
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,

@@ -11,7 +11,7 @@ import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** The schema of a client in the API. */
+/** A client as returned by the API. */
 export const ClientSchema = v.object({
   id: field.id('cli', 'The client.'),
   status: field.word('The state of the relationship.', 'active', 'inactive'),
@@ -21,23 +21,23 @@ export const ClientSchema = v.object({
   business: BusinessSchema,
 })
 
-/** The schema of the input that creates a client (specification, section 2, CreateClientInput). */
+/** The input for creating a client (specification, section 2, CreateClientInput). */
 export const CreateClientInputSchema = CreateBusinessInputSchema
 
 // --- Types ---
 
-/** A client with the nested business. Revenues are numbers with at most three decimals. */
+/** A client with its business. Revenues are numbers with up to three decimals. */
 export type Client = v.InferOutput<typeof ClientSchema>
-/** A client as the host reads it. */
+/** A client as returned to the host. */
 export interface StoredClient extends Client, Updated {}
-/** A validated CreateClientInput: the fields of a new business. */
+/** The validated CreateClientInput with the fields of a new business. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
-/** The fields of a client that a change can set. */
+/** The fields of a client that can be changed. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
 
 // --- Columns ---
 
-/** A client's columns, in its business's row. */
+/** The columns of clients. They are stored in the row of the business. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
   idKind: 'cli',
@@ -53,7 +53,7 @@ export const clientTable: RecordTable<Omit<Client, 'business'>> = {
 
 // --- Events (specification, section 6) ---
 
-/** The events of clients. */
+/** Client events by type. */
 export const clientEvents = {
   'client.created': eventType(
     'A client was created',
@@ -68,18 +68,18 @@ export const clientEvents = {
 
 // --- Store ---
 
-/** Selects clients; an absent property selects all. */
+/** Selects clients. An absent property matches all of them. */
 export interface ClientFilter extends StatusFilter {
-  /** The business that became a client: at most one client. */
+  /** The client's business. Matches one client at most. */
   readonly businessId?: string | undefined
 }
 
-/** The slice of a store for clients. */
+/** The part of a store that manages clients. */
 export interface ClientStore extends ListedReads<Client, StoredClient, ClientFilter> {
-  /** Writes the client, the business, the events and the idempotency entry at once or not at all. */
+  /** Writes the client, its business, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
 
-  /** Changes the status or the revenues of a client. */
+  /** Changes a client's status or revenues. */
   change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
@@ -99,7 +99,7 @@ export const clientOperations: Operations = {
   },
 }
 
-/** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */
+/** Builds a client from validated input, along with the events `business.created` and then `client.created`. */
 export function newClient(input: CreateClientInput, context: WriteContext): PreparedCreation<Client, Client> {
   const { record: business, events } = newBusiness(input, context)
   const client: Client = { ...convertedClient(context), business }

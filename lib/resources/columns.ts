@@ -1,34 +1,34 @@
 import type { IdKind } from '../base/ids.ts'
 
-/** The columns of a record kind, by field. Statements, imports, exports, erasure and privileges follow from these lists. */
+/** The columns of a kind of record. SQL, imports, exports, erasure and privileges are derived from them. */
 export interface RecordTable<Fields extends object = object> {
-  /** Names the function of the representation: `client_representation`. */
+  /** Part of the name of the SQL function that returns the record, for example `client_representation`. */
   readonly kind: string
   /** The prefix of the ids. */
   readonly idKind: IdKind
-  /** The name of the table in the schema `business_api`. */
+  /** The name of the table in the `business_api` schema. */
   readonly table: string
   readonly columns: Columns<Fields>
 }
 
-/** A column for each field. A field without a column does not compile. */
+/** Requires a column for each field, so a missing one is a compile error. */
 export type Columns<Fields extends object> = { readonly [Field in keyof Fields & string]-?: Column }
 
-/** The column of a field. */
+/** The column that stores a field. */
 export interface Column {
-  /** Default `text`. */
+  /** Defaults to `text`. */
   readonly type?: ColumnType
-  /** The name in SQL. Default the field's name in snake case. */
+  /** The name in SQL. Defaults to the field's name in snake case. */
   readonly name?: string
-  /** A change may set the column. */
+  /** If `true`, changes can set this column. */
   readonly isChangeable?: true
-  /** Only imports, exports and the host's own reads have the field: the API does not show it. */
+  /** If `true`, the API doesn't return this field. It is only used in imports, exports and the host's own reads. */
   readonly isHidden?: true
-  /** The value that erasure writes over a personal value. Absent: the value is not personal. */
+  /** The value that replaces personal data when it is erased. Absent if the column has no personal data. */
   readonly forgotten?: string | null
 }
 
-/** The type of a column in SQL. */
+/** The SQL type of a column. */
 export type ColumnType =
   | 'text'
   | 'text[]'
@@ -42,37 +42,37 @@ export type ColumnType =
 /** The name given to an erased signatory or business. */
 export const FORGOTTEN_NAME = 'Deleted'
 
-/** A column with the name in SQL, and the field. */
+/** A column with the field and the SQL name. */
 export interface NamedColumn extends Column {
   readonly field: string
   readonly name: string
   readonly type: ColumnType
 }
 
-/** Lists the columns of a table. */
+/** Returns all columns of a table. */
 export function columnsOf({ columns }: Pick<RecordTable, 'columns'>): readonly NamedColumn[] {
   return Object.entries<Column>(columns).map(([field, column]) => {
     return { field, name: snakeCase(field), type: 'text', ...column }
   })
 }
 
-/** Gives the name of the column with the id. */
+/** Returns the SQL name of the id column. */
 export function idOf(table: RecordTable): string {
   return columnsOf(table).find(({ field }) => field === 'id')?.name ?? 'id'
 }
 
-/** Formats a field's name as SQL names are: `totalRevenue` gives `total_revenue`. */
+/** Converts a field name to an SQL name, for example `totalRevenue` to `total_revenue`. */
 export function snakeCase(field: string): string {
   return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-/** Gives the personal fields of a record as erasure leaves them. */
+/** Returns a record's personal fields with the values they have after erasure. */
 export function forgotten<Fields extends object>(table: RecordTable<Fields>): Partial<Fields> {
   const personal = columnsOf(table).filter((column) => column.forgotten !== undefined)
   return Object.fromEntries(personal.map((column) => [column.field, column.forgotten])) as Partial<Fields>
 }
 
-/** Gives the fields of a record that the API shows. */
+/** Returns the fields of a record that the API returns. */
 export function shownFields<Fields extends object, Shown extends Partial<Fields>>(
   { columns }: RecordTable<Fields>,
   record: Fields & Shown,

@@ -9,7 +9,7 @@ import { proposalEvents } from './proposals.ts'
 import { plainEvents } from './records.ts'
 import { supportEvents } from './support.ts'
 
-/** The schemas of `data` for each event type (specification, section 6), joined from the resources. */
+/** The schemas of all `data` by event type (specification, section 6). */
 export const eventSchemas = {
   ...clientEvents,
   ...leadEvents,
@@ -23,22 +23,22 @@ export const eventSchemas = {
 
 /** The name of an event type. */
 export type EventType = keyof typeof eventSchemas
-/** An event type's `data`. */
+/** The `data` of an event type. */
 export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
 
-/** Every event type, in the order of the catalogue. */
+/** All event types in the order of the catalogue. */
 export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
 
 /**
- * A received event: in `switch (event.type)` the compiler knows the data of each type.
+ * A received event. In `switch (event.type)`, TypeScript knows the data of each type.
  *
- * @typeParam Own the host's own types with their data: `{ 'booking.created': Booking }`. Default: none
+ * @typeParam Own the host's event types and their data, for example `{ 'booking.created': Booking }`. None by default
  */
 export type Event<Own extends object = object> =
   | { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
   | { [Type in keyof Own & string]: EventEnvelope<Type, Own[Type]> }[keyof Own & string]
 
-/** Types whose data names no business: erasure reads the events of all other types, the host's own included. */
+/** Event types whose data has no business. Erasure scans the events of all other types, including the host's own. */
 export const TYPES_WITHOUT_BUSINESS: readonly string[] = EVENT_TYPES.filter(
   (type) => !('businessId' in eventSchemas[type].entries),
 )

@@ -7,28 +7,28 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the moment of all examples, so ids and times agree between one example and another. */
+/** The ids and the time used in all examples, so they match each other. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**
- * Builds the example `data` of an event type. The data of an API create is what the create builds from its example input; all other
- * data is made from the fields' examples.
+ * Builds example `data` for an event type. If the API has a create operation that publishes the event, the data is
+ * built by that operation from its example input. Otherwise it's assembled from the examples of the fields.
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
 }
 
-/** Builds the example `data`, as subscribers receive it, of any type that a service has. */
+/** Builds example `data` as received by subscribers, for any of the service's event types. */
 export function exampleOfType(owner: EventOwner, type: string): unknown {
   const own = findEvent(owner, type)
   const checked = own && checkValue(own.data, own.example)
   return checked && 'value' in checked ? checked.value : exampleData(type as EventType)
 }
 
-/** The create operations, which prepare without a store. */
+/** The create operations. We only call `prepare`, so they don't need a store. */
 const CREATIONS = createRoutes({} as RecordSlices).filter((route) => route.method === 'POST')
 
-/** Builds the events of the creations in the API, and returns the data by event type. */
+/** Runs all create operations and returns the data of their events by type. */
 function created(): ReadonlyMap<string, unknown> {
   const events = CREATIONS.flatMap(
     ({ input, prepare }) => prepare(v.parse(input, exampleOf(input)), EXAMPLE_CONTEXT).events,
@@ -36,7 +36,7 @@ function created(): ReadonlyMap<string, unknown> {
   return new Map(events.map(({ type, body }) => [type, JSON.parse(body).data]))
 }
 
-/** Builds a body that creates a record, with the required fields alone; undefined for a scope that creates nothing. */
+/** Builds a request body with only the required fields, or `undefined` if the scope doesn't allow creating anything. */
 export function exampleBody(scope: KeyScope): unknown {
   const input = CREATIONS.find((route) => route.scope === scope)?.input
   if (input === undefined || !isObject(input)) return undefined
@@ -44,7 +44,7 @@ export function exampleBody(scope: KeyScope): unknown {
   return Object.fromEntries(required.map(([name, entry]) => [name, exampleOf(entry)]))
 }
 
-/** Gives a record inside of an event's data the values of the data's own fields: the status after the change, for example. */
+/** Copies the data's own fields into its nested record, so for example its status is the one after the change. */
 function agreeing(data: unknown): unknown {
   if (!isRecord(data)) return data
   const entries = Object.entries(data).map(([name, value]) => [
@@ -65,10 +65,9 @@ function isRecord(value: unknown): value is ExampleFields {
 }
 
 /**
- * Takes the first example of a schema; without an example, joins the examples of the schema's parts. Optional and nullable fields
- * have their values.
+ * Returns a schema's first example, or builds one from all its parts, including optional and nullable fields.
  *
- * @throws `TypeError` for a schema without an example and without parts
+ * @throws `TypeError` if a schema has neither an example nor parts
  */
 export function exampleOf(schema: v.GenericSchema): unknown {
   const [example]: readonly unknown[] = v.getExamples(schema)

@@ -1,18 +1,18 @@
 import type { RecordKind, RecordRow } from './records.ts'
 
-/** A number of a series, `{ series: 'INV-2026', count: 42 }`, for the counter of the series. */
+/** A position in a number series, such as `{ series: 'INV-2026', count: 42 }`. Advances the series' counter. */
 export interface SeriesPlace {
   readonly series: string
   readonly count: number
 }
 
-/** Facts about an imported invoice or proposal besides its fields. */
+/** Additional data for an imported invoice or proposal. */
 interface Numbered {
-  /** The number's place in the library's series; null for a number of another form. */
+  /** The position of its number in a series of the library, or `null` if the number has a different format. */
   readonly place: SeriesPlace | null
 }
 
-/** An imported record, checked, with the fields that the store keeps. */
+/** A validated record to import, with the fields that are stored. */
 export type ImportedRecord = {
   [Kind in RecordKind]: {
     readonly kind: Kind
@@ -21,23 +21,23 @@ export type ImportedRecord = {
 }[RecordKind]
 
 /**
- * The state of a record after an import.
+ * What an import did with a record.
  *
- * - `added`: the import has written the record.
- * - `known`: the organization had the same record before, with the same values.
- * - `different`: the organization had another record with this id, which stays as it was.
+ * - `added`: the import created the record.
+ * - `known`: the organization already had the record with the same values.
+ * - `different`: the organization already had a different record with this id, which wasn't changed.
  */
 export type ImportState = 'added' | 'known' | 'different'
 
 /**
- * The reason for rejecting a batch.
+ * Why a batch was rejected.
  *
- * - `no_business`: neither the organization nor the batch has the business of a client or a lead.
- * - `business_taken`: the business of a client has become another client.
- * - `number_taken`: another invoice, or another proposal, has the number.
- * - `no_invoice`: neither the organization nor the batch has the invoice of a payment.
- * - `too_fine`: a payment is finer than the currency of the invoice.
- * - `overpaid`: the payments of an invoice are more than the invoice's `amountPaid`.
+ * - `no_business`: the business of a client or lead is neither in the organization nor in the batch.
+ * - `business_taken`: the business of a client already belongs to another client.
+ * - `number_taken`: another invoice or proposal has the same number.
+ * - `no_invoice`: the invoice of a payment is neither in the organization nor in the batch.
+ * - `too_fine`: a payment has more decimals than the invoice's currency.
+ * - `overpaid`: the sum of an invoice's payments exceeds its `amountPaid`.
  */
 export type ImportRefusal =
   | 'no_business'
@@ -47,43 +47,41 @@ export type ImportRefusal =
   | 'too_fine'
   | 'overpaid'
 
-/** The fields by which records name records of another kind. */
+/** The fields that refer to a record of another kind. */
 export const REFERENCES = [
   { kind: 'client', field: 'businessId', to: 'business', refusal: 'no_business' },
   { kind: 'lead', field: 'businessId', to: 'business', refusal: 'no_business' },
   { kind: 'payment', field: 'invoiceId', to: 'invoice', refusal: 'no_invoice' },
 ] as const
 
-/** The fields whose value only one record of an organization has. */
+/** The fields whose values are unique within an organization. */
 export const UNIQUE_FIELDS = [
   { kind: 'client', field: 'businessId', noun: 'business', refusal: 'business_taken' },
   { kind: 'proposal', field: 'number', noun: 'number', refusal: 'number_taken' },
   { kind: 'invoice', field: 'number', noun: 'number', refusal: 'number_taken' },
 ] as const
 
-/** The outcome of an import; after `refused` nothing was written. */
+/** The outcome of an import. Nothing was written if it's `refused`. */
 export type ImportOutcome =
   | { readonly outcome: 'imported'; readonly states: readonly ImportState[] }
   | {
       readonly outcome: 'refused'
-      /** The rejected records, by their place in the batch, from 0. */
+      /** The rejected records by their index in the batch. */
       readonly refusals: readonly { readonly index: number; readonly reason: ImportRefusal }[]
     }
 
-/** The slice of a store for records that exist already. */
+/** The part of a store that imports existing records. */
 export interface ImportStore {
   /**
-   * Writes the records that the organization does not have, without events, all of them or none. A record that the organization
-   * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so a batch
-   * may have its records in any order.
+   * Imports records without publishing events, either all of them or none. Existing records are compared but not
+   * changed. Businesses and invoices are written before the records that refer to them, so a batch can be in any order.
    *
-   * A payment is part of the invoice's `amountPaid`, unless it was reversed, and changes no invoice. A new payment of an invoice that the batch has too,
-   * and that is different, is different.
+   * A payment doesn't change its invoice, whose `amountPaid` already includes it, unless it was reversed. If an invoice
+   * in the batch already exists and is different, its new payments are different as well.
    *
-   * The counter of each series moves on to the maximum number of the added records, so later records of the series get
-   * later numbers.
+   * The counter of each series is raised to the highest number added, so new records get higher numbers.
    *
-   * @param records with different ids, numbers and businesses of clients: the caller has compared them
+   * @param records their ids, numbers and client businesses must be unique, which the caller has checked
    */
   write(organizationId: string, records: readonly ImportedRecord[]): Promise<ImportOutcome>
 }

@@ -11,10 +11,10 @@ import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** The due date of an invoice that was issued at the moment of the examples. */
+/** The due date of the invoice in examples, which is issued at the example time. */
 const DUE_DATE = '2026-04-13T00:00:00.000Z'
 
-/** The schema of an invoice in the API. */
+/** An invoice as returned by the API. */
 export const InvoiceSchema = v.object({
   id: field.id('inv', 'The invoice.'),
   number: field.prose(64, 'The number of the invoice, unique in the organization.', 'INV-2026-0042'),
@@ -37,101 +37,102 @@ export const InvoiceSchema = v.object({
 
 // --- Types ---
 
-/** An invoice. Money is in decimal strings with exactly the currency's decimals; `total = amountPaid + amountDue`. */
+/** An invoice. Amounts are decimal strings with the currency's decimals, and `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
-/** An invoice as the host reads it. */
+/** An invoice as returned to the host. */
 export interface StoredInvoice extends Invoice, Updated {}
 
-/** An invoice to be created. For a series the store finds the number. */
+/** An invoice to create. If `number` is a series, the store assigns the number. */
 export type InvoiceRecord = Omit<Invoice, 'number'> & {
   readonly number: NewNumber
-  /** Decimals of the currency. Default: the decimals of ISO 4217. */
+  /** Number of decimals of the currency. Defaults to that of ISO 4217. */
   readonly minorUnits?: number
 }
 
-/** The fields of an invoice that a change can set. */
+/** The fields of an invoice that can be changed. */
 export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueDate' | 'dueDate'>> {
-  /** Rejects the change with the reason `paid` once something has been paid. */
+  /** If `true`, the change is rejected with reason `paid` if anything has been paid. */
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** The reasons for rejecting a change of an invoice whose status allows the change. */
+/** Why a change to an invoice was rejected although its status allows it. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
-/** Received money for an invoice, or the reversal of a payment. */
+/** A payment for an invoice, or a reversal of one. */
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
-  /** A decimal string; of a recorded payment with exactly the currency's decimals. Below zero for a reversal. */
+  /** A decimal string, negative for a reversal. Recorded payments have exactly the currency's decimals. */
   readonly amount: string
-  /** ISO 8601 in UTC with milliseconds. */
+  /** ISO 8601, UTC, with milliseconds. */
   readonly receivedAt: string
-  /** The id of the payment's reversal. Absent: not reversed. */
+  /** The id of the reversal. Absent if the payment wasn't reversed. */
   readonly reversedBy?: string
 }
 
-/** A payment as a store keeps it. */
+/** A payment as it's stored. */
 export interface PaymentRow extends Payment {
   readonly invoiceId: string
 }
 
-/** A payment with the effects on the invoice. */
+/** A payment and its effect on the invoice. */
 export interface Settlement {
-  /** The amount of a reversal is ignored. */
+  /** The amount is ignored for a reversal. */
   readonly payment: Payment
-  /** The status of an invoice with nothing left to pay. */
+  /** The invoice's status once it is fully paid. */
   readonly settledStatus: string
   /**
-   * The next status of an unsettled invoice by the present status; for an absent status the status stays. `paid past due` is the
-   * entry of an invoice whose due date has passed, before `paid unpaid`, that of an invoice with nothing paid, before `paid`.
+   * If the invoice isn't fully paid, its next status by current status. The status doesn't change if there's no entry.
+   * The key `paid past due` applies first and is for invoices whose due date has passed, followed by `paid unpaid` for
+   * invoices without any payment, and then `paid`.
    */
   readonly unsettledStatus: Readonly<Record<string, string>>
-  /** Published after the change's own events if the payment settles the invoice. */
+  /** Published after the change's own events if the invoice is fully paid. */
   readonly settledEvents: readonly EventRecord[]
-  /** The payment of the invoice that is taken back, and the audit entry. */
+  /** The payment to reverse, and the audit entry. */
   readonly reverses?: { readonly paymentId: string; readonly entry: AuditRecord }
 }
 
 /**
- * The reasons for rejecting a payment or a reversal.
+ * Why a payment or reversal was rejected.
  *
- * - `no_payment`: the invoice has no payment of the reversed id.
- * - `reversed`: another reversal has taken the payment back, or the payment is a reversal.
- * - `id_taken`: another payment has the id of the reversal.
+ * - `no_payment`: the invoice has no payment with the id to reverse.
+ * - `reversed`: the payment was already reversed, or is a reversal itself.
+ * - `id_taken`: the id of the reversal belongs to another payment.
  */
 export type PaymentRefusal = 'too_fine' | 'overpaid' | 'no_payment' | 'reversed' | 'id_taken'
 
-/** A recorded payment or reversal, and the invoice afterwards. */
+/** A recorded payment or reversal and the resulting invoice. */
 export interface PaidInvoice {
   readonly invoice: Invoice
   readonly payment: Payment
 }
 
-/** The value that a store puts into the event of an overdue invoice, beside the fields of the invoice. */
+/** Values that the store adds to the event of an overdue invoice, in addition to the invoice's fields. */
 export interface OverdueFacts {
   readonly eventId: string
 }
 
-/** Selects the invoices to be marked overdue. */
+/** A request to mark invoices as overdue. */
 export interface OverdueRequest {
-  /** Null for all organizations. */
+  /** `null` for all organizations. */
   readonly organizationId: string | null
-  /** The invoices due before this moment, ISO 8601; null for now by the store's clock. */
+  /** Marks invoices due before this time (ISO 8601), or before now by the store's clock if `null`. */
   readonly asOf: string | null
-  /** Maximum number of invoices; the earliest due date comes first. */
+  /** The maximum number of invoices. Those with the earliest due date are marked first. */
   readonly limit: number
-  /** Each invoice's event: a template of the invoice's fields and {@link OverdueFacts}. The store makes the id. */
+  /** The template for each event, with the invoice's fields and {@link OverdueFacts}. The store creates the id. */
   readonly event: EventRecord
 }
 
 // --- Columns ---
 
-/** An invoice with the field that the API does not show. */
+/** An invoice including the field that the API doesn't return. */
 export interface InvoiceRow extends Invoice {
   readonly minorUnits: number
 }
 
-/** The columns of invoices. `amountDue` follows from the total and the amount paid. */
+/** The columns of invoices. There is none for `amountDue`, which is calculated from the total and the amount paid. */
 export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
   kind: 'invoice',
   idKind: 'inv',
@@ -149,7 +150,7 @@ export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
   },
 }
 
-/** The columns of payments. */
+/** The payment columns. */
 export const paymentTable: RecordTable<PaymentRow> = {
   kind: 'payment',
   idKind: 'pay',
@@ -168,7 +169,7 @@ export const paymentTable: RecordTable<PaymentRow> = {
 const invoiceId = field.id('inv', 'The invoice.')
 const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
 
-/** The events of invoices and payments. */
+/** Invoice and payment events by type. */
 export const invoiceEvents = {
   'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', {
     invoiceId,
@@ -211,59 +212,59 @@ export const invoiceEvents = {
 
 // --- Store ---
 
-/** The statuses of invoices that are still to be paid. */
+/** The statuses of invoices that still have to be paid. */
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
 /**
- * Selects invoices; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
- * store as ISO 8601.
+ * Selects invoices. An absent property matches all of them. In the host's calls, times are a `Date` or ISO 8601 with a
+ * time zone, in stores they're ISO 8601.
  */
 export interface InvoiceFilter<Moment = string> extends StatusFilter {
-  /** The number of the invoice: at most one invoice. */
+  /** The invoice's number. Matches one invoice at most. */
   readonly number?: string | undefined
-  /** Due at this moment or later, and still to be paid: see {@link DUE_STATUSES}. */
+  /** Due at or after this time and not yet paid. See {@link DUE_STATUSES}. */
   readonly dueAfter?: Moment | undefined
-  /** Due before this moment, and still to be paid: as `dueAfter`. */
+  /** Due before this time and not yet paid. See {@link DUE_STATUSES}. */
   readonly dueBefore?: Moment | undefined
 }
 
 /**
- * The slice of a store for invoices. Money is a string with exactly the currency's decimals. `list` with `dueAfter` or `dueBefore`
- * gives invoices of {@link DUE_STATUSES} only, the latest due date first, and the newest id first among invoices of the same due date.
+ * The part of a store that manages invoices. Amounts are strings with exactly the number of decimals of the currency.
+ * With `dueAfter` or `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due
+ * date and id.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
-   * Writes the invoice, the events and the idempotency entry at once or not at all, with the given number or the next number
-   * of the given series.
+   * Writes the invoice, its events and the idempotency entry in one transaction, with the given number or the next
+   * number of the given series. Amounts are stored with the number of decimals of the currency. `amountDue` is
+   * calculated by the store, so the given value is ignored.
    *
-   * Money is stored with the currency's decimals. The store computes `amountDue` and ignores the given value.
-   *
-   * @throws `BusinessApiError` with code `already_exists` if another invoice of the organization has the number; with code
-   *   `invalid_input` for money finer than the currency's minor unit, or if more is paid than the total
+   * @throws `BusinessApiError` with code `already_exists` if another invoice of the organization has the number, or
+   *   with code `invalid_input` if an amount has too many decimals for the currency or more is paid than the total
    */
   create(creation: Creation<InvoiceRecord>): Promise<NumberedOutcome>
 
   /**
-   * Changes an invoice's status and dates. Rejected with the reason `due_before_issue` if the change sets a date, and the due
-   * date would be before the issue date.
+   * Changes an invoice's status and dates. Rejected with reason `due_before_issue` if the change sets a date and the
+   * due date would be before the issue date.
    */
   change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
   /**
-   * Adds a payment to the amount paid. Rejected with the reason `too_fine` if the payment is finer than the invoice's
-   * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
-   * invoice and `amount`, the payment's amount with exactly the currency's decimals; a replay returns `{ invoice, payment }`.
+   * Adds a payment to the amount paid. Rejected with reason `too_fine` if it has more decimals than the invoice's
+   * currency, or `overpaid` if it exceeds the amount due. The events are rendered with the invoice's fields and `amount`,
+   * the payment's amount with exactly the currency's decimals. A replay returns `{ invoice, payment }`.
    *
-   * A reversal takes a whole payment back, once: adds a payment of the amount below zero, names it in `reversedBy` of the payment, and
-   * writes the audit entry. A payment or a reversal that is there already changes nothing.
+   * A reversal undoes an entire payment, once. It adds a payment with a negative amount, sets `reversedBy` on the
+   * original payment and writes the audit entry. Repeating a payment or reversal has no effect.
    */
   pay(change: Change<Settlement>): Promise<ChangeOutcome<PaidInvoice, PaymentRefusal>>
 
   /**
-   * Lists the newest payments of an invoice, newest id first.
+   * Lists an invoice's newest payments by descending id.
    *
-   * @param before the previous page's last id; null: from the newest
-   * @returns null if the organization has no invoice with this id
+   * @param before the last id of the previous page, or `null` to start with the newest
+   * @returns `null` if the organization has no invoice with this id
    */
   listPayments(
     organizationId: string,
@@ -273,11 +274,11 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   ): Promise<readonly Payment[] | null>
 
   /**
-   * Gives the status `overdue` to due invoices with status `issued` or `partially_paid` and something to pay: at most `limit` in a
-   * call, each invoice once. Invoices that another transaction is changing are skipped.
+   * Sets the status of due invoices to `overdue` if they are `issued` or `partially_paid` and have an amount due.
+   * Handles up to `limit` invoices per call, each only once, and skips those being changed by another transaction.
    *
-   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost result and a retry, only the
-   *   retry's invoices
+   * @returns the marked invoices. If there are fewer than the limit, no due invoices are left. If a call is retried
+   *   because its result was lost, only the invoices marked by the retry
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }

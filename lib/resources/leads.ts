@@ -11,7 +11,7 @@ import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** The schema of a lead in the API. */
+/** A lead as returned by the API. */
 export const LeadSchema = v.object({
   id: field.id('lead', 'The lead.'),
   stage: field.word('The stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
@@ -23,11 +23,11 @@ export const LeadSchema = v.object({
   createdAt: field.timestamp('The time at which the lead was created.'),
 })
 
-/** The schema of the input that creates a lead (specification, section 2, CreateLeadInput). */
+/** The input for creating a lead (specification, section 2, CreateLeadInput). */
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
-    // In the document only, and not checked: a longer id is an unknown id, and the response is 404, not 422.
+    // Only documented and not validated. A longer id is simply unknown, so the response must be 404 and not 422.
     v.metadata({ maxLength: 64 }),
     v.description(
       'The id of a business of the organization: `business.id` of a client, listed or just created.',
@@ -38,50 +38,50 @@ export const CreateLeadInputSchema = v.object({
 
 // --- Types ---
 
-/** A lead. `scoreBand` follows from `leadScore`: see {@link scoreBand}. */
+/** A lead. `scoreBand` is derived from `leadScore`. See {@link scoreBand}. */
 export type Lead = v.InferOutput<typeof LeadSchema>
-/** A validated CreateLeadInput: `businessId`. */
+/** The validated CreateLeadInput, which is the `businessId`. */
 export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 
-/** The fields of a lead that a change can set. */
+/** The fields of a lead that can be changed. */
 export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
 
-/** A conversion: the lead is won, and the lead's business becomes a client. */
+/** A conversion. Marks the lead as won and makes the business a client. */
 export interface Conversion {
-  /** The new stage of the lead. */
+  /** The lead's new stage. */
   readonly stage: string
-  /** The client to make of the business, unless the business is a client already; the store adds `business`. */
+  /** The client to create, unless the business already is a client. The store adds `business`. */
   readonly client: Omit<Client, 'business'>
-  /** Published if a client is made. */
+  /** Published if a client is created. */
   readonly clientEvents: readonly EventRecord[]
 }
 
-/** Values that a store puts into the events of a lead's change, beside the fields of the lead. */
+/** Values that the store adds to the events of a changed lead, in addition to the lead's fields. */
 export interface LeadFacts {
   readonly businessId: string
   /** The stage before the change. */
   readonly previousStage: string
-  /** The new client, if a conversion makes a client. */
+  /** The new client, if the conversion created one. */
   readonly client?: Client
 }
 
-/** A won lead, with the client that was made of the lead's business. */
+/** A won lead and the client that its business has become. */
 export interface ConvertedLead {
   readonly lead: Lead
   readonly client: Client
 }
 
-/** A lead as the host reads it, with the id of the business. */
+/** A lead as returned to the host, including the id of its business. */
 export interface StoredLead extends Lead, Updated {
   readonly businessId: string
 }
 
 // --- Columns ---
 
-/** A lead with the field that the API does not show. */
+/** A lead including the field that the API doesn't return. */
 export type LeadRow = Omit<StoredLead, 'updatedAt'>
 
-/** The columns of leads. */
+/** The lead columns. */
 export const leadTable: RecordTable<LeadRow> = {
   kind: 'lead',
   idKind: 'lead',
@@ -99,7 +99,7 @@ export const leadTable: RecordTable<LeadRow> = {
 
 // --- Events (specification, section 6) ---
 
-/** The events of leads. */
+/** Lead events by type. */
 export const leadEvents = {
   'lead.created': eventType('A lead was created', '`businessId` tells which business the lead is of.', {
     leadId: field.id('lead', 'The new lead.'),
@@ -120,33 +120,30 @@ export const leadEvents = {
 
 // --- Store ---
 
-/** Selects leads; an absent property selects all. */
+/** Selects leads. An absent property matches all of them. */
 export interface LeadFilter {
-  /** Any of these: `['new', 'contacted']`. */
+  /** Matches leads in any of these stages, for example `['new', 'contacted']`. */
   readonly stages?: readonly string[] | undefined
-  /** The business of the leads. */
+  /** The leads' business. */
   readonly businessId?: string | undefined
 }
 
-/** The slice of a store for leads. */
+/** The part of a store that manages leads. */
 export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
-   * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
-   * business with this id, even if another organization has a business with this id; a live idempotency entry is judged first.
-   * After `no_business` nothing is written, so the same key may succeed later.
+   * Writes the lead, its events and the idempotency entry in one transaction. Returns `no_business` if the organization
+   * has no business with this id, even if another organization has it. An active idempotency entry takes precedence.
+   * Nothing is written in case of `no_business`, so the same key can succeed later.
    */
   create(creation: Creation<LeadRow>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 
-  /**
-   * Changes a lead. The events are rendered with the lead's fields and with {@link LeadFacts}; a change to the present stage
-   * publishes no event.
-   */
+  /** Changes a lead. Events are rendered with its fields and {@link LeadFacts}, and only if the stage changes. */
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the change are
-   * the lead's events, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay returns `{ lead, client
-   * }`.
+   * Moves a lead to a stage and makes its business a client, unless it already is one. The change's `events` are
+   * those of the lead, as in `change`. All events are rendered with `lead` and {@link LeadFacts}. A replay returns
+   * lead and client.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
@@ -167,7 +164,7 @@ export const leadOperations: Operations = {
   },
 }
 
-/** Builds a lead from validated input, with the event `lead.created`. */
+/** Builds a lead from validated input, along with its `lead.created` event. */
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
@@ -180,7 +177,8 @@ export function newLead(
     expectedValue: input.expectedValue ?? null,
     createdAt: toTimestamp(context.now),
   }
-  // No business has an id that cannot be stored, nor the empty id, which every store can search for.
+  // An id that can't be stored matches no business. We replace it with the empty id because every store can
+  // look that up.
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { ...lead, businessId },
@@ -189,7 +187,7 @@ export function newLead(
   }
 }
 
-/** Returns the band of a score: cold below 40, warm below 70, else hot; null without a score. */
+/** Returns a score's band, which is `cold` below 40, `warm` below 70 and otherwise `hot`, or `null` without a score. */
 export function scoreBand(leadScore: number | null): 'cold' | 'warm' | 'hot' | null {
   if (leadScore === null) return null
   if (leadScore < 40) return 'cold'

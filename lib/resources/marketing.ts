@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Marketing campaigns live in the host; only their events pass through this library.
+// Marketing campaigns are managed by the host. Only their events are published by this library.
 
 // --- Events (specification, section 6) ---
 
@@ -18,7 +18,7 @@ function campaign(status: string) {
   }
 }
 
-/** The events of marketing. */
+/** Marketing events by type. */
 export const marketingEvents = {
   'marketing.campaign_created': eventType(
     'A campaign was created',

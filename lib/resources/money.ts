@@ -1,7 +1,7 @@
 /**
- * Formats a decimal string with a number of decimals: `('1250', 3)` gives `1250.000`.
+ * Formats a decimal string with the given number of decimals. For example, `('1250', 3)` returns `1250.000`.
  *
- * @returns null for a string that is not a decimal number, and for a number with more decimals
+ * @returns `null` if the string isn't a decimal number or has too many decimals
  */
 export function withDecimals(decimal: string, decimals: number): string | null {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(decimal) ?? []
@@ -12,13 +12,13 @@ export function withDecimals(decimal: string, decimals: number): string | null {
   return decimals === 0 ? integer : `${integer}.${kept.padEnd(decimals, '0')}`
 }
 
-/** Formats a decimal string of any sign: see {@link withDecimals}. */
+/** Formats a decimal string that can be negative. See {@link withDecimals}. */
 export function withSignedDecimals(decimal: string, decimals: number): string | null {
   const exact = withDecimals(decimal.replace(/^-/, ''), decimals)
   return exact && isNegative(decimal) ? `-${exact}` : exact
 }
 
-/** Subtracts two decimal strings with the same number of decimals. Returns null for a result below zero. */
+/** Subtracts two decimal strings with the same number of decimals. Returns `null` if the result is negative. */
 export function subtract(minuend: string, subtrahend: string, decimals: number): string | null {
   const difference = BigInt(minuend.replace('.', '')) - BigInt(subtrahend.replace('.', ''))
   if (difference < 0n) return null
@@ -26,22 +26,22 @@ export function subtract(minuend: string, subtrahend: string, decimals: number):
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Returns true if a number with at most three decimals has no more decimals than the currency. */
+/** Returns `true` if a number with up to three decimals has no more decimals than its currency. */
 export function isAsFineAs(amount: number, decimals: number): boolean {
   return Number(amount.toFixed(Math.min(3, decimals))) === amount
 }
 
-/** Counts the decimals of a decimal string. */
+/** Returns the number of decimals of a decimal string. */
 export function decimalsOf(decimal: string): number {
   return decimal.split('.')[1]?.length ?? 0
 }
 
-/** Returns true for a decimal string below zero. */
+/** Returns `true` if a decimal string is negative. */
 export function isNegative(decimal: string): boolean {
   return decimal.startsWith('-')
 }
 
-/** Returns true for a decimal string that is zero. */
+/** Returns `true` if a decimal string is zero. */
 export function isZero(decimal: string): boolean {
   return !/[1-9]/.test(decimal)
 }

@@ -3,7 +3,7 @@ import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { type Invoice, invoiceEvents, type OverdueFacts, type OverdueRequest } from './invoices.ts'
 
-/** Builds the request to mark invoices overdue, with the template of each invoice's event. */
+/** Builds a request to mark invoices as overdue, including the template for their events. */
 export function overdueRequest(
   which: Pick<OverdueRequest, 'organizationId' | 'asOf' | 'limit'>,
   { now, traceparent }: Pick<WriteContext, 'now' | 'traceparent'>,

@@ -3,57 +3,59 @@ import { rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
-// The event types of a host, beside the catalogue. They live in the service, and everything that knows event types takes them from there.
+// Event types defined by the host in addition to the catalogue. They're part of the service, and all code that needs
+// the event types gets them from there.
 
 // --- Types ---
 
-/** An event type of the host's own: see {@link defineEvent}. */
+/** An event type defined by the host. See {@link defineEvent}. */
 export interface EventDefinition<Type extends string = string, Output = object, Input = Output> {
-  /** A noun and what happened to it: `booking.created`. The document and the page group types by the noun. */
+  /** A noun and a past participle, such as `booking.created`. Documentation and pages group types by the noun. */
   readonly type: Type
-  /** The meaning of the event for a subscriber. The first sentence is the title in the document. */
+  /** What the event means to a subscriber. The first sentence is the title in the OpenAPI document. */
   readonly description: string
-  /** The schema of `data`, an object: valibot, or any Standard Schema that validates synchronously. */
+  /** The schema of `data`, which must be an object. Can be any synchronous Standard Schema, such as valibot's. */
   readonly data: StandardSchema<Input, Output>
-  /** A whole `data`, for the document, test events and `trigger`. */
+  /** An example of the complete `data`. Used in the OpenAPI document, test events and `trigger`. */
   readonly example: unknown
-  /** The field of `data` with the id of the record that the event is about, to find the event in the logs. Default: none. */
+  /** The field of `data` with the record's id. Used to find the event in the logs. None by default. */
   readonly subject?: string | undefined
 }
 
-/** A service that has its own event types. */
+/** A service with the host's event types. */
 export interface EventOwner {
-  /** The host's own event types. */
+  /** The event types defined by the host. */
   readonly events: readonly EventDefinition[]
 }
 
-/** Inputs or outputs of the own types' schemas, by type. A service without typed events has no own types. */
+/** The input or output types of the schemas by event type. Empty if the service has no typed events. */
 type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
   readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never
     : Event['type']]: NonNullable<Event['data']['~standard']['types']>[Side]
 }
 
-/** The host's own event types with their `data`, as subscribers receive it: `EventsOf<typeof service>` is `{ 'booking.created': … }`. */
+/** The host's event types and their `data` as received, for example `{ 'booking.created': … }`. */
 export type EventsOf<Owner extends EventOwner> = OwnData<Owner, 'output'>
 
-/** The `data` that `publish` takes, by event type: the catalogue's and the host's own. */
+/** The `data` accepted by `publish` by event type, for the catalogue and the host's own types. */
 export type PublishedData<Owner extends EventOwner> = OwnData<Owner, 'input'> & {
   readonly [Type in EventType]: EventData<Type>
 }
 
-/** The names of event types: the catalogue's and the host's own. */
+/** The name of an event type from the catalogue or the host. */
 export type EventTypeOf<Owner extends EventOwner> = keyof PublishedData<Owner> & string
 
 // --- Definition ---
 
-/** A noun and a verb of lower-case words, as in the catalogue. Safe in SQL, headers, HTML ids and JSON Schema names. */
+/** Matches a noun and a verb in lowercase. Safe to use in SQL, headers, HTML ids and JSON Schema names. */
 const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/
 
 /**
- * Defines an event type of the host's own, for `defineService({ events: […] })`.
+ * Defines an event type for `defineService({ events: […] })`.
  *
- * @throws `TypeError` for a name that is not like those of the catalogue, and for an example that its schema rejects
+ * @throws `TypeError` if the name doesn't follow the catalogue's format, or the example doesn't match its schema
+ *
  * @example
  * ```ts
  * export const bookingCreated = defineEvent({
@@ -96,16 +98,16 @@ export function defineEvent<const Type extends string, Output extends object, In
   return Object.freeze({ ...event })
 }
 
-/** The name of a field with an id, which needs no quoting in SQL. */
+/** Matches the name of a field with an id. These names don't have to be quoted in SQL. */
 const FIELD = /^[A-Za-z_]\w{0,62}$/
 
-/** Maximum number of the host's own event types: lists of types stay readable. */
+/** Maximum number of event types defined by the host. More would make lists of types hard to read. */
 const EVENTS_MAX = 200
 
 /**
- * Checks the option `events` of a service.
+ * Reads the `events` option of a service.
  *
- * @throws `TypeError` for a definition that cannot be used, for two of the same name, and for more than 200
+ * @throws `TypeError` if a definition is invalid, two have the same name, or there are more than 200
  */
 export function readEvents<Events extends EventOwner['events']>(given: Events | undefined): Events {
   if (given === undefined) return [] as EventOwner['events'] as Events
@@ -126,7 +128,7 @@ export function readEvents<Events extends EventOwner['events']>(given: Events | 
   return Object.freeze(events) as EventOwner['events'] as Events
 }
 
-/** The name of an event type in the OpenAPI document and in generated code: `BookingCreated` for `booking.created`. */
+/** Returns the name of an event type in generated code, for example `BookingCreated` for `booking.created`. */
 export function schemaName(type: string): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
   return words.join('')
@@ -134,17 +136,17 @@ export function schemaName(type: string): string {
 
 // --- Use ---
 
-/** Lists the names of all event types: the catalogue in its order, then the host's own. */
+/** Returns the names of all event types, first those of the catalogue in order and then the host's. */
 export function eventTypes({ events }: EventOwner): readonly string[] {
   return [...EVENT_TYPES, ...events.map(({ type }) => type)]
 }
 
-/** Finds an event type of the host's own. */
+/** Returns the event type of the host with this name. */
 export function findEvent({ events }: EventOwner, type: string): EventDefinition | undefined {
   return events.find((event) => event.type === type)
 }
 
-/** Checks the `data` of the host's own event: by the schema, and that every store can keep the JSON and every subscriber read it. */
+/** Validates the `data` of a host's event. Every store must be able to keep it, and every subscriber to parse it. */
 export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
   const checked = checkValue(schema, given)
   if ('faults' in checked) return checked

@@ -1,63 +1,68 @@
 import type { ReplyStore } from '../writes/idempotency.ts'
 
-// The argument of an own route's `handle`, and the results that are not plain data.
+// The argument of a route's `handle`, and the results that aren't plain data.
 
-/** The key under which a context has what only the library's functions use. */
+/** The property of a context that is only used by the library. */
 export const STATE = Symbol('state')
-/** The key under which a reply has its body and headers. */
+/** The property of a reply that contains its body and headers. */
 export const REPLY = Symbol('reply')
 
-/** An admitted and checked request, as `handle` of a route receives it. */
+/** An admitted and validated request, as passed to a route's `handle`. */
 export interface RouteContext<Params = unknown, Query = unknown, Body = unknown> {
-  /** The organization of the API key. Every query of the host must be about it. */
+  /** The organization of the API key. All your queries must be limited to it. */
   readonly organizationId: string
   readonly apiKey: { readonly id: string }
-  /** The checked input: path parameters as strings, and the schemas' output. */
+  /** The validated input. Path parameters are strings, the rest is the output of the schemas. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
-  /** The id in the response and in `X-Request-Id`. */
+  /** The request id, which is also returned in the response and in `X-Request-Id`. */
   readonly requestId: string
-  /** Aborted when the deadline has passed, and the caller has had 503. */
+  /** Aborted if the deadline has passed and the caller has received a 503 response. */
   readonly signal: AbortSignal
   /** @internal */
   readonly [STATE]: RouteState
 }
 
-/** The parts of a context that only the library's functions use. */
+/** The parts of a context that are only used by the library. */
 export interface RouteState {
-  /** Null: the route lists no pages. */
+  /** `null` if the route isn't paged. */
   readonly paging: (RoutePage & { linkAfter(id: string): string }) | null
-  /** Returns what ends the work at the deadline. */
+  /** Returns the controller that aborts at the deadline. */
   ending(): AbortController
-  /** Checks a result by the route's `response`, and gives the body of the response. @throws `TypeError` naming the fields that do not fit */
+  /**
+   * Validates a result against the route's `response` schema and returns the response body.
+   *
+   * @throws `TypeError` with the names of the invalid fields
+   */
   render(result: unknown): string
-  /** Does work once for the request's Idempotency-Key. */
+  /** Runs `work` once per Idempotency-Key. */
   once(replies: ReplyStore, writeId: string, work: () => unknown): Promise<Rendered>
 }
 
-/** A reply that `page` or `idempotent` has made: what `handle` returns as it is. */
+/** A reply created by `page` or `idempotent`, which `handle` must return unchanged. */
 export interface RouteReply<Result = unknown> {
   /** @internal */
   readonly [REPLY]: Rendered & { readonly result?: Result }
 }
 
-/** The body of a success, with headers of its own: the `Link`, or that it is a replay. */
+/** The body of a successful response with its additional headers (`Link`, or the replay header). */
 export interface Rendered {
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** The page that a request asks for. */
+/** The requested page of a list. */
 export interface RoutePage {
-  /** The maximum number of records: 1 to 200. */
+  /** The maximum number of records, from 1 to 200. */
   readonly limit: number
-  /** Null: from the newest; else the records after the one with this id, which need not exist, in the order of the list. */
+  /** Return the records after this id, which doesn't have to exist. If `null`, start with the newest record. */
   readonly before: string | null
 }
 
 /**
- * Reads the page that a request asks for, from `limit` and `before` of the query.
+ * Returns the page that is requested by `limit` and `before` in the query string.
  *
- * @throws `TypeError` in a route without `paged`
+ * @throws `TypeError` if the route doesn't set `paged`
+ *
  * @example
  * ```ts
  * const handle = async (context: RouteContext) => {
@@ -72,10 +77,11 @@ export function readPage(context: RouteContext): RoutePage {
 }
 
 /**
- * Returns the reply of a list: `{ data }`, with a `Link` to the next page if there is one.
+ * Creates the reply for a list, with `{ data }` and, if there are more records, a `Link` header to the next page.
  *
- * @param records in the list's order, one more than `limit` if there are more
- * @param idOf returns the `before` for the page after a record. Default the record's `id`
+ * @param records the records in list order. Pass one more than `limit` if there are more
+ * @param idOf returns the `before` value for the page after a record. Defaults to the record's `id`
+ *
  * @example
  * ```ts
  * const handle = async (context: RouteContext) => {

@@ -5,52 +5,66 @@ import { isPlain } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
-// The routes of a host beside the library's operations. They live in the service, and everything that knows operations takes them from there.
+// Routes defined by the host in addition to the library's operations. They're part of the service, and all code that
+// needs the operations gets them from there.
 
 // --- Types ---
 
 /**
- * A route of the host, as returned by {@link defineRoute}.
+ * A route of the host, created with {@link defineRoute}.
  *
- * @typeParam Path its parameters in braces become the input's `params`
- * @typeParam Query the output of the schema `query`
- * @typeParam Body the output of the schema `body`
- * @typeParam Result the input of the schema `response`
+ * @typeParam Path its parameters in braces become `params`
+ * @typeParam Query the output type of the `query` schema
+ * @typeParam Body the output type of the `body` schema
+ * @typeParam Result the input type of the `response` schema
  */
 export interface Route<Path extends string = string, Query = unknown, Body = unknown, Result = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Below `/api/v1`: `/bookings/{bookingId}`. The names in braces are parameters, of letters, digits, `.`, `_` and `-`. */
+  /**
+   * The path below `/api/v1`, for example `/bookings/{bookingId}`. Names in braces are parameters, whose values consist
+   * of letters, digits, `.`, `_` and `-`.
+   */
   readonly path: Path
-  /** The name of the operation in the document, in hooks and traces: `createBooking`. */
+  /** The operation's name in the OpenAPI document, hooks and traces, for example `createBooking`. */
   readonly operationId: string
-  /** A line for lists of operations: `Create a booking`. */
+  /** A one-line summary for lists of operations, for example `Create a booking`. */
   readonly summary: string
-  /** Details beyond the summary. Default: nothing more. */
+  /** A longer description. None by default. */
   readonly description?: string | undefined
-  /** The group of the operation in the document: `Bookings`. */
+  /** The operation's group in the OpenAPI document, for example `Bookings`. */
   readonly tag: string
-  /** The scope that a key needs: the library's, or one of the service's `scopes`. */
+  /** The required scope. Either built in or one of the service's `scopes`. */
   readonly scope: KeyScope
-  /** The schema of the query, whose values are strings, or arrays of strings for a repeated name. Default: the query is ignored. */
+  /** The schema of the query. Values are strings, or arrays if a name is repeated. By default, it's ignored. */
   readonly query?: StandardSchema<unknown, Query> | undefined
-  /** The schema of the JSON body. Default: no body is read. Not with GET. */
+  /** The schema of the JSON body. By default, no body is read. Not allowed for GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
-  /** The response's schema, a JSON value. A result that it rejects is not sent: the caller gets 500, and `onError` the reason. */
+  /**
+   * The schema of the response, which must be valid JSON. If a result doesn't match it isn't sent. The caller gets a
+   * 500 response, and `onError` receives the reason.
+   */
   readonly response: StandardSchema<Result, unknown>
-  /** For a GET that lists records by `readPage` and `page`: the pattern of the records' ids, `/^bkg_\d+$/`. Default: no list. */
+  /**
+   * For a GET route that lists records using `readPage` and `page`, the pattern of the records' ids, for example
+   * `/^bkg_\d+$/`. By default, the route isn't a list.
+   */
   readonly paged?: RegExp | undefined
   /**
-   * False for a method other than GET that cannot be repeated: an `Idempotency-Key` is rejected with 422. Default `true`: `handle` returns
-   * the reply of `platform.using(tx).idempotent(…)`.
+   * Set to `false` if a route with a method other than GET can't be repeated. Requests with an
+   * `Idempotency-Key` are then rejected with 422. Defaults to `true`, which requires `handle` to return the
+   * reply of `platform.using(tx).idempotent(…)`.
    */
   readonly idempotent?: boolean | undefined
-  /** The errors that `handle` throws, by status, for the document: `{ 409: 'The room is taken.' }`. Default: those of every operation. */
+  /**
+   * The errors thrown by `handle`, by status, for the OpenAPI document, for example `{ 409: 'The room is taken.' }`.
+   * Defaults to the errors that all operations have.
+   */
   readonly errors?: Readonly<Record<number, string>> | undefined
   /**
-   * Does the work of an admitted and checked request.
+   * Handles an admitted and validated request.
    *
-   * @returns a value by `response`, or the reply of `page` or `idempotent`
-   * @throws `Refusal` for a response of another status; anything else is a 500 without detail
+   * @returns a value that matches `response`, or the reply of `page` or `idempotent`
+   * @throws `Refusal` to respond with another status. Any other error is a 500 without details
    */
   handle(
     context: RouteContext<ParamsOf<Path>, Query, Body>,
@@ -64,15 +78,15 @@ type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${inf
 
 type Answer<Result> = Result | RouteReply<Result>
 
-/** A service that has its own routes. */
+/** A service with the host's routes. */
 export interface RouteOwner extends ScopeOwner {
-  /** The host's own routes. */
+  /** The routes defined by the host. */
   readonly routes: readonly Route[]
 }
 
 // --- Definition ---
 
-/** The path of every operation begins with it. */
+/** The prefix of all operations' paths. */
 export const API_PATH = '/api/v1'
 
 function must<Value>(is: (value: never) => boolean, requirement: string) {
@@ -85,7 +99,7 @@ const SCHEMA = must<StandardSchema>(
   'must be a schema: of valibot, or another Standard Schema',
 )
 const PATH = /^(?!\/api\/v1\/)(?!.*(\{\w+\}).*\1)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
-/** A name that generators make a method of. `onBookingCreated` is the name of a webhook. */
+/** Matches a name that generators can use for a method. Names such as `onBookingCreated` are used by webhooks. */
 const OPERATION_ID = /^(?!on[A-Z])[a-z][A-Za-z0-9]{0,63}$/
 
 const RouteDefinition = v.object({
@@ -112,11 +126,12 @@ const RouteDefinition = v.object({
 })
 
 /**
- * Defines a route of the host's own, for `defineService({ routes: […] })`. The library admits the request, checks its input and writes
- * the reply, as for its own operations. Give a constant the type `Route` where `handle` uses a platform whose type follows from the
- * service: the compiler would go in circles.
+ * Defines a route for `defineService({ routes: […] })`. The library admits the request, validates its input and sends
+ * the response, as it does for its own operations. If `handle` uses a platform whose type depends on the service,
+ * annotate the constant with `Route`. Otherwise the types would be circular.
  *
- * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, for a declaration that cannot be used
+ * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, if the definition is invalid
+ *
  * @example
  * ```ts
  * const getBooking: Route = defineRoute({
@@ -140,7 +155,7 @@ export function defineRoute<const Path extends string, Query = undefined, Body =
   const misfit = method === 'GET' ? 'body' : 'paged'
   if (route[misfit])
     throw new TypeError(`Cannot define route ${route.operationId} because a ${method} has no '${misfit}'`)
-  // Without the flags that remember the place of the last match.
+  // Drop the flags that make a regular expression stateful.
   const pattern = paged && { paged: new RegExp(paged, paged.flags.replace(/[gy]/g, '')) }
   return Object.freeze({ ...route, ...pattern }) as Route
 }
@@ -149,15 +164,15 @@ function isErrors(errors: object): boolean {
   return isPlain(errors) && Object.keys(errors).every((status) => /^[45]\d\d$/.test(status))
 }
 
-/** Returns whether a route takes an Idempotency-Key. */
+/** Returns `true` if a route supports Idempotency-Key. */
 export function isIdempotent({ method, idempotent = true }: Route): boolean {
   return method !== 'GET' && idempotent
 }
 
 /**
- * Reads the option `routes` of a service. A route with fewer parameters comes first: it may match the paths of another.
+ * Reads the `routes` option of a service. Routes with fewer parameters come first because they are more specific.
  *
- * @throws `TypeError` for no list, for two routes of the same operation, and for a scope that the service does not have
+ * @throws `TypeError` if it isn't a list, two routes are the same operation, or the service doesn't have a scope
  */
 export function readRoutes(given: readonly Route[] = [], owner: ScopeOwner): readonly Route[] {
   if (!Array.isArray(given))
@@ -173,13 +188,13 @@ export function readRoutes(given: readonly Route[] = [], owner: ScopeOwner): rea
   return Object.freeze(routes.sort((one, other) => paramsOf(one.path).length - paramsOf(other.path).length))
 }
 
-/** Lists the names of a path's parameters. */
+/** Returns the names of a path's parameters. */
 export function paramsOf(path: string): readonly string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
 /**
- * Rejects routes that an operation, or another route, has the path or the name of.
+ * Rejects routes whose path or name is already used by an operation or another route.
  *
  * @throws `TypeError`
  */
@@ -193,7 +208,7 @@ export function rejectTaken(
     const shape = path.replace(/\{\w+\}/g, '{}')
     const same = paths.get(shape) ?? path
     const all = [operationId, API_PATH + path, `${method} ${API_PATH}${path}`]
-    // Parameters of other names match the same paths.
+    // Paths that only differ in the names of their parameters are the same.
     const found = same === path ? all.find((name) => taken.has(name)) : API_PATH + same
     if (found !== undefined)
       throw new TypeError(`Cannot use route ${operationId} because ${found} exists already`)

@@ -7,10 +7,10 @@ import type { PlainTable, Updated } from './record-reads.ts'
 // --- Schemas (specification, section 2) ---
 
 const STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
-/** The ways of billing a project. */
+/** The ways to bill a project. */
 const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
-/** The schema of a project in the API. */
+/** A project as returned by the API. */
 export const ProjectSchema = v.object({
   id: field.id('proj', 'The project.'),
   name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
@@ -19,7 +19,7 @@ export const ProjectSchema = v.object({
   value: field.amount('The value of the project.', 12000),
 })
 
-/** The host's input: all fields in an import, all but the status in `create`. */
+/** The host's input. An import has all fields, `create` has all except the status. */
 const projectFields = {
   name: field.text(1, 200),
   status: oneOf(STATUSES),
@@ -29,16 +29,16 @@ const projectFields = {
 
 // --- Types ---
 
-/** A project. `value` is a number with at most three decimals. */
+/** A project. `value` is a number with up to three decimals. */
 export type Project = v.InferOutput<typeof ProjectSchema>
-/** The billing of a project. */
+/** How a project is billed. */
 export type BillingType = (typeof BILLING_TYPES)[number]
-/** A project as the host reads it. */
+/** A project as returned to the host. */
 export interface StoredProject extends Project, Updated {}
 
 // --- Columns ---
 
-/** The columns of projects. */
+/** The project columns. */
 const projectTable: PlainTable<'project', Project> = {
   kind: 'project',
   idKind: 'proj',
@@ -54,7 +54,7 @@ const projectTable: PlainTable<'project', Project> = {
 
 // --- Events (specification, section 6) ---
 
-/** The events of projects. */
+/** Project events by type. */
 export const projectEvents = {
   'project.completed': eventType('A project was completed', 'Sent when the project is completed.', {
     projectId: field.id('proj', 'The project.'),
@@ -64,7 +64,7 @@ export const projectEvents = {
 
 // --- The resource ---
 
-/** The resource, with its operations. `create` declares a create operation: its input is made by `inputOf()` of the fields. */
+/** The resource and its operations. For a create operation, add `create` with an input built by `inputOf()`. */
 export const projects = {
   ...projectTable,
   fields: projectFields,

@@ -10,7 +10,7 @@ import type { Operations } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** The schema of a proposal in the API. */
+/** A proposal as returned by the API. */
 export const ProposalSchema = v.object({
   id: field.id('prop', 'The proposal.'),
   number: field.prose(64, 'The number of the proposal, unique in the organization.', 'PROP-2026-0007'),
@@ -24,49 +24,49 @@ export const ProposalSchema = v.object({
 
 // --- Types ---
 
-/** A proposal. `version` counts the revisions from 1; totals are numbers with at most three decimals. */
+/** A proposal. `version` starts at 1 and increases with each revision. Totals are numbers with up to three decimals. */
 export type Proposal = v.InferOutput<typeof ProposalSchema>
 
-/** A proposal to be created. For a series the store finds the number. */
+/** A proposal to create. If `number` is a series, the store assigns the number. */
 export type ProposalRecord = Omit<Proposal, 'number'> & {
   readonly number: NewNumber
-  /** Decimals of the currency. Default: the decimals of ISO 4217. */
+  /** Number of decimals of the currency. Defaults to that of ISO 4217. */
   readonly minorUnits?: number
 }
 
-/** The fields of a proposal that a change can set. */
+/** The fields of a proposal that can be changed. */
 export interface ProposalChanges
   extends Partial<Pick<Proposal, 'status' | 'title' | 'total' | 'monthlyTotal' | 'currency'>> {
-  /** Decimals of the currency; used only together with `currency`. */
+  /** Number of decimals of the currency. Only used together with `currency`. */
   readonly minorUnits?: number
-  /** Makes the change a revision: the next version, without a signature. */
+  /** If `true`, the change is a revision, which increases the version and removes the signature. */
   readonly isRevision?: boolean
   /** The signature of an accepted proposal. */
   readonly signature?: ProposalSignature
 }
 
-/** A proposal's signatory and the time of signing, ISO 8601 in UTC with milliseconds. */
+/** Who signed a proposal and when (ISO 8601, UTC, with milliseconds). */
 export interface ProposalSignature {
   readonly signedBy: string
   readonly signedAt: string
 }
 
-/** A proposal as the host reads it, with the signature of an accepted proposal. */
+/** A proposal as returned to the host, including its signature. */
 export interface StoredProposal extends Proposal, Updated {
-  /** Null until the client signs; a revision removes the signature. */
+  /** `null` until the client signs. A revision removes the signature. */
   readonly signature: ProposalSignature | null
 }
 
 // --- Columns ---
 
-/** A proposal with the fields that the API does not show. */
+/** A proposal including the fields that the API doesn't return. */
 export interface ProposalRow extends Proposal {
   readonly minorUnits: number
   readonly signedBy: string | null
   readonly signedAt: string | null
 }
 
-/** The columns of proposals. */
+/** The proposal columns. */
 export const proposalTable: RecordTable<ProposalRow> = {
   kind: 'proposal',
   idKind: 'prop',
@@ -88,7 +88,7 @@ export const proposalTable: RecordTable<ProposalRow> = {
 
 // --- Events (specification, section 6) ---
 
-/** Declares an event of proposals. All four events carry the proposal after the change. */
+/** Defines a proposal event. All four events contain the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
   return eventType(summary, description, {
     proposalId: field.id('prop', 'The proposal.'),
@@ -99,7 +99,7 @@ function proposalEvent(status: string, summary: string, description: string) {
   })
 }
 
-/** The events of proposals. */
+/** Proposal events by type. */
 export const proposalEvents = {
   'proposal.created': proposalEvent(
     'draft',
@@ -125,23 +125,23 @@ export const proposalEvents = {
 
 // --- Store ---
 
-/** Selects proposals; an absent property selects all. */
+/** Selects proposals. An absent property matches all of them. */
 export interface ProposalFilter extends StatusFilter {
-  /** The number of the proposal: at most one proposal. */
+  /** The proposal's number. Matches one proposal at most. */
   readonly number?: string | undefined
 }
 
-/** The slice of a store for proposals. */
+/** The part of a store that manages proposals. */
 export interface ProposalStore extends ListedReads<Proposal, StoredProposal, ProposalFilter> {
   /**
-   * Writes the proposal, the events and the idempotency entry at once or not at all, with the given number or the next number
-   * of the given series.
+   * Writes the proposal, its events and the idempotency entry in one transaction, with the given number or the next
+   * number of the given series.
    *
    * @throws `BusinessApiError` with code `already_exists` if another proposal of the organization has the number
    */
   create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
 
-  /** Changes a proposal. Rejected with the reason `too_fine` if a price would have more decimals than the currency. */
+  /** Changes a proposal. Rejected with reason `too_fine` if a price would have more decimals than the currency. */
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 

@@ -8,26 +8,26 @@ import { checkData, type EventOwner, eventTypes, findEvent } from './own-events.
 
 // --- Store ---
 
-/** The slice of a store for events that belong to no record of this library. */
+/** The part of a store that publishes events which don't belong to one of the library's records. */
 export interface EventStore {
   /**
-   * Writes an event with one delivery for each matching endpoint: pending, or skipped for a disabled endpoint. If the event id
-   * exists, the first event stands, and nothing is sent again.
+   * Writes an event with a delivery for each matching endpoint, which is pending, or skipped if the endpoint is
+   * disabled. If the event id already exists, the first event is kept and nothing is sent again.
    */
   publish(organizationId: string, event: EventRecord): Promise<void>
 }
 
 // --- Events of a host ---
 
-/** Visible ASCII, because the id becomes the value of a header. */
+/** Only visible ASCII because the id is sent in a header. */
 const EVENT_ID = /^[!-~]{1,64}$/
 
 /**
- * Builds an event from a host's data. Fields that the event type does not have are left out.
+ * Builds an event from the host's data. Fields that aren't in the schema are dropped.
  *
- * @param owner of the types beside the catalogue
- * @param id the host's id of the event: a second publication with the same id changes nothing
- * @throws `BusinessApiError` with code `invalid_event` naming each wrong field, and repeating no value
+ * @param owner the service with the host's event types
+ * @param id the id chosen by the host. Publishing another event with the same id has no effect
+ * @throws `BusinessApiError` with code `invalid_event`, which lists the invalid fields but not their values
  */
 export function checkEvent(
   owner: EventOwner,

@@ -3,23 +3,23 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import type { RecordTable } from './columns.ts'
 
-/** The time that the host's reads show beside the API's fields. */
+/** A time that is only returned to the host, not by the API. */
 export interface Updated {
   /**
-   * The latest change of the record, ISO 8601 in UTC with milliseconds: the beginning of the transaction that wrote the record.
-   * Changing a business changes its client too.
+   * When the record last changed (ISO 8601, UTC, with milliseconds). This is the start of the transaction that wrote
+   * it. Changing a business counts as a change to its client.
    */
   readonly updatedAt: string
 }
 
-/** The verbs of a slice for reading records on behalf of the host's own code, without an API key. */
+/** The methods used by the host's own code to read records, without an API key. */
 export interface RecordReads<Stored, Filter> {
   /**
-   * Lists the newest records that the filter selects, newest id first. Every field of a filter narrows the list.
+   * Lists the newest records that match the filter by descending id. Records must match all fields of the filter.
    *
-   * @param filter an absent field selects all; an empty array selects none
-   * @param limit maximum number of records
-   * @param before the previous page's last id; null: from the newest
+   * @param filter an absent field matches all records, an empty array matches none
+   * @param limit the maximum number of records
+   * @param before the last id of the previous page, or `null` to start with the newest
    */
   list(
     organizationId: string,
@@ -28,26 +28,26 @@ export interface RecordReads<Stored, Filter> {
     before: string | null,
   ): Promise<readonly Stored[]>
 
-  /** Reads a record; null if the id does not exist in the organization. */
+  /** Returns a record, or `null` if the organization has no record with this id. */
   get(organizationId: string, id: string): Promise<Stored | null>
 }
 
-/** The verbs of a slice for reading the records of a resource that the API lists. */
+/** The methods for reading a resource that the API can list. */
 export interface ListedReads<Shown, Stored, Filter> extends RecordReads<Stored, Filter> {
   /**
-   * Admits or rejects the request and, if admitted, reads a page of the organization's records, newest id first. The page is empty, not
-   * null, where there are no records.
+   * Decides whether to admit a request. If it's admitted, reads a page of the organization's records by descending id.
+   * If there are no records, the page is empty and not `null`.
    */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Shown>>
 }
 
-/** Selects records by their status; an absent property selects all. */
+/** Selects records by status. An absent property matches all of them. */
 export interface StatusFilter {
-  /** Any of these: `['active', 'on_hold']`. */
+  /** Matches records with any of these statuses, for example `['active', 'on_hold']`. */
   readonly statuses?: readonly string[] | undefined
 }
 
-/** A record that is shown as it is stored, and has a status. */
+/** A record that has a status and is returned exactly as stored. */
 export interface PlainRecord {
   readonly id: string
   readonly status: string
@@ -58,9 +58,9 @@ export interface PlainTable<Kind extends string, Row extends PlainRecord> extend
   readonly kind: Kind
 }
 
-/** The slice of a store for plain records. */
+/** The part of a store that manages a kind of plain record. */
 export interface PlainStore<Row extends PlainRecord> extends ListedReads<Row, Row & Updated, StatusFilter> {
-  /** Writes the record, the events and the idempotency entry at once or not at all. */
+  /** Writes the record, its events and the idempotency entry in one transaction. */
   create(creation: Creation<Row>): Promise<CreationOutcome>
 
   /** Changes the status of a record. */

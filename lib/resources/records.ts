@@ -10,10 +10,10 @@ import { type ProposalStore, proposalOperations, proposalTable } from './proposa
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
-// The resources joined. Imports, exports, privileges, deletions, the client's types and the memory store's collections follow from
-// these lists.
+// Combines all resources. Imports, exports, privileges, deletions, the client's types and the memory store's
+// collections are derived from these lists.
 
-/** The resources of plain records: both stores make their slices from the columns. */
+/** The resources with plain records. Both stores create their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
 
 type Plain = typeof PLAIN_RESOURCES
@@ -29,9 +29,7 @@ export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
 
 type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
-/**
- * Each record kind's columns. A kind stands after the kinds that it refers to: the order of imports and exports.
- */
+/** The columns of all kinds of records in the order of imports and exports. A kind must follow those it refers to. */
 export const RECORD_TABLES = {
   business: businessTable,
   client: clientTable,
@@ -45,20 +43,20 @@ export const RECORD_TABLES = {
 /** A kind of record. */
 export type RecordKind = keyof typeof RECORD_TABLES
 
-/** The kinds of records in that order. */
+/** All kinds of records in the order of {@link RECORD_TABLES}. */
 export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 
 /** The fields of a record that have a column. */
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 
-/** A record's parts besides the fields with a column. */
+/** Fields of a record that don't have a column. */
 interface Beside {
   readonly client: { readonly businessId: string }
   readonly invoice: { readonly amountDue: string }
 }
 
-/** A record as a store keeps it. */
+/** A record as it's stored. */
 export type RecordRow<Kind extends RecordKind> = FieldsOf<Kind> &
   (Kind extends keyof Beside ? Beside[Kind] : unknown)
 
@@ -69,7 +67,7 @@ export type PlainSlices = {
     : never
 }
 
-/** The slices of a store for records. */
+/** The slices of a store for all records. */
 export interface RecordSlices extends PlainSlices {
   readonly businesses: BusinessStore
   readonly clients: ClientStore
@@ -101,13 +99,13 @@ const OPERATIONS = Object.entries<Operations>({
   ...PLAIN_RESOURCES,
 }) as readonly (readonly [Resource, Operations])[]
 
-/** The kinds of records that the API creates. A new client has a new business. */
+/** The kinds of records created by the API. This includes businesses because a new client has a new business. */
 export const CREATED_KINDS: readonly RecordKind[] = [
   'business',
   ...OPERATIONS.flatMap(([, { kind, create }]) => (create ? [kind as RecordKind] : [])),
 ]
 
-/** Declares every operation under /api/v1, each resource with its slice of the store. */
+/** Returns all operations under /api/v1, connected to their slices of the store. */
 export function createRoutes(store: RecordSlices): readonly Route[] {
   return OPERATIONS.flatMap(([name, operations]) =>
     routesOf(name, operations, store[name] as object as Slice),

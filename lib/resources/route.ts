@@ -8,39 +8,39 @@ import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/c
 import type { WriteContext } from '../writes/write-context.ts'
 import type { RecordTable } from './columns.ts'
 
-/** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
+/** The declaration of an operation, used to serve it and to generate the OpenAPI document. */
 interface Declaration {
   readonly path: string
   readonly operationId: string
   readonly tag: string
-  /** The scope that a key needs (specification, section 4). */
+  /** The scope that a key must have (specification, section 4). */
   readonly scope: Scope
   readonly summary: string
   readonly description: string
   /** The schema of a record in the response. */
   readonly representation: v.GenericSchema
-  /** The name of that schema in the document. */
+  /** The name of that schema in the OpenAPI document. */
   readonly representationName: string
 }
 
-/** `GET`: a page of the records. */
+/** A `GET` operation that returns a page of records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
-  /** Describes the records: the tag's description. */
+  /** Describes the records. Used as the description of the tag. */
   readonly about: string
-  /** The kind of the records' ids, for `before`. */
+  /** The kind of the records' ids, used to validate `before`. */
   readonly idKind: IdKind
-  /** Reads the page for the key that `request` names. */
+  /** Reads a page for the key in `request`. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<unknown>>
 }
 
-/** `POST`: a new record. */
+/** A `POST` operation that creates a record. */
 export interface CreateRoute extends Declaration {
   readonly method: 'POST'
   readonly input: v.GenericSchema
-  /** The name of the input's schema in the document. */
+  /** The name of the input schema in the OpenAPI document. */
   readonly inputName: string
-  /** Prepares the record, the events and the response for validated input. Writes nothing. */
+  /** Builds the record, its events and the response from validated input without writing anything. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
 }
@@ -48,28 +48,28 @@ export interface CreateRoute extends Declaration {
 /** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
-/** The verbs of a store's slice that operations call. */
+/** The methods of a slice that operations call. */
 export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'>
 
-/** The operations on a resource, as its file declares them; all names follow from the names of the resource. */
+/** The operations of a resource as declared in its file. All names are derived from the resource's name. */
 export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
-  /** Describes the records: the tag's description. */
+  /** Describes the records. Used as the description of the tag. */
   readonly about: string
-  /** A further sentence of the list's description. */
+  /** An additional sentence for the list's description. */
   readonly note?: string
   readonly representation: v.GenericSchema
-  /** Absent: the API creates no such records. */
+  /** Absent if the API can't create these records. */
   readonly create?: Pick<CreateRoute, 'summary' | 'description' | 'input' | 'prepare'>
 }
 
-/** Returns a name with a capital: `Clients`. */
+/** Capitalizes a name, for example `Clients`. */
 export function capital(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1)
 }
 
 /**
- * Makes the schema of the input that creates a record: fields of the host's own calls, with the description and the examples that the
- * field has in the record.
+ * Creates the input schema of a create operation from fields of the host's own calls. Descriptions and examples are
+ * copied from the record's fields.
  *
  * @example inputOf(ProjectSchema, { name: field.text(1, 200) })
  */
@@ -94,10 +94,10 @@ export function inputOf<Entries extends v.ObjectEntries>(
 }
 
 /**
- * Declares the operations of a resource: `GET /api/v1/clients` with the scope `clients:read`, and with `create` also `POST` with the scope
- * `clients:write`.
+ * Creates the operations of a resource, for example `GET /api/v1/clients` with the scope `clients:read`, and `POST`
+ * with the scope `clients:write` if `create` is defined.
  *
- * @param many several records: `clients`
+ * @param many the plural name, for example `clients`
  */
 export function routesOf(
   many: Resource,

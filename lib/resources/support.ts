@@ -1,13 +1,13 @@
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Support tickets live in the host; only their events pass through this library.
+// Support tickets are managed by the host. Only their events are published by this library.
 
 // --- Events (specification, section 6) ---
 
 const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
 
-/** The events of support. */
+/** Support events by type. */
 export const supportEvents = {
   'support.ticket_created': eventType(
     'A support ticket was opened',

@@ -9,26 +9,29 @@ import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
 
-/** Options of `captureWebhooks`. @typeParam Own the host's own types with their data: `EventsOf<typeof service>` */
+/** Options for `captureWebhooks`. @typeParam Own the host's events, for example `EventsOf<typeof service>` */
 export interface CaptureWebhooksOptions<Own extends object = object> {
   /**
-   * The developer settings, with `localDevelopment`: the capture registers itself as an endpoint of
-   * `organizationId`. Default: the test registers `url`, and passes the endpoint's `secret` to `verifyWith`.
+   * The developer settings, created with `localDevelopment`. Used to register the receiver as an endpoint of
+   * `organizationId`. Without them, your test has to register `url` and pass the endpoint's `secret` to `verifyWith`.
    */
   readonly settings?: CapturingSettings | undefined
-  /** The organization whose events are captured; with `settings`. */
+  /** The organization whose events are captured. Required with `settings`. */
   readonly organizationId?: string | undefined
-  /** The event types; with `settings`. Default every type. */
+  /** The event types to register for. Requires `settings`. Defaults to all types. */
   readonly types?: readonly TypeIn<Own>[] | undefined
-  /** The status to respond to an event with, 200 to 599; repeated attempts ask again. Another value, and an error, is a failure with 500. Default 204. */
+  /**
+   * Returns the response status for an event (200 to 599), and is called for each attempt. If it throws or returns
+   * anything else, the response is 500 and counts as a failure. Defaults to 204.
+   */
   readonly answer?: ((event: Event<Own>) => number | Promise<number>) | undefined
-  /** The service whose headers come. Default: the service of `settings`, else the default names. */
+  /** The service, which determines the header names. Defaults to that of `settings`, or else the default names. */
   readonly service?: Service | undefined
-  /** The clock that the time of signatures is compared with. Default `Date.now`. */
+  /** The clock used to check the time of signatures. Defaults to `Date.now`. */
   readonly clock?: Clock | undefined
 }
 
-/** The part of the developer settings that a capture uses. */
+/** The part of the developer settings used here. */
 export interface CapturingSettings {
   readonly service: Service
   readonly endpoints: {
@@ -41,42 +44,42 @@ export interface CapturingSettings {
 
 type TypeIn<Own extends object> = EventType | (keyof Own & string)
 
-/** An event of one or several types. */
+/** An event with one of the given types. */
 export type EventOf<Type extends string, Own extends object = object> = Extract<
   Event<Own>,
   { readonly type: Type }
 >
 
-/** A webhook that came, and was answered with another status than 2xx. */
+/** A received webhook whose response was not 2xx. */
 export interface FailedWebhook<Own extends object = object> {
   readonly event: Event<Own>
   readonly status: number
-  /** The error thrown by option `answer`; undefined if it returned a status. */
+  /** The error thrown by `answer`, or `undefined` if it returned a status. */
   readonly error?: unknown
 }
 
-/** Webhooks that have arrived, verified, in the order of arrival. */
+/** Verified webhooks in the order they were received. */
 export interface CapturedWebhooks<Own extends object = object> extends AsyncDisposable {
-  /** The address of the receiver, on 127.0.0.1. */
+  /** The receiver's URL on 127.0.0.1. */
   readonly url: string
-  /** The id of the registered endpoint; null without `settings`. */
+  /** The id of the registered endpoint, or `null` without `settings`. */
   readonly endpointId: string | null
-  /** The events that have arrived and were answered with 2xx, each once. */
+  /** All received events with a 2xx response, without duplicates. */
   readonly events: readonly Event<Own>[]
-  /** The verified webhooks that came and were answered with an error, each time, by option `answer`. */
+  /** All verified webhooks to which `answer` responded with an error, including duplicates. */
   readonly failures: readonly FailedWebhook<Own>[]
-  /** The requests that were rejected, because of the signature for example: what was wrong with each. */
+  /** Why requests were rejected, for example because of a wrong signature. */
   readonly refusals: readonly string[]
-  /** Sets the secret, or the secrets of a rotation, to verify with. */
+  /** Sets the secret, or all secrets of a rotation, used to verify webhooks. */
   verifyWith(secret: string | readonly string[]): void
   /**
-   * Waits for the next event of a type: the oldest that no earlier call has returned.
+   * Waits for an event and returns the oldest one of a type that wasn't returned before.
    *
-   * @param options.timeoutMs milliseconds to wait. Default 5000
-   * @throws Error at the deadline, naming the events and refusals that have come instead
+   * @param options.timeoutMs timeout in milliseconds. Defaults to 5000
+   * @throws Error on timeout, listing the events and rejected requests received instead
    */
   next<Type extends TypeIn<Own>>(type: Type, options?: { timeoutMs?: number }): Promise<EventOf<Type, Own>>
-  /** Ends the receiver and its connections; a waiting `next` rejects. */
+  /** Closes the receiver and its connections. Pending calls to `next` reject. */
   close(): Promise<void>
 }
 
@@ -90,11 +93,12 @@ const NAMES: Names<CaptureWebhooksOptions> = {
 }
 
 /**
- * Receives webhooks on a port of 127.0.0.1, to test code that publishes events. Each webhook is signed, sent over a socket and verified, as in
- * production. A delivery loop must run.
+ * Receives webhooks on a port of 127.0.0.1 to test code that publishes events. Each webhook is signed, sent over a
+ * socket and verified, as in production. Note: a delivery loop must be running.
  *
- * @typeParam Own your own types with their data: `captureWebhooks<EventsOf<typeof service>>(…)`
- * @throws the error of the settings if the endpoint can't be registered
+ * @typeParam Own your own event types and their data, for example `captureWebhooks<EventsOf<typeof service>>(…)`
+ * @throws an error from the settings if the endpoint can't be registered
+ *
  * @example
  * ```ts
  * const captured = await captureWebhooks({ settings, organizationId: 'org_42' })
@@ -181,9 +185,9 @@ export async function captureWebhooks<Own extends object = object>(
 
 async function listen(server: Server): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  // A test that fails before `close` still lets its process end.
+  // Lets the process exit even if a test fails before calling `close`.
   server.on('connection', (socket) => socket.unref()).unref()
-  // Not a path, because the server listens on a port.
+  // It isn't a string because the server listens on a port.
   const { port } = server.address() as AddressInfo
   return `http://127.0.0.1:${port}/webhooks`
 }
@@ -197,10 +201,10 @@ async function end(server: Server): Promise<void> {
 
 // --- Events ---
 
-/** The events that have arrived, and the waiting calls. */
+/** Received events and pending calls. */
 interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
   fail(failure: FailedWebhook<Own>): void
-  /** Keeps an event, if it is new. */
+  /** Adds an event if it's new. */
   take(event: Event<Own>): void
   refuse(reason: string): void
   next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>>

@@ -1,24 +1,25 @@
 import type { Clock } from '../base/ids.ts'
 
-/** A clock that stands still until the test moves it. Pass it wherever an option `clock` is: it is a function. */
+/** A clock that only moves when you tell it to. Can be passed to any `clock` option because it's a function. */
 export interface FakeClock extends Clock {
   /**
    * Moves the clock forward.
    *
-   * @param ms milliseconds, 0 or more
-   * @throws `RangeError` for a time that would move the clock backwards
+   * @param ms milliseconds, at least 0
+   * @throws `RangeError` for a negative or invalid value
    */
   advance(ms: number): void
-  /** Sets the clock, also to an earlier time. @param time a `Date`, ISO 8601, or milliseconds since 1970 in UTC */
+  /** Sets the clock, which can also go back. @param time a `Date`, ISO 8601, or milliseconds since 1970 (UTC) */
   set(time: Date | string | number): void
 }
 
 /**
- * Creates a clock for `createMemoryStore`, `createPlatform`, `createDeveloperSettings` and `verifyWebhook`: expiry, retries and idempotency
- * windows pass without waiting. The PostgreSQL store uses the database's clock, which no test can move.
+ * Creates a clock for `createMemoryStore`, `createPlatform`, `createDeveloperSettings` and `verifyWebhook`, so you
+ * don't have to wait for expiry, retries and idempotency windows. PostgreSQL stores use the database's clock instead.
  *
- * @param start a `Date`, ISO 8601, or milliseconds since 1970, UTC. Default now
+ * @param start a `Date`, an ISO 8601 string, or milliseconds since 1970 (UTC). Defaults to the current time
  * @throws `RangeError` for an invalid time
+ *
  * @example
  * ```ts
  * const clock = createFakeClock('2026-03-14T09:00:00Z')

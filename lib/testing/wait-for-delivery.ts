@@ -2,15 +2,15 @@ import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 import type { Delivery, DeliveryStore } from '../webhooks/deliveries.ts'
 
-/** Options of `waitForDelivery`. */
+/** Options for `waitForDelivery`. */
 export interface WaitForDeliveryOptions {
-  /** The organization of the event. */
+  /** The event's organization. */
   readonly organizationId: string
-  /** The id of the event: `publish` returns it, and a captured webhook has it. */
+  /** The event's id, as returned by `publish` or found in a captured webhook. */
   readonly eventId: string
-  /** The endpoint whose delivery is waited for. Default every endpoint that gets the event. */
+  /** The endpoint to wait for. Defaults to all endpoints that receive the event. */
   readonly endpointId?: string | undefined
-  /** Timeout, in ms. Default 5000. */
+  /** Timeout in milliseconds. Defaults to 5000. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -25,11 +25,14 @@ const POLL_MS = 10
 const DELIVERIES_MAX = 1000
 
 /**
- * Waits until an event is delivered to one endpoint, or to all endpoints with its type. A delivery loop must run, in this process or another.
+ * Waits until an event is delivered to one endpoint, or to all endpoints subscribed to its type. A delivery loop must
+ * be running in this or another process.
  *
- * @param store any store, or an object with the slice `deliveries`
+ * @param store any store, or an object with a `deliveries` slice
  * @returns the deliveries, newest first
- * @throws Error with the state of each delivery, as soon as one can no longer be delivered (failed, skipped, cancelled), and on timeout
+ * @throws Error with the state of each delivery, either on timeout or as soon as one of them can't be delivered anymore
+ *   (failed, skipped or cancelled)
+ *
  * @example
  * ```ts
  * await platform.publish('org_42', 'support.ticket_created', { ticketId: 't_1', subject: 'Help', status: 'open' }, { id: 'evt_t_1' })

@@ -2,49 +2,49 @@ import * as v from 'valibot'
 import type { Template } from './placeholders.ts'
 import { toTimestamp, type WriteContext } from './write-context.ts'
 
-/** The body of the POST to a subscriber (specification, section 6). */
+/** The body of the POST request to a subscriber (specification, section 6). */
 export interface EventEnvelope<Type extends string = string, Data = unknown> {
-  /** `evt_<ulid>`; the same on every attempt, so subscribers can deduplicate on the id. */
+  /** `evt_<ulid>`. Stays the same on every attempt, so subscribers can use it to deduplicate. */
   readonly id: string
   readonly type: Type
-  /** ISO 8601 in UTC with milliseconds. */
+  /** ISO 8601, UTC, with milliseconds. */
   readonly createdAt: string
   readonly data: Data
 }
 
-/** A stored event. */
+/** An event as it's stored. */
 export interface EventRecord {
   readonly id: string
   readonly type: string
-  /** The envelope as JSON text, built once: these bytes are signed and posted on every attempt. */
+  /** The envelope as a JSON string, built only once. These exact bytes are signed and sent on every attempt. */
   readonly body: string
   /**
-   * The W3C `traceparent` of the trace in which the event was written, kept for the event's attempts; absent: none. Verbs that read
-   * events leave the value out, because the trace is the operator's and not the organization's.
+   * The W3C `traceparent` of the trace that wrote the event, or absent if there was none. It's kept for the delivery
+   * attempts. Methods that read events don't return it because traces belong to the operator.
    */
   readonly traceparent?: string
-  /** The id of the record that the event is about, by which events and deliveries are found; absent: none. Not read back either. */
+  /** The id of the record that the event is about, if any. Used to find events and deliveries, but not returned. */
   readonly subjectId?: string
 }
 
-/** The schemas of `data` that a resource declares, by event type. */
+/** The schemas of a resource's event data by event type. */
 export type EventSchemas = Readonly<
   Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
 >
 
-/** An event type's descriptions in the OpenAPI document. */
+/** The texts that describe an event type in the OpenAPI document. */
 export type EventText = {
-  /** The event in a few words: "A client was created". */
+  /** A short description, for example "A client was created". */
   readonly summary: string
-  /** The meaning of the event for a subscriber. */
+  /** What the event means to a subscriber. */
   readonly description: string
 }
 
 /**
- * Declares an event type: its descriptions in the OpenAPI document, and its data's schema.
+ * Defines an event type with its description in the OpenAPI document and the schema of its data.
  *
  * @param entries the fields of `data`
- * @param subject the field with the id of the record that the event is about: see `EventRecord.subjectId`. Default: the first
+ * @param subject the field with the record's id, see `EventRecord.subjectId`. Defaults to the first field
  */
 export function eventType<Entries extends v.ObjectEntries>(
   summary: string,
@@ -55,7 +55,7 @@ export function eventType<Entries extends v.ObjectEntries>(
   return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
-/** The schema of an event's data, with the event's descriptions as metadata. */
+/** The schema of an event's data. Its metadata describes the event. */
 export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
@@ -63,16 +63,13 @@ export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: s
   ]
 >
 
-/** Reads the descriptions of an event that {@link eventType} declared. */
+/** Returns the description of an event defined with {@link eventType}. */
 export function eventText(schema: v.GenericSchema): EventText {
   const { summary = '', description = '' } = v.getMetadata(schema) as Partial<EventText>
   return { summary, description }
 }
 
-/**
- * Builds an event from data of the library, which the compiler checks against the schema. For data of a host, which is checked
- * at run time, see `checkEvent`.
- */
+/** Builds an event from the library's own typed data. Data from the host is validated by `checkEvent`. */
 export function buildEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
   owner: Schemas,
   type: Type,
@@ -83,7 +80,7 @@ export function buildEvent<Schemas extends EventSchemas, Type extends keyof Sche
 }
 
 /**
- * Builds an event with placeholders. The store renders the placeholders.
+ * Builds an event with placeholders for values that the store fills in.
  *
  * @param known see {@link templateData}
  */
@@ -98,23 +95,24 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
 }
 
 /**
- * Builds the data of an event with placeholders.
+ * Builds event data with placeholders.
  *
- * @param known the fields with a value, or with a placeholder of another name. Every other field has the value with its name: a field
- *   of the record after the change, or a value that the verb adds
+ * @param known fields with a value or with the placeholder of a different name. All other fields get the placeholder
+ *   with their own name, which refers to a field of the changed record or a value added by the method
  */
 export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
   const names = Object.keys(schema?.entries ?? {})
   return { ...Object.fromEntries(names.map((name) => [name, `\0${name}`])), ...known }
 }
 
-/** An id that any store can keep and find: 1 to 64 characters. A placeholder is not valid, because it begins with NUL. */
+/** Matches an id of 1 to 64 characters that any store can keep. Placeholders start with NUL and don't match. */
 const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
 
 /**
- * Puts checked data into an event envelope. The trace and the record's id stand beside the envelope, and subscribers never see the trace.
+ * Wraps validated data in an event envelope. The trace and the record's id aren't part of the envelope, and the trace
+ * is never sent to subscribers.
  *
- * @param subject the field of the data with the id of the record that the event is about; absent: none
+ * @param subject the data field that contains the id of the event's record, if any
  */
 export function toEventRecord(
   id: string,

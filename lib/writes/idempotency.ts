@@ -2,31 +2,31 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/json-text.ts'
 import type { CreationOutcome, KeyReservation } from './creation.ts'
 
-/** How long a key is replayed after the first success, in ms (specification, section 4, rule 4). */
+/** How long a key can be replayed after its first success, in ms (specification, section 4, rule 4). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
 
-/** Greatest length of a key in characters (specification, section 8). */
+/** Maximum length of a key in characters (specification, section 8). */
 export const IDEMPOTENCY_KEY_MAX = 200
 
-/** Visible ASCII only: Node.js joins a repeated header with a comma and a space, and the space shows the repetition. */
+/** Matches visible ASCII. Node.js joins repeated headers with a comma and a space, so they don't match. */
 const KEY_PATTERN = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`)
 
-/** Returns true for a string that is allowed as an idempotency key. */
+/** Returns `true` if a string is a valid idempotency key. */
 export function isIdempotencyKey(text: string): boolean {
   return KEY_PATTERN.test(text)
 }
 
-/** Computes SHA-256 over the canonical JSON of validated flat fields, so the order of fields in a request does not matter. */
+/** Returns the SHA-256 of a flat, validated input as canonical JSON, so the order of its fields doesn't matter. */
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
 }
 
 /**
- * Computes SHA-256 over the canonical JSON of a value as it was sent. Not from a validated value: the host's schema may add the current
- * time, or return a `Map`, which JSON can't show.
+ * Returns the SHA-256 of a value as canonical JSON. Pass the value as it was sent and not its validated form, because
+ * the host's schema may add the current time or return a `Map`, which can't be represented in JSON.
  *
- * @returns null for a value that {@link canonicalJson} cannot write
+ * @returns `null` if {@link canonicalJson} doesn't support the value
  */
 export function fingerprintOfJson(value: unknown): string | null {
   const text = canonicalJson(value)
@@ -35,24 +35,25 @@ export function fingerprintOfJson(value: unknown): string | null {
 
 // --- Store ---
 
-/** A reply of the host's own work. */
+/** A request to run the host's own code once and store its reply. */
 export interface ReplyRequest {
   readonly organizationId: string
-  /** The caller's API key, checked a moment ago: no work is done if the key is no longer active. */
+  /** The caller's API key, checked a moment ago. Nothing runs if the key is no longer active. */
   readonly apiKeyId: string
-  /** Names this call. */
+  /** The id of this call. */
   readonly writeId: string
-  /** Null: the work is done at every call. */
+  /** `null` if the code runs on every call. */
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
 }
 
-/** The slice for replies of the host's own work, in the host's transaction. */
+/** The part of a store that keeps the replies of the host's own code. */
 export interface ReplyStore {
   /**
-   * Reserves the key, does the work and stores the reply, all in the host's transaction. A second call with the key waits for the end of the
-   * first transaction, for at most `waitMs`. If the work throws, the key is as it was. The outcomes are those of a creation.
+   * Reserves the key, runs `work` and stores its reply, all in the host's transaction. If another call uses the key at
+   * the same time, it waits up to `waitMs` for the first transaction to end. If `work` throws, the reservation is
+   * undone. The outcomes are the same as for a creation.
    *
-   * @param work writes in the same transaction, and returns the reply
+   * @param work writes in the same transaction and returns the reply
    */
   once(request: ReplyRequest, work: () => Promise<string>): Promise<CreationOutcome>
 }

@@ -1,16 +1,17 @@
-// A resource builds a write's events and reply before it calls the store. Only the store knows some values, such as the amount due
-// after a payment or the number of a new invoice. The resource leaves placeholders for such values in the JSON text, and the store
-// renders the text inside the statement that writes the record: business_api.render_template in sql/.
+// A resource builds the events and the reply of a write before it calls the store. Some values are only known to the
+// store, for example the amount due after a payment or the number of a new invoice. The resource puts placeholders for
+// them into the JSON, and the store renders it in the statement that writes the record (see
+// business_api.render_template in sql/).
 
-/** A placeholder in a JSON text for a value of the store. No stored text begins with NUL, because NUL is rejected everywhere. */
+/** A placeholder in JSON for a value set by the store. No other string starts with NUL because NUL is rejected. */
 export type Placeholder = `\0${string}`
 
-/** An object whose fields are known values or placeholders. */
+/** An object in which each field is a value or a placeholder. */
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
- * Returns the placeholder of a value: a field of the record after the change, or a value that the verb adds. The type argument lists the
- * allowed names, so a misspelt name doesn't compile.
+ * Returns the placeholder for a field of the changed record or a value added by the method. The type parameter
+ * restricts the name, so a typo doesn't compile.
  *
  * @example
  * ```ts
@@ -21,17 +22,18 @@ export function placeholder<Values>(name: keyof Values & string): Placeholder {
   return `\0${name}`
 }
 
-/** The placeholder of the record's whole representation. */
+/** The placeholder for the whole record. */
 export const WHOLE_RECORD: Placeholder = '\0'
 
 const PLACEHOLDER_JSON = /"\\u0000([^"\\]*)"/g
 
 /**
- * Replaces the placeholders in a JSON text by the store's values.
+ * Replaces the placeholders in a JSON string with the store's values.
  *
- * @param record the record's representation, with the values by field name
- * @param more further values by name
- * @throws `Error` naming a placeholder without a value, which would otherwise reach subscribers
+ * @param record the record, whose fields are used as values
+ * @param more additional values by name
+ * @throws `Error` if a placeholder has no value, because it must not reach subscribers
+ *
  * @example
  * ```ts
  * const text = JSON.stringify({ amountDue: placeholder<Invoice>('amountDue') })

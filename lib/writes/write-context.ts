@@ -1,15 +1,15 @@
 import type { Ids } from '../base/ids.ts'
 
-/** The ids and the moment of a write. All timestamps of a write show the same moment. */
+/** The ids and the time of a write. All its timestamps are the same. */
 export interface WriteContext {
   readonly ids: Ids
-  /** Milliseconds since 1970 in UTC. */
+  /** Milliseconds since 1970 (UTC). */
   readonly now: number
-  /** The W3C `traceparent` of the trace around the write, checked; absent: none. */
+  /** The validated W3C `traceparent` of the current trace, or absent if there is none. */
   readonly traceparent?: string | undefined
 }
 
-/** Formats a moment like every timestamp of the API: ISO 8601 in UTC with milliseconds. */
+/** Formats a time as in the API (ISO 8601, UTC, with milliseconds). */
 export function toTimestamp(milliseconds: number): string {
   return new Date(milliseconds).toISOString()
 }
