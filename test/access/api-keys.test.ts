@@ -5,10 +5,10 @@ import { makeOlderKey } from '../_older-key.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** The secret of value 1. */
+/** A key whose secret has the value 1. */
 const KNOWN = `bapi_live_${'0'.repeat(42)}1`
 
-/** CRC32 bit by bit and base62 by hand, to hold the library's against. */
+/** Calculates CRC32 bit by bit and converts it to base62, to compare with the library's result. */
 function checksumOf(text: string, mark = 0): string {
   let crc = 0xffffffff
   for (const byte of Buffer.from(text)) {
@@ -24,10 +24,10 @@ function checksumOf(text: string, mark = 0): string {
   return digits
 }
 
-/** The checksum of a key with a slot. */
+/** The mark in the checksum of keys with a slot. */
 const MARK = 0x5107ab1e
 
-test('generateApiKey() makes <prefix>_live_, 2 digits of slot, 41 of secret and 6 of the marked CRC32 over the text before', () => {
+test('generateApiKey() returns <prefix>_live_, 2 digits of slot, 41 of secret and 6 of the marked CRC32 of everything before', () => {
   for (const prefix of ['bapi', 'a', 'acme1234567890xy']) {
     for (const [slot, digits] of [
       [0, '00'],
@@ -43,10 +43,10 @@ test('generateApiKey() makes <prefix>_live_, 2 digits of slot, 41 of secret and 
   }
 })
 
-test('generateApiKey() never makes the same key twice, and fills every digit of the secret', () => {
+test('generateApiKey() never returns the same key twice and uses all digits of the secret', () => {
   const keys = Array.from({ length: 2000 }, () => generateApiKey('bapi', 0))
   assert.equal(new Set(keys).size, 2000)
-  // 2^240 is about 3.3 times 62^40: the first digit is 0 to 3, every later digit any of the 62.
+  // 2^240 is about 3.3 times 62^40, so the first digit is from 0 to 3 and the others can be anything.
   const first = 'bapi_live_00'.length
   for (let position = first; position < first + 41; position++) {
     const seen = new Set(keys.map((key) => key.charAt(position))).size
@@ -54,12 +54,12 @@ test('generateApiKey() never makes the same key twice, and fills every digit of 
   }
 })
 
-test('readApiKey() reads the slot of a key of generateApiKey(), and none of an older key', () => {
+test('readApiKey() returns the slot of a key from generateApiKey(), but none for an older key', () => {
   for (let slot = 0; slot < 1024; slot++) assert.equal(readApiKey(generateApiKey('bapi', slot)), slot)
   for (let round = 0; round < 1000; round++) assert.equal(readApiKey(makeOlderKey()), null)
 })
 
-test('readApiKey() refuses a key with a slot that there is not', () => {
+test("readApiKey() rejects a key with a slot that doesn't exist", () => {
   for (const [digits, slot] of [
     ['GV', 1023],
     ['GW', undefined],
@@ -70,13 +70,13 @@ test('readApiKey() refuses a key with a slot that there is not', () => {
   }
 })
 
-test('readApiKey() accepts an older key whose checksum was worked out by hand', () => {
-  // CRC32 0x9c799953, worked out with another tool.
+test('readApiKey() accepts an older key whose checksum was calculated by hand', () => {
+  // CRC32 0x9c799953, calculated with another tool.
   assert.equal(checksumOf(KNOWN), '2rf8IF')
   assert.equal(readApiKey(`${KNOWN}2rf8IF`), null)
 })
 
-test('readApiKey() refuses every key with one character changed, anywhere', () => {
+test('readApiKey() rejects all keys with one character changed, wherever it is', () => {
   for (const key of [generateApiKey('bapi', 1000), makeOlderKey()]) {
     for (let position = 0; position < key.length; position++) {
       for (const character of `${BASE62}_- é`) {
@@ -88,7 +88,7 @@ test('readApiKey() refuses every key with one character changed, anywhere', () =
   }
 })
 
-test('readApiKey() refuses every key with two neighbours swapped or a character lost or doubled', () => {
+test('readApiKey() rejects all keys with two adjacent characters swapped, or one missing or doubled', () => {
   for (const key of [generateApiKey('bapi', 1000), makeOlderKey()]) {
     for (let position = 0; position < key.length; position++) {
       const [before, one, two, after] = [
@@ -104,7 +104,7 @@ test('readApiKey() refuses every key with two neighbours swapped or a character 
   }
 })
 
-test('readApiKey() refuses a text that only resembles a key', () => {
+test('readApiKey() rejects a string that only resembles a key', () => {
   const key = generateApiKey('bapi', 0)
   const unchecked = 'bapi_test_'.padEnd(53, '0')
   for (const text of [
@@ -122,7 +122,7 @@ test('readApiKey() refuses a text that only resembles a key', () => {
   }
 })
 
-test('API_KEY_PATTERN finds keys of every prefix in a text, and no neighbouring text', () => {
+test("API_KEY_PATTERN finds keys with any prefix in a text, and doesn't match the text around them", () => {
   const KNOWN_KEY = generateApiKey('bapi', 0)
   assert.match(generateApiKey('bapi', 0), API_KEY_PATTERN)
   assert.match(generateApiKey('a234567890123456', 0), API_KEY_PATTERN)
@@ -130,7 +130,7 @@ test('API_KEY_PATTERN finds keys of every prefix in a text, and no neighbouring 
   assert.doesNotMatch(`${generateApiKey('bapi', 0)}0`, API_KEY_PATTERN)
 })
 
-test('digestApiKey() is SHA-256 in lower-case hex', () => {
-  // The example of FIPS 180-2.
+test('digestApiKey() returns SHA-256 in lowercase hex', () => {
+  // Example from FIPS 180-2.
   assert.equal(digestApiKey('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
 })

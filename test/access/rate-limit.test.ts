@@ -7,11 +7,11 @@ import {
   takeToken,
 } from '../../lib/access/rate-limit.ts'
 
-/** A moment of this decade, because the loss of floating point depends on the moment. */
+/** A time in this decade, because the floating-point error depends on it. */
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const UNUSED: BucketTimes = { key: 0, organization: 0 }
 
-/** The forgiven error of floating point, once for each token. */
+/** The floating-point error that is tolerated for each token. */
 const FORGIVEN_MS = 0.01
 
 function limits(key: [perSecond: number, burst: number], organization: [number, number]): RateLimits {
@@ -23,7 +23,7 @@ function limits(key: [perSecond: number, burst: number], organization: [number, 
 
 const ROOMY: [number, number] = [1000, 1000]
 
-/** Buckets that remember, so that a test reads as a list of moments. */
+/** Buckets that keep their state, so that a test is simply a list of times. */
 function createBuckets(initial: RateLimits) {
   let times = UNUSED
   return {
@@ -37,9 +37,9 @@ function createBuckets(initial: RateLimits) {
   }
 }
 
-// --- By table ---
+// --- Table-driven ---
 
-/** Moments in ms from the start, each with the state of a key's bucket of 10 per second and burst 3. */
+/** Times in ms from the start, with the state of a key's bucket (10 per second, burst 3). */
 const TABLE: readonly [at: number, remaining: number, retryAfterMs: number, resetMs: number][] = [
   [0, 2, 0, 100],
   [0, 1, 0, 200],
@@ -55,7 +55,7 @@ const TABLE: readonly [at: number, remaining: number, retryAfterMs: number, rese
 ]
 
 for (const scope of ['key', 'organization'] as const) {
-  test(`takeToken() empties and refills the bucket of the ${scope} as the state reports`, () => {
+  test(`takeToken() empties and refills the bucket of the ${scope} as reported by the state`, () => {
     const tight: [number, number] = [10, 3]
     const buckets = createBuckets(scope === 'key' ? limits(tight, ROOMY) : limits(ROOMY, tight))
     for (const [at, remaining, retryAfterMs, resetMs] of TABLE) {
@@ -73,7 +73,7 @@ for (const scope of ['key', 'organization'] as const) {
   })
 }
 
-test('takeToken() changes neither bucket when one bucket is empty', () => {
+test('takeToken() changes neither bucket if one is empty', () => {
   const buckets = createBuckets(limits([1, 1], [1, 5]))
   buckets.take(NOW)
   const before = buckets.times()
@@ -83,13 +83,13 @@ test('takeToken() changes neither bucket when one bucket is empty', () => {
   assert.deepEqual(buckets.times(), before)
 })
 
-test('takeToken() gives the longer of two waits', () => {
+test('takeToken() returns the longer of two waits', () => {
   const buckets = createBuckets(limits([10, 1], [1, 1]))
   buckets.take(NOW)
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 1000)
 })
 
-test('takeToken() lets a limit that was raised count at once', () => {
+test('takeToken() applies a raised limit immediately', () => {
   const buckets = createBuckets(limits([0.01, 100], ROOMY))
   for (let request = 0; request < 100; request++) buckets.take(NOW)
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 100_000)
@@ -98,15 +98,15 @@ test('takeToken() lets a limit that was raised count at once', () => {
   assert.equal(buckets.take(NOW + 101).retryAfterMs, 0)
 })
 
-test('takeToken() does not lock out for long when the clock goes back', () => {
+test("takeToken() doesn't lock out a caller for long if the clock goes back", () => {
   const buckets = createBuckets(limits([10, 3], ROOMY))
   buckets.take(NOW)
   assert.equal(Math.round(buckets.take(NOW - 3_600_000).retryAfterMs), 100)
 })
 
-// --- By chance ---
+// --- Randomized ---
 
-/** mulberry32: the same numbers on every run. */
+/** Uses mulberry32, which returns the same numbers on every run. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -117,13 +117,13 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** 0.01 to 1000 per second, evenly over the orders of magnitude; burst 1 to 40. */
+/** Returns 0.01 to 1000 per second, evenly distributed over orders of magnitude, with bursts of 1 to 40. */
 function randomLimits(random: () => number): RateLimits {
   const one = (): [number, number] => [10 ** (random() * 5 - 2), 1 + Math.floor(random() * 40)]
   return limits(one(), one())
 }
 
-/** Nothing, a part of an interval, or many intervals. */
+/** Returns 0, part of an interval, or many intervals. */
 function randomStep(random: () => number, { key, organization }: RateLimits): number {
   const intervalMs = 1000 / Math.min(key.perSecond, organization.perSecond)
   const kind = random()
@@ -134,7 +134,7 @@ function randomStep(random: () => number, { key, organization }: RateLimits): nu
 const RUNS = 150
 const REQUESTS = 200
 
-/** Sends requests at random moments to buckets of random limits. */
+/** Sends requests at random times to buckets with random limits. */
 function forRandomRequests(
   check: (buckets: ReturnType<typeof createBuckets>, now: number, random: () => number) => void,
   afterRun: (limits: RateLimits) => void = () => {},
@@ -151,7 +151,7 @@ function forRandomRequests(
   }
 }
 
-test('takeToken() gives an exact wait: a request after the wait is admitted, an earlier request is not', () => {
+test("takeToken() returns an exact wait, so a request after it is admitted and an earlier one isn't", () => {
   let refused = 0
   forRandomRequests((buckets, now, random) => {
     const before = buckets.times()
@@ -167,7 +167,7 @@ test('takeToken() gives an exact wait: a request after the wait is admitted, an 
   assert.ok(refused > 500, `${refused}`)
 })
 
-test('takeToken() never admits more than burst + perSecond × t in any window of t seconds', () => {
+test('takeToken() never admits more than burst + perSecond × t in any period of t seconds', () => {
   let admitted: number[] = []
   forRandomRequests(
     (buckets, now) => {
@@ -191,7 +191,7 @@ function assertNeverOver(admitted: readonly number[], perSecond: number, burst: 
   }
 }
 
-test('takeToken() lets `remaining` more through at the same moment, a hundredth of a token aside', () => {
+test('takeToken() admits `remaining` more requests at the same time, give or take a hundredth of a token', () => {
   let exact = 0
   forRandomRequests((buckets, now) => {
     const { key, organization } = buckets.take(now)
@@ -204,7 +204,10 @@ test('takeToken() lets `remaining` more through at the same moment, a hundredth 
   assert.ok(exact > (RUNS * REQUESTS) / 4, `${exact}`)
 })
 
-/** Returns whether a bucket lacks less than about a hundredth of a token, which the forgiven error may count or not. */
+/**
+ * Returns whether a bucket lacks less than about a hundredth of a token, which the tolerated error may or
+ * may not count.
+ */
 function isAlmostWhole({ burst, resetMs, perSecond }: BucketState): boolean {
   const tokens = burst - (resetMs * perSecond) / 1000
   const missing = Math.ceil(tokens) - tokens
@@ -220,7 +223,7 @@ function drain(times: BucketTimes, by: RateLimits, now: number): number {
   }
 }
 
-test('takeToken() has both buckets full after resetMs', () => {
+test('takeToken() fills both buckets after resetMs', () => {
   forRandomRequests((buckets, now) => {
     const { key, organization } = buckets.take(now)
     const full = now + Math.max(key.resetMs, organization.resetMs) + FORGIVEN_MS

@@ -18,7 +18,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** Counts the texts that PostgreSQL would place elsewhere. */
+/** Counts the strings that PostgreSQL would place differently. */
 async function countMisplaced(texts: readonly string[]): Promise<number> {
   const placed = JSON.stringify(texts.map((text) => ({ text, slot: slotOf(text) })))
   const [counted] = await sql`
@@ -27,7 +27,7 @@ async function countMisplaced(texts: readonly string[]): Promise<number> {
   return counted?.misplaced
 }
 
-test('slotOf() is the remainder of the hash partition of PostgreSQL, for texts of every length', async () => {
+test("slotOf() is the remainder of PostgreSQL's hash partitioning for strings of any length", async () => {
   const letters = [...'abcXYZ019_-./ é€🏺\u0001\u{10ffff}']
   const random = (length: number): string =>
     Array.from({ length }, () => letters[randomInt(letters.length)]).join('')
@@ -35,7 +35,7 @@ test('slotOf() is the remainder of the hash partition of PostgreSQL, for texts o
   assert.equal(await countMisplaced(['', ...texts.flat()]), 0)
 })
 
-test('slotOf() is the remainder of the hash partition of PostgreSQL, for ids as hosts make them', async () => {
+test("slotOf() is the remainder of PostgreSQL's hash partitioning for typical ids of hosts", async () => {
   const ids = Array.from({ length: 5000 }, (_, index) => [
     `org_${index}`,
     String(index),
@@ -45,7 +45,7 @@ test('slotOf() is the remainder of the hash partition of PostgreSQL, for ids as 
   assert.equal(await countMisplaced(ids.flat()), 0)
 })
 
-test('the statement on the page computes the same slot', async () => {
+test('the statement in the documentation calculates the same slot', async () => {
   const page = await readFile(join(import.meta.dirname, '../../lib/postgres/SHARDS.md'), 'utf8')
   const [, statement = ''] = /^(select .*as slot);$/m.exec(page) ?? []
   for (let index = 0; index < 200; index++) {
@@ -55,7 +55,7 @@ test('the statement on the page computes the same slot', async () => {
   }
 })
 
-test('slotOf() spreads organizations evenly', () => {
+test('slotOf() distributes organizations evenly', () => {
   const counts = new Array<number>(4).fill(0)
   for (let index = 0; index < 40_000; index++) {
     const shard = slotOf(`org_${index}`) % counts.length

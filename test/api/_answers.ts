@@ -4,12 +4,12 @@ import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
 import { kinds } from '../contract/kinds.ts'
 import { ids, OPERATIONS, type Organization, type Platform, plainCreation, serve } from './_api.ts'
 
-// The answers to a client that sends what the specification knows and nothing else, over a port, as bytes.
+// Records the raw responses to a client that only sends what the specification defines.
 
-/** An answer without the parts that differ between any two runs. */
+/** A response without the parts that differ between runs. */
 export interface RecordedAnswer {
   readonly status: number
-  /** In the order and spelling of the wire. */
+  /** In the original order and spelling. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: string
 }
@@ -22,7 +22,7 @@ interface Call {
   readonly body?: string
 }
 
-/** Calls every operation for each of its statuses, and returns the answers by what was asked. */
+/** Calls all operations to produce each of their statuses. Returns the responses by request. */
 export async function recordAnswers(platform: Platform): Promise<Record<string, RecordedAnswer>> {
   const server = await serve(platform.api)
   const answers: Record<string, RecordedAnswer> = {}
@@ -45,7 +45,7 @@ export async function recordAnswers(platform: Platform): Promise<Record<string, 
 
 type Ask = (name: string, call: Call) => Promise<string>
 
-// --- What is asked ---
+// --- Requests ---
 
 const CLIENT = {
   name: 'Atlas Ceramics',
@@ -72,12 +72,12 @@ async function askForLists(platform: Platform, ask: Ask): Promise<void> {
   }
 }
 
-/** Plain records that the recording has had from a later time on. */
+/** Plain records that were added to the recording later. */
 const OTHERS = Object.keys(PLAIN_RESOURCES).filter(
   (resource) => resource !== 'projects',
 ) as readonly (keyof typeof PLAIN_RESOURCES)[]
 
-/** Three records of each kind, of which the API itself makes clients and leads. */
+/** Creates three records of each kind. Clients and leads are created through the API. */
 async function seed({ store }: Platform, { id, key }: Organization, ask: Ask): Promise<void> {
   for (const index of [1, 2, 3]) {
     const created = await ask('seed', postOf('/api/v1/clients', key, { ...CLIENT, name: `Client ${index}` }))
@@ -163,7 +163,7 @@ async function askForLeads(platform: Platform, ask: Ask): Promise<void> {
   await askWithWrongBodies('/api/v1/leads', key, ask)
 }
 
-/** Creations that the recording has had from a later time on. */
+/** Creations that were added to the recording later. */
 const OTHER_CREATES = OPERATIONS.filter(
   ({ method, path }) => method === 'POST' && OTHERS.some((resource) => path.endsWith(`/${resource}`)),
 )
@@ -195,7 +195,7 @@ async function askWithWrongBodies(target: string, key: string, ask: Ask): Promis
   await ask('a large body', postOf(target, key, { name: 'x'.repeat(70_000) }))
 }
 
-/** Statuses that any operation has: 401, 403 and 429, and the 404 of paths. */
+/** Requests the statuses that all operations have, which are 401, 403 and 429, and the 404 of paths. */
 async function askInVain(platform: Platform, ask: Ask): Promise<void> {
   const organization = await platform.organization()
   const slow = { perSecond: 0.001, burst: 1 }
@@ -232,7 +232,7 @@ function postOf(target: string, key: string, body: unknown, idempotencyKey?: str
   }
 }
 
-// --- The wire ---
+// --- Raw requests ---
 
 async function send(port: number, { method, target, key, headers, body }: Call) {
   const request = http.request({ host: '127.0.0.1', port, method, path: target, headers })
@@ -252,11 +252,11 @@ async function send(port: number, { method, target, key, headers, body }: Call) 
 
 function normalized(name: string, value: string): string {
   if (name === 'Date') return 'date'
-  // What is left depends on the speed of the machine.
+  // The remaining number depends on how fast the machine is.
   return name === 'RateLimit' ? value.replace(/=\d+/g, '=n') : withoutRun(value)
 }
 
-/** Replaces what each run makes anew, keeping the length: digits of ids, and moments. */
+/** Replaces ids and timestamps, which differ between runs, with strings of the same length. */
 function withoutRun(text: string): string {
   return text
     .replace(/\b([a-z]+)_[0-7][0-9A-HJKMNP-TV-Z]{25}\b/g, (id, kind) => `${kind}_`.padEnd(id.length, '.'))
@@ -265,9 +265,9 @@ function withoutRun(text: string): string {
     )
 }
 
-// --- The text of a recording ---
+// --- Recordings ---
 
-/** Writes answers as they look on the wire, each below a line with what was asked. */
+/** Formats raw responses, each preceded by a line that describes the request. */
 export function formatAnswers(answers: Readonly<Record<string, RecordedAnswer>>): string {
   const blocks = Object.entries(answers).map(([name, { status, headers, body }]) =>
     [`### ${name}`, `HTTP/1.1 ${status}`, ...headers.map((pair) => pair.join(': ')), '', body, ''].join('\n'),
@@ -275,7 +275,7 @@ export function formatAnswers(answers: Readonly<Record<string, RecordedAnswer>>)
   return blocks.join('\n')
 }
 
-/** Reads the text of {@link formatAnswers} into a block of lines for each answer. */
+/** Parses the output of {@link formatAnswers} into a list of lines for each response. */
 export function readAnswers(text: string): ReadonlyMap<string, readonly string[]> {
   const blocks = text.split(/^### /m).filter(Boolean)
   return new Map(

@@ -30,17 +30,17 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 import { shardNameOf } from '../store/_shards.ts'
 
-// The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
+// Common setup for the HTTP tests. Starts an API with a real database that can be called over a port or directly.
 
-/** The text of a lead whose business the organization does not have. */
+/** The error message for a lead whose business the organization doesn't have. */
 export const BUSINESS_NOT_FOUND = 'Business not found: the organization has no business with this businessId'
 
 // --- The API under test ---
 
-/** A new database, a store on that database, and an API with the default options and without a log. */
+/** A new database, a store, and an API with default options and without logging. */
 export interface Platform {
   readonly databaseUrl: string
-  /** Looks at the tables behind the store's back. */
+  /** Used to inspect tables without going through the store. */
   readonly sql: postgres.Sql
   readonly store: OpenStore
   /** The store for delivery loops. */
@@ -48,19 +48,22 @@ export interface Platform {
   readonly api: BusinessApi
   /** The failures that `api` has reported to `onError`. */
   readonly failures: Failure[]
-  /** Makes another API, by default on the same store. */
+  /** Creates another API, by default with the same store. */
   apiWith(options: BusinessApiOptions, store?: BusinessApiStore): BusinessApi
-  /** Makes another store on the same database, as in another process. */
+  /** Creates another store for the same database, as in a different process. */
   anotherStore(): OpenStore
-  /** A new organization with a key that carries every scope. */
+  /** Creates an organization with a key that has all scopes. */
   organization(): Promise<Organization>
   close(): Promise<void>
 }
 
-/** A store with connections to close. */
+/** A store whose connections have to be closed. */
 type OpenStore = BusinessApiStore & Pick<PostgresStore, 'close'>
 
-/** Runs the API on three shards, of which the first has every organization that the tests look at. Set by on-shards.slow.ts. */
+/**
+ * Runs the tests on three shards. The first one contains all organizations that the tests inspect.
+ * Set by on-shards.slow.ts.
+ */
 const IS_ON_SHARDS = process.env.API_ON_SHARDS === '1'
 
 export interface Failure {
@@ -76,11 +79,11 @@ export interface Organization {
 }
 
 export interface KeyOptions {
-  /** Default all. */
+  /** Defaults to all scopes. */
   readonly scopes?: readonly Scope[]
   readonly rateLimit?: RateLimit
   readonly expiresAt?: string
-  /** Default a new organization. */
+  /** Defaults to a new organization. */
   readonly key?: string
 }
 
@@ -127,7 +130,7 @@ export async function startPlatform(): Promise<Platform> {
   }
 }
 
-/** An `onError` that keeps the reported failures. */
+/** Returns an `onError` that collects the reported failures. */
 export function record(failures: Failure[]): (error: unknown, context: ErrorContext) => void {
   return (error, context) => failures.push({ error, context })
 }
@@ -153,13 +156,13 @@ interface Operation {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly scope: Scope
-  /** The schema of the record in the answer. */
+  /** The schema of the record in the response. */
   readonly item: string
-  /** A body that is accepted; a lead also needs a business. */
+  /** A valid body, except that leads also need a business. */
   readonly body?: object
 }
 
-/** Every operation of section 4. */
+/** All operations from section 4. */
 const SPECIFIED: readonly Operation[] = [
   { method: 'GET', path: '/api/v1/clients', scope: 'clients:read', item: 'Client' },
   {
@@ -176,7 +179,7 @@ const SPECIFIED: readonly Operation[] = [
   { method: 'GET', path: '/api/v1/projects', scope: 'projects:read', item: 'Project' },
 ]
 
-/** Every operation: those of section 4, then those of further resources, each with the example of its input. */
+/** All operations, including those of additional resources. Each has the example of its input. */
 export const OPERATIONS: readonly Operation[] = [
   ...SPECIFIED,
   ...createRoutes({} as BusinessApiStore)
@@ -186,14 +189,14 @@ export const OPERATIONS: readonly Operation[] = [
     }),
 ]
 
-// --- Records that the API itself cannot make ---
+// --- Records that can't be created through the API ---
 
-/** The parts of a creation beside the record, for tests of neither events nor idempotency. */
+/** The remaining fields of a creation, for tests that don't cover events or idempotency. */
 export function plainCreation<T>(organizationId: string, record: T) {
   return { organizationId, record, events: [], idempotency: null } as const
 }
 
-/** Creates clients, oldest first; returns the ids of client and business. */
+/** Creates clients, oldest first, and returns the ids of the clients and their businesses. */
 export async function seedClients(
   store: BusinessApiStore,
   organizationId: string,
@@ -210,13 +213,13 @@ export async function seedClients(
 // --- Calls without a port ---
 
 export interface RequestOptions {
-  /** Default GET, or POST when there is a body. */
+  /** Defaults to GET, or to POST if there is a body. */
   readonly method?: string
   readonly key?: string
   readonly headers?: Record<string, string>
-  /** Sent as JSON, with the Content-Type. */
+  /** Sent as JSON with the right Content-Type. */
   readonly json?: unknown
-  /** Sent unchanged, as `application/json` unless `headers` say otherwise. */
+  /** Sent unchanged, as `application/json` unless `headers` contain another type. */
   readonly body?: string | Uint8Array
 }
 
@@ -226,7 +229,7 @@ export interface Answer {
   readonly text: string
 }
 
-/** Calls the fetch form of an API. */
+/** Calls an API through its fetch interface. */
 export async function request(
   api: (request: Request) => Promise<Response>,
   target: string,
@@ -244,23 +247,23 @@ export function buildRequest(target: string, options: RequestOptions = {}): Requ
   return new Request(`https://api.example${target}`, {
     method: options.method ?? (body === undefined ? 'GET' : 'POST'),
     headers,
-    // Copied, because the type of a request's body requires unshared bytes.
+    // Copied because the type of a request body requires unshared bytes.
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
   })
 }
 
-// --- Reading answers ---
+// --- Reading responses ---
 
 export type Fields = Record<string, unknown>
 
-/** The `data` of a created record. */
+/** Returns the `data` of a created record. */
 export function recordOf(answer: Answer): Fields {
   const data = dataOf(answer)
   assertFields(data)
   return data
 }
 
-/** The `data` of a list. */
+/** Returns the `data` of a list. */
 export function listOf(answer: Answer): Fields[] {
   const data = dataOf(answer)
   assert.ok(Array.isArray(data))
@@ -268,7 +271,7 @@ export function listOf(answer: Answer): Fields[] {
   return data
 }
 
-/** The query of the next page; null after the last. */
+/** Returns the query string of the next page, or `null` on the last page. */
 export function nextQuery(answer: Answer): string | null {
   const link = findNextLink(answer.headers.get('link'))
   return link === null ? null : new URL(link, 'http://localhost/api/v1/list').search
@@ -286,7 +289,7 @@ export function assertFields(value: unknown): asserts value is Fields {
   assert.ok(typeof value === 'object' && value !== null && !Array.isArray(value), `no object: ${value}`)
 }
 
-/** Asserts an error of section 7 in the common form; returns the text. */
+/** Asserts that a response is an error as described in section 7, and returns its message. */
 export function assertError(answer: Answer, status: number, error?: string | RegExp): string {
   assert.equal(answer.status, status, answer.text)
   const body: unknown = JSON.parse(answer.text)
@@ -307,7 +310,7 @@ export function assertSafeHeaders({ headers }: Answer): void {
   assert.equal(headers.get('x-content-type-options'), 'nosniff')
 }
 
-/** An answer without the parts that differ between any two answers: request id, date, and remaining rate limit. */
+/** Returns a response without its request id, date and remaining rate limit, which always differ. */
 export function comparable({ status, headers, text }: Answer): object {
   const kept = [...headers].filter(([name]) => !['x-request-id', 'date', 'ratelimit'].includes(name))
   return { status, headers: kept, text: text.replace(/req_[0-9A-Z]{26}/g, 'req') }
@@ -315,12 +318,12 @@ export function comparable({ status, headers, text }: Answer): object {
 
 export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** Asserts the form of an id: the kind and a ULID. */
+/** Returns a pattern that matches ids of a kind, which consist of the kind and a ULID. */
 export function idOf(kind: string): RegExp {
   return new RegExp(`^${kind}_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 }
 
-/** Asserts that a moment is now, give or take a slow machine's delay. */
+/** Asserts that a timestamp is close to the current time, even on a slow machine. */
 export function assertRecent(timestamp: unknown): void {
   assert.match(String(timestamp), TIMESTAMP)
   assert.ok(Math.abs(Date.parse(String(timestamp)) - Date.now()) < 60_000, `not now: ${timestamp}`)
@@ -331,13 +334,13 @@ export function assertRecent(timestamp: unknown): void {
 export interface TestServer {
   readonly port: number
   readonly url: string
-  /** The listener's results so far, in the order of the requests. */
+  /** The listener's results so far, in request order. */
   readonly calls: readonly unknown[]
   connect(): Promise<Connection>
   close(): Promise<void>
 }
 
-/** Serves a listener on a free port. */
+/** Starts a server for a listener on a free port. */
 export async function serve(
   listener: (request: http.IncomingMessage, response: http.ServerResponse) => unknown,
 ): Promise<TestServer> {
@@ -363,16 +366,16 @@ export async function serve(
   }
 }
 
-/** A socket to a server, for requests that `fetch` would not send. */
+/** A raw socket, for requests that `fetch` can't send. */
 export interface Connection {
   readonly socket: net.Socket
-  /** Resolves when no further byte will come. */
+  /** Resolves when no more data will be received. */
   readonly closed: Promise<void>
   send(bytes: string | Uint8Array): void
   /**
-   * Reads the next answer on this connection; an interim answer counts.
+   * Reads the next response on this connection, including interim responses.
    *
-   * @param request `HEAD` for the answer to a HEAD request, with a length but no body
+   * @param request pass `HEAD` if the response has a length but no body
    */
   answer(request?: 'HEAD'): Promise<Answer>
 }
@@ -386,7 +389,7 @@ async function connect(port: number): Promise<Connection> {
     received = Buffer.concat([received, chunk])
     wake()
   })
-  // A server may reset a finished connection: for a test an end like any other.
+  // A server may reset a finished connection, which is fine in tests.
   socket.on('error', () => {})
   const closed = new Promise<void>((resolve) => {
     for (const event of ['end', 'close']) {
@@ -436,7 +439,7 @@ function parseAnswer(bytes: Buffer, isHead: boolean): { answer: Answer; size: nu
   return { answer: { status, headers, text: bytes.toString('utf8', start, size) }, size }
 }
 
-/** The head of a request in the bytes of the wire, with a Host. */
+/** Returns the raw head of a request including a Host header. */
 export function rawHead(requestLine: string, ...headers: string[]): string {
   return [`${requestLine} HTTP/1.1`, 'Host: api.example', ...headers, '', ''].join('\r\n')
 }

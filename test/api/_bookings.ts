@@ -16,7 +16,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 import { type Failure, record } from './_api.ts'
 
-// A host with bookings beside the library's resources: a list with pages, a retrieval, and a create that is atomic with its event.
+// A host with bookings, which have a paged list, a retrieval, and a create operation that is atomic with its event.
 
 export const BookingSchema = v.object({
   id: v.pipe(v.string(), v.maxLength(64), v.examples(['bkg_1'])),
@@ -42,20 +42,20 @@ export interface BookingHost extends AsyncDisposable {
   readonly api: ReturnType<typeof createBusinessApi>
   readonly settings: ReturnType<typeof createDeveloperSettings>
   readonly failures: Failure[]
-  /** Makes a key of an organization, by default with every scope of bookings. */
+  /** Creates a key for an organization. By default, it has all booking scopes. */
   key(
     organizationId: string,
     scopes?: readonly `bookings:${'read' | 'write'}`[],
   ): Promise<{ id: string; key: string }>
-  /** Runs work in a transaction of pg. */
+  /** Runs `work` in a pg transaction. */
   transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>
 }
 
-/** What a test can do to the work of `createBooking`. */
+/** How a test can change what `createBooking` does. */
 export interface BookingOptions {
-  /** Runs in the transaction before the commit. */
+  /** Called in the transaction before it commits. */
   readonly beforeCommit?: ((client: pg.PoolClient) => unknown) | undefined
-  /** Further routes. */
+  /** Additional routes. */
   readonly routes?: readonly Route[]
 }
 
@@ -63,7 +63,7 @@ let bookings = 0
 
 type Parts = Pick<BookingHost, 'pool' | 'platform' | 'transaction'> & Pick<BookingOptions, 'beforeCommit'>
 
-/** The routes of bookings. @param parts of the host, known when a request comes */
+/** Returns the booking routes. `parts` belongs to the host and is only known once a request is received. */
 export function bookingRoutes(
   parts: () => Parts = () => {
     throw new Error('no host')
@@ -196,7 +196,7 @@ export async function startBookingHost({
     async [Symbol.asyncDispose]() {
       await store.close()
       await pool.end()
-      // The server ends a connection a moment after the client has.
+      // The server only closes its connection some time after the client.
       await sleep(10)
       await database.drop()
     },

@@ -14,7 +14,7 @@ export const strays = watchStrays()
 export const platform = await startPlatform()
 export const { id: organizationId, key, keyId } = await platform.organization()
 
-// Without this wait a stray error of a test would be blamed on the next test.
+// Without this pause, a stray error from a test would be blamed on the next one.
 afterEach(async () => {
   await settle()
   assert.deepEqual(strays.splice(0), [])
@@ -24,17 +24,17 @@ after(() => platform.close())
 export const PATH = '/api/v1/clients'
 export const CREATE = { key, json: { name: 'Atlas' } }
 
-/** The store with some verbs of the clients' slice replaced. */
+/** Returns the store with some methods of its clients replaced. */
 export function withClients(verbs: Partial<BusinessApiStore['clients']>): BusinessApiStore {
   return { ...platform.store, clients: { ...platform.store.clients, ...verbs } }
 }
 
-/** The store with some verbs of the API keys' slice replaced. */
+/** Returns the store with some methods of its API keys replaced. */
 export function withApiKeys(verbs: Partial<BusinessApiStore['apiKeys']>): BusinessApiStore {
   return { ...platform.store, apiKeys: { ...platform.store.apiKeys, ...verbs } }
 }
 
-/** A store in which every verb of a request ends the same way. */
+/** Returns a store whose methods all fail in the same way during a request. */
 export function failing(fail: () => Promise<never>): BusinessApiStore {
   const { store } = platform
   return {
@@ -52,7 +52,7 @@ export interface LoggedLine {
   readonly message: string
 }
 
-/** A logger that keeps all lines. */
+/** Returns a logger that collects all lines. */
 export function keepingLogger(lines: LoggedLine[]): Logger {
   const keep = (level: string) => (details: object, message: string) => {
     lines.push({ level, details, message })
@@ -60,7 +60,7 @@ export function keepingLogger(lines: LoggedLine[]): Logger {
   return { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
 }
 
-/** An API with a logger and an onError that keep everything. */
+/** Returns an API whose logger and onError collect everything. */
 export function watched(store: BusinessApiStore, options: BusinessApiOptions = {}) {
   const lines: LoggedLine[] = []
   const failures: Failure[] = []
@@ -83,7 +83,7 @@ export function assertInternal(answer: Answer): void {
   assert.equal(answer.headers.get('retry-after'), null)
 }
 
-/** Everything in an error and its properties, as text. */
+/** Returns an error including all its properties as a string. */
 export function allOf(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) =>
     each instanceof Error
@@ -92,7 +92,7 @@ export function allOf(value: unknown): string {
   )
 }
 
-/** An error of PostgreSQL for a broken constraint, with the offending data. */
+/** Returns PostgreSQL's error for a violated constraint, including the invalid data. */
 export function postgresError(): Error {
   return Object.assign(new Error('duplicate key value violates unique constraint "businesses_pkey"'), {
     name: 'PostgresError',

@@ -21,7 +21,7 @@ after(async () => {
 export const AUTHORIZATION = `Authorization: Bearer ${key}`
 export const PATHS = [...new Set(OPERATIONS.map(({ path }) => path))]
 
-/** GET of a target exactly as written, with a good key. */
+/** Sends a GET request with a valid key, without changing the target. */
 export function get(target: string, to: TestServer = server, ...headers: string[]): Promise<Answer> {
   return rawRequest(to, rawHead(`GET ${target}`, AUTHORIZATION, ...headers))
 }

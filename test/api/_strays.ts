@@ -1,4 +1,4 @@
-/** Collects uncaught errors, which would have ended the process of a host. */
+/** Collects uncaught errors, which would have crashed the host's process. */
 export function watchStrays(): unknown[] {
   const strays: unknown[] = []
   process.on('unhandledRejection', (reason) => strays.push(reason))
@@ -6,7 +6,9 @@ export function watchStrays(): unknown[] {
   return strays
 }
 
-/** Lets everything happen that is due already, because an unhandled rejection shows only after a turn of the event loop. */
+/**
+ * Waits for everything that is already due. An unhandled rejection is only reported in the next turn of the event loop.
+ */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
 }

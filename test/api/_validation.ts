@@ -12,7 +12,7 @@ import {
 } from './_api.ts'
 
 export const platform = await startPlatform()
-// Many requests for an organization: the limits are another file's subject.
+// Rate limits are tested elsewhere, and there are many requests here.
 export const api = platform.apiWith({ rateLimit: false, onError: (error) => failures.push(error) })
 export const failures: unknown[] = []
 export const organization: Organization = await platform.organization()
@@ -39,7 +39,7 @@ export async function assertCreated(answer: Promise<Answer>, expected: Fields = 
   return business
 }
 
-/** Asserts 422 with a text that names the field and the field's rule. */
+/** Asserts that the response is a 422 whose message contains the field and its rule. */
 export async function assertInvalid(answer: Promise<Answer>, field: string): Promise<string> {
   const text = assertError(await answer, 422, /^Validation failed: /)
   assert.match(text, new RegExp(`\\b${field}\\b.* must `))
@@ -47,5 +47,5 @@ export async function assertInvalid(answer: Promise<Answer>, field: string): Pro
 }
 
 export const EMOJI = '🏺'
-/** Two code points that are shown as a single character: code points are counted. */
+/** A single visible character that consists of two code points, which is what we count. */
 export const FLAG = '🇹🇳'

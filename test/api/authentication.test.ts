@@ -38,7 +38,7 @@ function call(authorization: string): Promise<Answer> {
   return request(platform.api, PATH, { headers: { Authorization: authorization } })
 }
 
-/** Over a socket, as `fetch` would tidy up or join the headers. */
+/** Sends raw headers, because `fetch` would normalize or join them. */
 function callRaw(...headers: string[]): Promise<Answer> {
   return rawRequest(server, rawHead(`GET ${PATH}`, ...headers))
 }
@@ -52,48 +52,48 @@ const NO_KEY = 'Bearer realm="api"'
 const BAD_KEY = 'Bearer realm="api", error="invalid_token"'
 
 describe('The Authorization header', () => {
-  test('Bearer and a key is accepted', async () => {
+  test('A bearer key is accepted', async () => {
     assert.equal((await call(`Bearer ${organization.key}`)).status, 200)
   })
 
-  test('The scheme ignores case', async () => {
+  test('The scheme is case-insensitive', async () => {
     for (const scheme of ['bearer', 'BEARER', 'bEaReR']) {
       assert.equal((await call(`${scheme} ${organization.key}`)).status, 200)
     }
   })
 
-  test('Two and more spaces after the scheme are accepted', async () => {
+  test('Two or more spaces after the scheme are accepted', async () => {
     assert.equal((await callRaw(`Authorization: Bearer  ${organization.key}`)).status, 200)
     assert.equal((await callRaw(`Authorization: Bearer      ${organization.key}`)).status, 200)
   })
 
-  test('A tab after the scheme is white space, alone and beside spaces', async () => {
+  test('Tabs after the scheme count as white space, with or without spaces', async () => {
     for (const space of ['\t', ' \t', '\t\t '])
       assert.equal((await callRaw(`Authorization: Bearer${space}${organization.key}`)).status, 200)
   })
 
-  test('White space around the value is not part of it', async () => {
+  test('White space around the value is ignored', async () => {
     assert.equal((await callRaw(`Authorization:   Bearer ${organization.key}  `)).status, 200)
   })
 
-  test('The name of the header ignores case', async () => {
+  test('The header name is case-insensitive', async () => {
     assert.equal((await callRaw(`aUTHORIZATION: Bearer ${organization.key}`)).status, 200)
   })
 
-  test('No header is 401 with a challenge that names no error', async () => {
+  test('A missing header is 401 with a challenge that has no error code', async () => {
     assertUnauthenticated(await request(platform.api, PATH), NO_KEY)
     assertUnauthenticated(await callRaw(), NO_KEY)
   })
 
-  test('A key that is unknown is 401 with error="invalid_token"', async () => {
+  test('An unknown key is 401 with error="invalid_token"', async () => {
     assertUnauthenticated(await call(`Bearer ${generateApiKey('bapi', 0)}`), BAD_KEY)
   })
 
-  test('A key of another prefix is 401 unless it is stored', async () => {
+  test('A key with a different prefix is 401 unless it is stored', async () => {
     assertUnauthenticated(await call(`Bearer ${generateApiKey('other', 0)}`), BAD_KEY)
   })
 
-  test('Another scheme is 401, also with a good key as its credentials', async () => {
+  test('Another scheme is 401 even if its credentials are a valid key', async () => {
     const basic = Buffer.from(`${organization.key}:`).toString('base64')
     for (const credentials of [
       `Basic ${basic}`,
@@ -106,7 +106,7 @@ describe('The Authorization header', () => {
     }
   })
 
-  test('Another scheme presents no key, so the challenge names no error (RFC 6750, section 3.1)', async () => {
+  test('With another scheme there is no key, so the challenge has no error code (RFC 6750, section 3.1)', async () => {
     assertUnauthenticated(await call('Basic dXNlcjpwYXNzd29yZA=='), NO_KEY)
   })
 
@@ -142,7 +142,7 @@ describe('The Authorization header', () => {
     assertUnauthenticated(await callRaw(`Authorization: Bearer ${organization.key.repeat(160)}`), BAD_KEY)
   })
 
-  test('Two Authorization headers are 401, also when both hold the same good key', async () => {
+  test('Two Authorization headers are 401 even if both contain the same valid key', async () => {
     const good = `Authorization: Bearer ${organization.key}`
     const other = `Authorization: Bearer ${(await platform.organization()).key}`
     assertError(await callRaw(good, good), 401, UNAUTHENTICATED)
@@ -151,7 +151,7 @@ describe('The Authorization header', () => {
     assertError(await callRaw('authorization: Basic eDp5', good), 401, NOT_SENT)
   })
 
-  test('A key with any one character changed is 401', async () => {
+  test('A key with any single character changed is 401', async () => {
     const { key } = organization
     for (let index = 0; index < key.length; index += 3) {
       const changed = key.charAt(index) === 'a' ? 'b' : 'a'
@@ -160,7 +160,7 @@ describe('The Authorization header', () => {
     }
   })
 
-  test('A key in the query or in another header is no key', async () => {
+  test('A key in the query string or another header is ignored', async () => {
     const { key } = organization
     assertError(await request(platform.api, `${PATH}?api_key=${key}&access_token=${key}`), 401)
     const headers = { 'X-API-Key': key, 'Proxy-Authorization': `Bearer ${key}`, Cookie: `key=${key}` }
@@ -169,7 +169,7 @@ describe('The Authorization header', () => {
 })
 
 describe('A key', () => {
-  test('A key is refused on the next request after its revocation, also by another store', async () => {
+  test('A revoked key is rejected on the next request, even by another store', async () => {
     const { id } = organization
     const { id: keyId, key } = await organization.createKey()
     const elsewhere = platform.apiWith({}, platform.anotherStore())
@@ -182,7 +182,7 @@ describe('A key', () => {
     }
   })
 
-  test('A key is refused from its expiry on, also by another store', async () => {
+  test('An expired key is rejected, even by another store', async () => {
     const { id } = organization
     const { id: keyId, key } = await organization.createKey({
       expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
@@ -191,7 +191,7 @@ describe('A key', () => {
     for (const api of [platform.api, elsewhere]) {
       assert.equal((await request(api, PATH, { key })).status, 200)
     }
-    // The hour passes.
+    // Let an hour pass.
     await platform.sql`
       update business_api.api_keys set expires_at = now() where organization_id = ${id} and id = ${keyId}`
     for (const api of [elsewhere, platform.api]) {
@@ -199,7 +199,7 @@ describe('A key', () => {
     }
   })
 
-  test('The clock of the process does not decide about expiry', async () => {
+  test("Expiry doesn't depend on the clock of the process", async () => {
     const { key } = await organization.createKey({
       expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
     })
@@ -207,7 +207,7 @@ describe('A key', () => {
     assert.equal((await request(inTenYears, PATH, { key })).status, 200)
   })
 
-  test('Every cause of a 401 has one and the same answer', async () => {
+  test('All 401 responses are identical, whatever the cause', async () => {
     const { id } = organization
     const revoked = await organization.createKey()
     await platform.store.apiKeys.revoke({ organizationId: id, keyId: revoked.id, entry: newEntry() })
@@ -221,7 +221,7 @@ describe('A key', () => {
     for (const other of others) assert.deepEqual(comparable(other), comparable(first))
   })
 
-  test('A revoked key leaves the other keys of the organization working', async () => {
+  test('Other keys of the organization still work after one was revoked', async () => {
     const { id } = organization
     const first = await organization.createKey()
     const second = await organization.createKey()
@@ -229,7 +229,7 @@ describe('A key', () => {
     assert.equal((await call(`Bearer ${second.key}`)).status, 200)
   })
 
-  test('The last use of a key is recorded, off the path of the request', async () => {
+  test('The last use of a key is recorded without delaying the request', async () => {
     const { id, createKey } = await platform.organization()
     const { id: keyId, key } = await createKey()
     const lastUsedAt = async () =>
@@ -261,11 +261,11 @@ describe('Scopes', () => {
   }
 
   for (const { method, path, scope } of OPERATIONS) {
-    test(`${method} ${path} needs a key`, async () => {
+    test(`${method} ${path} requires a key`, async () => {
       assertUnauthenticated(await call(platform.api, method, path), NO_KEY)
     })
 
-    test(`${method} ${path} is 403 for a key with every scope but ${scope}`, async () => {
+    test(`${method} ${path} is 403 for a key that has all scopes except ${scope}`, async () => {
       const { key } = await organization.createKey({ scopes: SCOPES.filter((other) => other !== scope) })
       const answer = await call(platform.api, method, path, key)
       assertError(answer, 403, `API key lacks the required scope ${scope}`)
@@ -275,20 +275,20 @@ describe('Scopes', () => {
       )
     })
 
-    test(`${method} ${path} is 200 for a key with ${scope} only`, async () => {
+    test(`${method} ${path} is 200 for a key that only has ${scope}`, async () => {
       const { key } = await organization.createKey({ scopes: [scope] })
       assert.equal((await call(platform.api, method, path, key)).status, 200)
     })
   }
 
-  test('A key without any scope is 403, not 401', async () => {
+  test('A key without scopes is 403, not 401', async () => {
     const { key } = await organization.createKey({ scopes: [] })
     for (const { method, path } of OPERATIONS) {
       assertError(await call(platform.api, method, path, key), 403)
     }
   })
 
-  test('A refused creation writes nothing', async () => {
+  test('A rejected create writes nothing', async () => {
     const { id, createKey } = await platform.organization()
     const { key } = await createKey({ scopes: ['clients:read'] })
     assertError(await call(platform.api, 'POST', PATH, key), 403)

@@ -30,7 +30,7 @@ testList(platform, {
 })
 
 describe('POST /clients', () => {
-  test('POST /clients answers 200, not 201, with the created record in data', async () => {
+  test('POST /clients responds with 200, not 201, and the created record in data', async () => {
     const { key } = await platform.organization()
     const answer = await request(platform.api, PATH, { key, json: { name: 'Atlas Ceramics' } })
     assert.equal(answer.status, 200)
@@ -40,7 +40,7 @@ describe('POST /clients', () => {
     recordOf(answer)
   })
 
-  test('POST /clients answers every field of a client and no other', async () => {
+  test('POST /clients returns all fields of a client and no others', async () => {
     const { key } = await platform.organization()
     const business = {
       name: 'Atlas Ceramics',
@@ -65,14 +65,14 @@ describe('POST /clients', () => {
     })
   })
 
-  test('POST /clients answers null for the fields of the business that were not given', async () => {
+  test('POST /clients returns null for optional business fields', async () => {
     const { key } = await platform.organization()
     const { business } = recordOf(await request(platform.api, PATH, { key, json: { name: 'Atlas' } }))
     assertFields(business)
     assert.deepEqual(business, businessOf({ id: String(business.id), name: 'Atlas' }))
   })
 
-  test('POST /clients keeps every string as given', async () => {
+  test('POST /clients stores strings as given', async () => {
     const { key } = await platform.organization()
     const given = {
       name: '  O\'Brien & "Söhne" <b>株式会社</b> \\ 🏺 ',
@@ -88,7 +88,7 @@ describe('POST /clients', () => {
     assert.deepEqual(listed, created)
   })
 
-  test('POST /clients makes two clients of two identical requests without a key', async () => {
+  test('POST /clients creates two clients for two identical requests without an idempotency key', async () => {
     const { key } = await platform.organization()
     const json = { name: 'Twice' }
     const [first, second] = [
@@ -122,14 +122,14 @@ describe('POST /clients', () => {
 })
 
 describe('GET /clients', () => {
-  test('GET /clients shows a created client as POST answered it', async () => {
+  test('GET /clients returns a created client exactly as POST did', async () => {
     const { key } = await platform.organization()
     const json = { name: 'Atlas Ceramics', city: 'Tunis' }
     const created = recordOf(await request(platform.api, PATH, { key, json }))
     assert.deepEqual(listOf(await request(platform.api, PATH, { key })), [created])
   })
 
-  test('GET /clients answers the fields in the order of the specification', async () => {
+  test('GET /clients returns the fields in the order of the specification', async () => {
     const { key } = await platform.organization()
     await request(platform.api, PATH, { key, json: { name: 'Atlas' } })
     const [client] = listOf(await request(platform.api, PATH, { key }))
@@ -151,7 +151,7 @@ describe('GET /clients', () => {
     ])
   })
 
-  test('GET /clients answers revenue as exact JSON numbers', async () => {
+  test('GET /clients returns revenue as exact JSON numbers', async () => {
     const { id, key } = await platform.organization()
     for (const [totalRevenue, monthlyRevenue] of [
       [0, 0.001],
@@ -172,7 +172,7 @@ describe('GET /clients', () => {
     )
   })
 
-  test('GET /clients answers convertedAt in UTC with milliseconds in any time zone of the database', async () => {
+  test('GET /clients returns convertedAt in UTC with milliseconds, whatever time zone the database uses', async () => {
     const { id, key } = await platform.organization()
     const now = Date.UTC(2026, 2, 29, 0, 30, 0, 7)
     await platform.store.clients.create(plainCreation(id, newClient({ name: 'Atlas' }, { ids, now }).record))

@@ -5,7 +5,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 
-// A store that is being closed takes no new requests: `beginRequest` throws.
+// `beginRequest` throws if the store is closing and no longer accepts requests.
 
 const store = {
   ...createMemoryStore(),
@@ -23,11 +23,11 @@ async function statusOf(method: string, path: string, headers: Record<string, st
   return (await api(new Request(`http://localhost${path}`, { method, headers }))).status
 }
 
-test('a request that needs the store is answered 503', async () => {
+test('a request that needs the store is rejected with 503', async () => {
   assert.equal(await statusOf('GET', '/api/v1/clients', { authorization: `Bearer ${key}` }), 503)
 })
 
-test('the routing and the document need no store', async () => {
+test("routing and the OpenAPI document don't need the store", async () => {
   assert.equal(await statusOf('GET', '/openapi.json'), 200)
   assert.equal(await statusOf('GET', '/health'), 404)
   assert.equal(await statusOf('DELETE', '/api/v1/clients'), 405)

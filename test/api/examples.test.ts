@@ -9,10 +9,10 @@ before(async () => {
 })
 after(() => platform.close())
 
-// --- The examples of creations, beside real ones ---
+// --- Compares examples of create operations with real responses ---
 
 describe('examples of creations', () => {
-  test('the answers of POST and the events of creations are those of the API, field by field', async () => {
+  test('POST responses and creation events match those of the API field by field', async () => {
     const { id, key } = await platform.organization()
     const client = await create('/api/v1/clients', key, {})
     assert.deepEqual(client.real, client.example)
@@ -32,7 +32,7 @@ describe('examples of creations', () => {
   })
 })
 
-/** Sends the example of an input, and returns the real answer and the answer of the document, as far as they can be alike. */
+/** Sends the example of an input. Returns the comparable parts of the real response and the one in the document. */
 async function create(path: string, key: string, known: object) {
   const posted = operation('post', path)
   const { example: input } = posted.requestBody?.content['application/json'] ?? {}
@@ -48,7 +48,7 @@ function dataOf(answer: unknown): Node {
   return answer.data
 }
 
-/** Without the parts that differ between any two records: digits of ids, and moments. */
+/** Replaces ids and timestamps, which always differ. */
 function alike(value: unknown): unknown {
   const text = JSON.stringify(value)
     .replace(/"([a-z]+)_[0-9A-HJKMNP-TV-Z]{26}"/g, '"$1_"')
@@ -56,11 +56,11 @@ function alike(value: unknown): unknown {
   return JSON.parse(text)
 }
 
-// --- All examples, among themselves ---
+// --- Checks that all examples are consistent ---
 
 describe('examples of events', () => {
   for (const type of Object.keys(openapi.webhooks)) {
-    test(`the record in ${type}, if any, agrees with the fields beside it`, () => {
+    test(`the record in ${type}, if any, matches the fields next to it`, () => {
       const data = dataOf(eventExample(type))
       for (const record of Object.values(data).filter(isNode)) {
         for (const [name, value] of Object.entries(record)) {
@@ -70,12 +70,12 @@ describe('examples of events', () => {
     })
   }
 
-  test('a new proposal is a draft of version 1', () => {
+  test('a new proposal is a draft with version 1', () => {
     const { status, version } = dataOf(eventExample('proposal.created'))
     assert.deepEqual([status, version], ['draft', 1])
   })
 
-  test('amounts add up, and moments are in order', () => {
+  test('amounts add up and timestamps are in order', () => {
     const [invoice] = Object(response(operation('get', '/api/v1/invoices'), '200').content)[
       'application/json'
     ].example.data
@@ -93,7 +93,7 @@ describe('examples of events', () => {
     assert.ok(String(startedAt) < String(completedAt))
   })
 
-  test('ids of a kind are the same everywhere', () => {
+  test('all ids of a kind are the same', () => {
     const ids = JSON.stringify(openapi).match(/\b(?:biz|cli|lead|inv|pay|prop|proj|evt|req)_[0-9A-Z]{26}\b/g)
     assert.ok(ids && ids.length > 100)
     const kinds = new Set(ids.map((id) => id.split('_')[0]))

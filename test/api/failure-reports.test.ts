@@ -26,14 +26,14 @@ describe('onError and logger', () => {
   }
   const brokenLogger: Logger = { debug: brokenLine, info: brokenLine, warn: brokenLine, error: brokenLine }
 
-  test('An onError that throws costs the caller nothing, and is logged', async () => {
+  test("If onError throws, the caller isn't affected and the error is logged", async () => {
     const { api, lines } = watched(broken, { onError: brokenLine })
     assertInternal(await request(api, PATH, { key }))
     assert.equal(lines.length, 2)
     assert.ok(allOf(lines[1]).includes('the logger is broken'))
   })
 
-  test('An onError that rejects costs the caller and the process nothing', async () => {
+  test('If onError rejects, neither the caller nor the process is affected', async () => {
     const { api } = watched(broken, {
       onError: async () => {
         throw new Error('the report could not be sent')
@@ -44,23 +44,23 @@ describe('onError and logger', () => {
     assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
   })
 
-  test('A logger that throws costs the caller nothing', async () => {
+  test("If the logger throws, the caller isn't affected", async () => {
     const { api } = watched(broken, { logger: brokenLogger })
     assertInternal(await request(api, PATH, { key }))
   })
 
-  test('A logger that throws does not keep the failure from onError', async () => {
+  test('If the logger throws, onError still receives the failure', async () => {
     const { api, failures } = watched(broken, { logger: brokenLogger })
     assertInternal(await request(api, PATH, { key }))
     assert.equal(failures.length, 1)
   })
 
-  test('A logger and an onError that both throw cost the caller nothing', async () => {
+  test("If both the logger and onError throw, the caller isn't affected", async () => {
     const { api } = watched(broken, { logger: brokenLogger, onError: brokenLine })
     assertInternal(await request(api, PATH, { key }))
   })
 
-  test('A logger that throws when the last use could not be recorded does not end the process', async () => {
+  test("If the logger throws because the last use couldn't be recorded, the process keeps running", async () => {
     const { key: unused } = await (await platform.organization()).createKey()
     const store = withApiKeys({ markUsed: () => Promise.reject(new Error('not now')) })
     const { api } = watched(store, { logger: brokenLogger })
@@ -69,7 +69,7 @@ describe('onError and logger', () => {
     assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
   })
 
-  test('logger: false mutes, and onError still hears', async () => {
+  test('logger: false disables logging but not onError', async () => {
     const error = mock.method(console, 'error', () => {})
     try {
       const { api, failures } = watched(broken, { logger: false })
@@ -81,7 +81,7 @@ describe('onError and logger', () => {
     }
   })
 
-  test('The default logger writes failures to stderr, a line of JSON each, and nothing below warn', async () => {
+  test('The default logger writes failures to stderr as lines of JSON, and nothing below warn', async () => {
     const spies = (['error', 'warn', 'log', 'info', 'debug'] as const).map((name) =>
       mock.method(console, name, () => {}),
     )
@@ -109,7 +109,7 @@ describe('onError and logger', () => {
     }
   })
 
-  test('pino is a logger', async () => {
+  test('pino can be used as the logger', async () => {
     const lines: string[] = []
     const sink = new Writable({
       write(chunk, _, done) {
@@ -127,7 +127,7 @@ describe('onError and logger', () => {
     assert.equal(line.requestId, answer.headers.get('x-request-id'))
   })
 
-  test('No API key is ever logged, answered or told to onError by the library', async () => {
+  test('API keys are never logged, returned or passed to onError', async () => {
     const secret = key.slice(-49)
     for (const store of [
       broken,
@@ -151,8 +151,8 @@ describe('onError and logger', () => {
   })
 })
 
-describe('A host that has answered already', () => {
-  test('An answer of the host is left alone', async (t) => {
+describe('A host that has already responded', () => {
+  test("A response from the host isn't changed", async (t) => {
     const { api, failures } = watched(platform.store)
     const own = await serve((incoming, response) => {
       response.writeHead(299, { 'Content-Length': '4' }).end('host')
@@ -166,7 +166,7 @@ describe('A host that has answered already', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('An answer that the host gives while the store is asked is left alone', async (t) => {
+  test("A response sent by the host while the store is being queried isn't changed", async (t) => {
     let answerNow = (): void => {}
     const store = withClients({
       async admitAndList(asked, limit) {
@@ -186,7 +186,7 @@ describe('A host that has answered already', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('A response that is destroyed is left alone', async (t) => {
+  test("A destroyed response isn't changed", async (t) => {
     const { api, failures } = watched(platform.store)
     const own = await serve((incoming, response) => {
       const answered = api(incoming, response)
@@ -201,7 +201,7 @@ describe('A host that has answered already', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('A header that the host has set before stays, and ours win', async (t) => {
+  test('Headers set by the host are kept, but ours take precedence', async (t) => {
     const { api } = watched(platform.store)
     const own = await serve((incoming, response) => {
       response.setHeader('X-Powered-By', 'host')

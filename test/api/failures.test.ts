@@ -23,7 +23,7 @@ import {
 } from './_failures.ts'
 import { settle } from './_strays.ts'
 
-describe('A store that cannot be reached', () => {
+describe('An unreachable store', () => {
   const unreachable = () =>
     Promise.reject(storeUnavailable('Cannot reach PostgreSQL', new Error('ECONNREFUSED 10.0.0.7')))
 
@@ -36,18 +36,18 @@ describe('A store that cannot be reached', () => {
     })
   }
 
-  test('POST /clients is 503 when the key cannot be judged, and when the client cannot be written', async () => {
+  test("POST /clients is 503 if the key can't be checked or the client can't be written", async () => {
     assertUnavailable(await request(watched(failing(unreachable)).api, PATH, CREATE))
     assertUnavailable(await request(watched(withClients({ create: unreachable })).api, PATH, CREATE))
   })
 
-  test('The rate limits never open: a request is 503 when the limits cannot be judged', async () => {
+  test("Rate limits are never bypassed: a request is 503 if they can't be checked", async () => {
     const { api } = watched(withApiKeys({ admit: unreachable }))
     assertUnavailable(await request(api, PATH, CREATE))
     assertUnavailable(await request(api, `${PATH}?limit=0`, { key }))
   })
 
-  test('Requests that need no store are still answered', async () => {
+  test("Requests that don't need the store still work", async () => {
     const { api, failures } = watched(failing(unreachable))
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key: 'bad' }), 401)
@@ -57,7 +57,7 @@ describe('A store that cannot be reached', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('A PostgreSQL store answers 503 without a database, and after close()', async () => {
+  test('A PostgreSQL store without a database, or after close(), responds with 503', async () => {
     const nowhere = createPostgresStore('postgres://nobody:secret@127.0.0.1:1/nothing')
     const { api, failures, lines } = watched(nowhere)
     const answer = await request(api, PATH, { key })
@@ -68,7 +68,7 @@ describe('A store that cannot be reached', () => {
     assertUnavailable(await request(api, PATH, { key }))
   })
 
-  test('onError gets the failure with status 503, and the logger a warning', async () => {
+  test('onError receives the failure with status 503, and a warning is logged', async () => {
     const { api, failures, lines } = watched(withClients({ admitAndList: unreachable }))
     const answer = await request(api, `${PATH}?limit=3&token=secret`, { key })
     assert.equal(failures.length, 1)
@@ -129,7 +129,7 @@ describe('A bug', () => {
     }
   }
 
-  test('Only message and code of a PostgresError are logged; onError gets the whole error', async () => {
+  test('Only the message and code of a PostgresError are logged, while onError receives the whole error', async () => {
     const error = postgresError()
     const { api, lines, failures } = watched(withClients({ create: () => Promise.reject(error) }))
     const answer = await request(api, PATH, CREATE)
@@ -152,7 +152,7 @@ describe('A bug', () => {
     })
   })
 
-  test('A real broken constraint is 422 and leaks nothing', async () => {
+  test('A constraint violation in the database is 422 and leaks nothing', async () => {
     await platform.sql`alter table business_api.businesses add constraint secret_rule check (name <> 'secret-name')`
     const { api, failures, lines } = watched(platform.store)
     const answer = await request(api, PATH, { key, json: { name: 'secret-name' } })
@@ -163,7 +163,7 @@ describe('A bug', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('A page that a store did not give is 500', async () => {
+  test("A page missing from the store's result is 500", async () => {
     const { api, failures } = watched(
       withClients({
         admitAndList: async (asked, limit) => ({
@@ -176,7 +176,7 @@ describe('A bug', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('Refusals are no failures: neither onError nor the logger gets a report', async () => {
+  test("Refusals aren't failures and are never logged or passed to onError", async () => {
     const { api, failures, lines } = watched(platform.store)
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key, body: '{' }), 400)
@@ -192,7 +192,7 @@ describe('A bug', () => {
       throw new Error('secret')
     }
 
-    test(`An option ${option} that throws is 500 without a port`, async () => {
+    test(`If option ${option} throws, the response is 500 without a port`, async () => {
       const { api, failures } = watched(platform.store, { [option]: broken })
       const answer = await request(api, PATH, CREATE)
       assert.equal(answer.status, 500)
@@ -200,7 +200,7 @@ describe('A bug', () => {
       assert.equal(failures.length, 1)
     })
 
-    test(`An option ${option} that throws leaves no request hanging over node:http`, async (t) => {
+    test(`If option ${option} throws, node:http requests don't hang`, async (t) => {
       const { api } = watched(platform.store, { [option]: broken })
       const own = await serve((incoming, response) => api(incoming, response).catch(() => response.destroy()))
       t.after(() => own.close())
@@ -210,7 +210,7 @@ describe('A bug', () => {
   }
 })
 
-describe('A verb that never settles', () => {
+describe('A method that never settles', () => {
   const never = () => new Promise<never>(() => {})
 
   for (const [what, store, options] of [
@@ -230,7 +230,7 @@ describe('A verb that never settles', () => {
     })
   }
 
-  test('A verb that rejects after the deadline is ignored and harms no request', async () => {
+  test('A method that rejects after the deadline is ignored and affects no other request', async () => {
     let reject = (_: Error): void => {}
     const late = () =>
       new Promise<never>((_, give) => {
@@ -243,7 +243,7 @@ describe('A verb that never settles', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('The last use that cannot be recorded, or never is, costs no request anything', async () => {
+  test("Requests aren't affected if the last use can't be recorded or its promise never settles", async () => {
     for (const markUsed of [never, () => Promise.reject(postgresError()), failAtOnce]) {
       const { key: unused } = await (await platform.organization()).createKey()
       const { api, failures } = watched(withApiKeys({ markUsed }))
@@ -260,7 +260,7 @@ describe('A verb that never settles', () => {
 })
 
 describe('The process', () => {
-  test('Service goes on after all of it', async () => {
+  test('Requests are still served after all of this', async () => {
     const { api } = watched(platform.store)
     recordOf(await request(api, PATH, CREATE))
     const keys = await platform.store.apiKeys.list(organizationId)

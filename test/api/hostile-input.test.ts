@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { assertError, assertFields, listOf, recordOf, request, seedClients } from './_api.ts'
 import { api, assertCreated, assertInvalid, platform, postClientText, postLeadText } from './_validation.ts'
 
-describe('POST /clients, characters that cannot be stored', () => {
+describe("POST /clients, characters that can't be stored", () => {
   for (const field of ['name', 'category', 'city', 'email', 'phone']) {
     for (const [what, text] of [
       ['NUL', 'a\\u0000b'],
@@ -11,7 +11,7 @@ describe('POST /clients, characters that cannot be stored', () => {
       ['a lone low surrogate', '\\udc00ab'],
       ['surrogates the wrong way round', 'a\\udc00\\ud800b'],
     ]) {
-      test(`POST /clients refuses ${what} in ${field}`, async () => {
+      test(`POST /clients rejects ${what} in ${field}`, async () => {
         const value = field === 'email' ? `${text}@example.com` : text
         const named = field === 'name' ? '' : '"name":"Atlas",'
         await assertInvalid(postClientText(`{${named}"${field}":"${value}"}`), field)
@@ -28,8 +28,8 @@ describe('POST /clients, characters that cannot be stored', () => {
   })
 })
 
-describe('Fields that the input does not have', () => {
-  test('POST /clients ignores unknown fields and stores nothing of them', async () => {
+describe('Unknown fields', () => {
+  test("POST /clients ignores unknown fields and doesn't store them", async () => {
     const { id, key } = await platform.organization()
     const json = {
       name: 'Atlas',
@@ -47,7 +47,7 @@ describe('Fields that the input does not have', () => {
     for (const { row } of rows) assert.doesNotMatch(row, /marker-4711/)
   })
 
-  test('POST /clients lets a body change neither id, status, organization nor revenue', async () => {
+  test("POST /clients doesn't let the body set id, status, organization or revenue", async () => {
     const [ours, theirs] = [await platform.organization(), await platform.organization()]
     const json = {
       id: 'cli_chosen',
@@ -73,7 +73,7 @@ describe('Fields that the input does not have', () => {
     assert.deepEqual(listOf(await request(api, '/api/v1/clients', { key: theirs.key })), [])
   })
 
-  test('POST /leads lets a body change neither id, stage, score nor organization', async () => {
+  test("POST /leads doesn't let the body set id, stage, score or organization", async () => {
     const [ours, theirs] = [await platform.organization(), await platform.organization()]
     const [client] = await seedClients(platform.store, ours.id, 1)
     const json = {
@@ -101,7 +101,7 @@ describe('Fields that the input does not have', () => {
     '"prototype":{"city":"Smuggled"}',
     '"hasOwnProperty":1,"toString":null,"valueOf":{},"toJSON":"x"',
   ]) {
-    test(`POST /clients gives no meaning to {${hostile}}`, async () => {
+    test(`POST /clients doesn't interpret {${hostile}}`, async () => {
       const business = await assertCreated(postClientText(`{"name":"Atlas",${hostile}}`), { name: 'Atlas' })
       assert.equal(business.city, null)
       assert.equal(business.category, null)
@@ -109,18 +109,18 @@ describe('Fields that the input does not have', () => {
     })
   }
 
-  test('POST /clients does not find its name in __proto__', async () => {
+  test("POST /clients doesn't read the name from __proto__", async () => {
     await assertInvalid(postClientText('{"__proto__":{"name":"Atlas"}}'), 'name')
   })
 
-  test('POST /clients takes the last of a repeated field, for the check and for the record', async () => {
+  test('POST /clients uses the last value of a repeated field for both validation and the record', async () => {
     await assertCreated(postClientText('{"name":"A","name":"Atlas"}'), { name: 'Atlas' })
     await assertInvalid(postClientText('{"name":"Atlas","name":"A"}'), 'name')
     await assertInvalid(postClientText('{"name":"Atlas","name":null}'), 'name')
   })
 })
 
-describe('JSON nested 30,000 deep', () => {
+describe('JSON nested 30,000 levels deep', () => {
   const arrays = '['.repeat(30_000) + ']'.repeat(30_000)
   const objects = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`
 
@@ -130,23 +130,23 @@ describe('JSON nested 30,000 deep', () => {
     }
   })
 
-  test('POST /clients refuses it in a known field', async () => {
+  test('POST /clients rejects it in a known field', async () => {
     for (const deep of [arrays, objects]) {
       const text = await assertInvalid(postClientText(`{"name":${deep}}`), 'name')
       assert.ok(text.length < 500)
     }
   })
 
-  test('POST /leads refuses it in businessId', async () => {
+  test('POST /leads rejects it in businessId', async () => {
     await assertInvalid(postLeadText(`{"businessId":${arrays}}`), 'businessId')
   })
 
-  test('POST /clients refuses it as the whole body', async () => {
+  test('POST /clients rejects it as the whole body', async () => {
     assertError(await postClientText(arrays), 422)
     assertError(await postClientText(objects), 422)
   })
 
-  test('POST /clients answers 400 when it is not closed', async () => {
+  test("POST /clients responds with 400 if it isn't closed", async () => {
     assertError(await postClientText('['.repeat(60_000)), 400)
     assertError(await postClientText('{"a":'.repeat(12_000)), 400)
   })

@@ -15,7 +15,7 @@ import {
 } from './_idempotency.ts'
 
 describe('The window', () => {
-  test('An entry lives for 7 days from the first success', async () => {
+  test('An entry is kept for 7 days after the first success', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     const read = async () =>
@@ -30,7 +30,7 @@ describe('The window', () => {
     assert.equal((await read())?.expires_at, before?.expires_at)
   })
 
-  /** Moves the whole life of the organization's entries into the past. */
+  /** Moves all of the organization's entries into the past. */
   async function pass(organization: Organization, time: string): Promise<void> {
     await platform.sql`
       update business_api.idempotency_keys
@@ -38,14 +38,14 @@ describe('The window', () => {
       where organization_id = ${organization.id}`
   }
 
-  test('A request shortly before the end of the 7 days is a replay', async () => {
+  test('A request just before the 7 days are over is a replay', async () => {
     const organization = await platform.organization()
     const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     await pass(organization, '6 days 23 hours 59 minutes')
     assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), original)
   })
 
-  test('A request after 7 days creates anew, also with another body, and starts a new window', async () => {
+  test('A request after 7 days creates a new record, even with a different body, and starts a new window', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     await pass(organization, '7 days')
@@ -56,7 +56,7 @@ describe('The window', () => {
     assert.equal((await clientsOf(organization)).length, 2)
   })
 
-  test('Ten requests at once after the end create one', async () => {
+  test('Ten concurrent requests after the window create one record', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     await pass(organization, '7 days')
@@ -68,8 +68,8 @@ describe('The window', () => {
   })
 })
 
-describe('Two at once', () => {
-  /** Holds a key in a transaction of another connection until the returned function ends the transaction. */
+describe('Two concurrent requests', () => {
+  /** Holds a key in another connection's transaction until the returned function is called. */
   async function hold(
     organization: Organization,
     idempotencyKey: string,
@@ -87,7 +87,7 @@ describe('Two at once', () => {
     }
   }
 
-  test('The second waits no longer than the deadline allows: 409 and Retry-After: 1', async () => {
+  test('The second waits no longer than the deadline: 409 and Retry-After: 1', async () => {
     const organization = await platform.organization()
     const impatient = platform.apiWith({ deadlineMs: 600 })
     const release = await hold(organization, 'form-1')
@@ -109,7 +109,7 @@ describe('Two at once', () => {
     assert.equal((await clientsOf(organization)).length, 1)
   })
 
-  test('A held key holds up no other key and no request without a key', async () => {
+  test("While a key is held, other keys and requests without a key don't have to wait", async () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     recordOf(await post(CLIENTS, organization, 'form-2', { name: 'Atlas' }))
@@ -117,7 +117,7 @@ describe('Two at once', () => {
     await release('rollback')
   })
 
-  test('The second creates when the first is undone', async () => {
+  test('The second creates the record if the first is rolled back', async () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
@@ -128,7 +128,7 @@ describe('Two at once', () => {
     recordOf(answer)
   })
 
-  test('The second is judged by the body of the first when that has succeeded', async () => {
+  test('If the first succeeds, the second is compared with its body', async () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
@@ -137,7 +137,7 @@ describe('Two at once', () => {
     assertError(await waiting, 422, MISMATCH)
   })
 
-  test('20 duplicates at once over HTTP make one client, and all get the same answer', async () => {
+  test('20 concurrent duplicates over HTTP create one client and all receive the same response', async () => {
     const organization = await platform.organization()
     const responses = await Promise.all(
       Array.from({ length: 20 }, () =>
@@ -162,7 +162,7 @@ describe('Two at once', () => {
     assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
   })
 
-  test('20 requests at once with one key and 20 bodies make a single client, and 19 are refused', async () => {
+  test('Of 20 concurrent requests with one key and 20 bodies, one creates a client and 19 are rejected', async () => {
     const organization = await platform.organization()
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>

@@ -29,7 +29,7 @@ import {
 } from './_idempotency.ts'
 
 describe('A replay', () => {
-  test('POST /clients with the same key answers the same bytes and creates nothing', async () => {
+  test('POST /clients with the same key returns the same bytes and creates nothing', async () => {
     const organization = await platform.organization()
     const json = { name: 'Atlas 🏺', city: 'Tunis', email: "o'h@x.com" }
     const original = await post(CLIENTS, organization, 'form-1', json)
@@ -41,7 +41,7 @@ describe('A replay', () => {
     assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
   })
 
-  test('POST /leads with the same key answers the same bytes and creates nothing', async () => {
+  test('POST /leads with the same key returns the same bytes and creates nothing', async () => {
     const organization = await platform.organization()
     const [client] = await seedClients(platform.store, organization.id, 1)
     const json = { businessId: client?.businessId }
@@ -51,7 +51,7 @@ describe('A replay', () => {
     assert.deepEqual(await eventsOf(organization), ['lead.created'])
   })
 
-  test('A replay repeats the first answer, also after changes of the record', async () => {
+  test('A replay returns the first response even if the record has changed', async () => {
     const organization = await platform.organization()
     const [client] = await seedClients(platform.store, organization.id, 1)
     const json = { businessId: client?.businessId }
@@ -64,7 +64,7 @@ describe('A replay', () => {
     assertReplay(await post(LEADS, organization, 'form-1', json), original)
   })
 
-  test('A replay through another store on the same database is the same', async () => {
+  test('A replay through another store with the same database is the same', async () => {
     const organization = await platform.organization()
     const json = { name: 'Atlas' }
     const original = await post(CLIENTS, organization, 'form-1', json)
@@ -73,7 +73,7 @@ describe('A replay', () => {
     assertReplay(await request(elsewhere, CLIENTS, { key: organization.key, json, headers }), original)
   })
 
-  test('The key belongs to the organization, not to the API key: a rotated one replays', async () => {
+  test('The idempotency key belongs to the organization, not the API key, so a rotated API key can replay', async () => {
     const organization = await platform.organization()
     const json = { name: 'Atlas' }
     const original = await post(CLIENTS, organization, 'form-1', json)
@@ -86,7 +86,7 @@ describe('A replay', () => {
     assertReplay(await post(CLIENTS, rotated, 'form-1', json), original)
   })
 
-  test('The same key of two organizations makes a client of each', async () => {
+  test('Two organizations can create a client each with the same key', async () => {
     const [ours, theirs] = [await platform.organization(), await platform.organization()]
     const json = { name: 'Atlas' }
     const [first, second] = [
@@ -98,7 +98,7 @@ describe('A replay', () => {
     assertError(await post(CLIENTS, theirs, 'form-1', { name: 'Other' }), 422, MISMATCH)
   })
 
-  test('The same key serves POST /clients and then POST /leads', async () => {
+  test('The same key works for POST /clients and then for POST /leads', async () => {
     const organization = await platform.organization()
     const created = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     const { business } = recordOf(created)
@@ -110,13 +110,13 @@ describe('A replay', () => {
     assertReplay(await post(LEADS, organization, 'form-1', { businessId: business.id }), lead)
   })
 
-  test('A query does not make another operation', async () => {
+  test("A query string doesn't make it a different operation", async () => {
     const organization = await platform.organization()
     const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     assertReplay(await post(`${CLIENTS}?x=1`, organization, 'form-1', { name: 'Atlas' }), original)
   })
 
-  test('Without a key nothing is replayed', async () => {
+  test('Nothing is replayed without a key', async () => {
     const organization = await platform.organization()
     const options = { key: organization.key, json: { name: 'Atlas' } }
     await request(api, CLIENTS, options)
@@ -124,7 +124,7 @@ describe('A replay', () => {
     assert.equal((await clientsOf(organization)).length, 2)
   })
 
-  test('GET ignores the header with any content', async () => {
+  test('GET ignores the header, whatever its value', async () => {
     const organization = await platform.organization()
     for (const value of ['form-1', '', 'a b', 'x'.repeat(300)]) {
       const answer = await request(api, CLIENTS, {
@@ -136,7 +136,7 @@ describe('A replay', () => {
     }
   })
 
-  test('A replay needs the scope', async () => {
+  test('A replay requires the scope', async () => {
     const organization = await platform.organization()
     const poor = await organization.createKey({ scopes: ['clients:read', 'leads:write'] })
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
@@ -159,7 +159,7 @@ describe('A replay', () => {
 })
 
 describe('The fingerprint', () => {
-  test('The same key with another body is 422 and changes nothing', async () => {
+  test('The same key with a different body is 422 and changes nothing', async () => {
     const organization = await platform.organization()
     const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     for (const json of [
@@ -177,7 +177,7 @@ describe('The fingerprint', () => {
     assert.equal((await clientsOf(organization)).length, 1)
   })
 
-  test('A body with two values exchanged is another body', async () => {
+  test('A body with two values swapped is a different body', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas', category: 'a', city: 'b' })
     assertError(
@@ -187,7 +187,7 @@ describe('The fingerprint', () => {
     )
   })
 
-  test('The order of fields, white space, escapes and repeated fields do not matter', async () => {
+  test("The order of fields, white space, escapes and repeated fields don't matter", async () => {
     const organization = await platform.organization()
     const headers = { 'Idempotency-Key': 'form-1' }
     const send = (body: string) => request(api, CLIENTS, { key: organization.key, body, headers })
@@ -202,7 +202,7 @@ describe('The fingerprint', () => {
     }
   })
 
-  test('Unknown fields do not matter', async () => {
+  test("Unknown fields don't matter", async () => {
     const organization = await platform.organization()
     const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
     for (const unknown of [
@@ -216,7 +216,7 @@ describe('The fingerprint', () => {
   })
 })
 
-describe('The form of a key', () => {
+describe('The format of a key', () => {
   for (const [what, value] of [
     ['1 character', 'x'],
     ['200 characters', 'x'.repeat(200)],
@@ -237,7 +237,7 @@ describe('The form of a key', () => {
     })
   }
 
-  test('Keys differ by case', async () => {
+  test('Keys are case-sensitive', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'Form', { name: 'Atlas' })
     assert.equal((await post(CLIENTS, organization, 'form', { name: 'Other' })).status, 200)
@@ -275,7 +275,7 @@ describe('The form of a key', () => {
     return rawRequest(server, Buffer.concat([Buffer.from(head), ...lines, Buffer.from(`\r\n${body}`)]))
   }
 
-  test('The header given twice is 422, with different values and with the same', async () => {
+  test('Sending the header twice is 422, whether the values differ or not', async () => {
     const organization = await platform.organization()
     for (const second of ['b', 'a', '']) {
       const answer = await rawPost(organization, 'Idempotency-Key: a', `idempotency-key: ${second}`)
@@ -284,26 +284,26 @@ describe('The form of a key', () => {
     assert.deepEqual(await clientsOf(organization), [])
   })
 
-  test('An empty header over the wire is 422', async () => {
+  test('An empty header sent over a socket is 422', async () => {
     const organization = await platform.organization()
     assertError(await rawPost(organization, 'Idempotency-Key:'), 422, INVALID)
     assertError(await rawPost(organization, 'Idempotency-Key:   '), 422, INVALID)
   })
 
-  test('UTF-8 over the wire is 422', async () => {
+  test('UTF-8 sent over a socket is 422', async () => {
     const organization = await platform.organization()
     assertError(await rawPost(organization, Buffer.from('Idempotency-Key: 🏺')), 422, INVALID)
   })
 
-  test('White space around the value is no part of the key', async () => {
+  test('White space around the value is ignored', async () => {
     const organization = await platform.organization()
     const original = await rawPost(organization, 'Idempotency-Key:   form-1  ')
     assertReplay(await rawPost(organization, 'Idempotency-Key:form-1'), original)
   })
 })
 
-describe('Answers that are not recorded', () => {
-  test('A 404 is not: the lead succeeds with the same key once its business is there', async () => {
+describe("Responses that aren't recorded", () => {
+  test("A 404 isn't: the lead can be created with the same key once its business exists", async () => {
     const organization = await platform.organization()
     const businessId = ids('biz')
     const first = await post(LEADS, organization, 'form-1', { businessId })
@@ -316,14 +316,14 @@ describe('Answers that are not recorded', () => {
     assertReplay(await post(LEADS, organization, 'form-1', { businessId }), second)
   })
 
-  test('A 404 is not: the same key may carry another body afterwards', async () => {
+  test("A 404 isn't: the same key can be used with a different body afterwards", async () => {
     const organization = await platform.organization()
     const [client] = await seedClients(platform.store, organization.id, 1)
     assertError(await post(LEADS, organization, 'form-1', { businessId: 'unknown' }), 404)
     recordOf(await post(LEADS, organization, 'form-1', { businessId: client?.businessId }))
   })
 
-  test('401, 403, 413, 415, 400, 422 and 429 are not', async () => {
+  test("401, 403, 413, 415, 400, 422 and 429 aren't", async () => {
     const organization = await platform.organization()
     const poor = await organization.createKey({ scopes: [] })
     const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 1 } } })

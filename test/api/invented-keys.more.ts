@@ -7,8 +7,8 @@ import type { StoreTrace } from '../../lib/base/tracing.ts'
 import type { BusinessApi, BusinessApiStore } from '../../lib/index.ts'
 import { type Answer, assertError, type Organization, request, startPlatform } from './_api.ts'
 
-// The checksum of a key is public, so anyone can invent keys that pass the check. The cost of such keys must not fall on callers
-// with a valid key.
+// Because a key's checksum is public, anyone can make up keys that pass the check. Callers with a valid key must not
+// pay for them.
 
 const platform = await startPlatform()
 after(() => platform.close())
@@ -17,7 +17,7 @@ const PATH = '/api/v1/clients'
 const FLOOD = 600
 
 let organization: Organization
-/** A deadline that no machine misses. */
+/** A deadline that is long enough for any machine. */
 const ONE_MINUTE_MS = 60_000
 
 before(async () => {
@@ -28,7 +28,7 @@ function call(api: BusinessApi, key: string, address = '203.0.113.1'): Promise<A
   return request(api, PATH, { key, headers: { 'x-real-ip': address } })
 }
 
-/** An API that has judged no key yet, as a process that has just been started. */
+/** Starts an API that hasn't seen any keys yet, as in a new process. */
 function startApi(store?: BusinessApiStore, deadlineMs = 5000): BusinessApi {
   return platform.apiWith(
     { rateLimit: false, deadlineMs, peerAddress: ({ header }) => header('x-real-ip') },
@@ -36,7 +36,7 @@ function startApi(store?: BusinessApiStore, deadlineMs = 5000): BusinessApi {
   )
 }
 
-/** Presents invented keys, all at once; returns the answers. */
+/** Sends requests with made-up keys all at once and returns the responses. */
 function flood(api: BusinessApi, count = FLOOD, address?: string) {
   const progress = { answered: 0 }
   const answers = Array.from({ length: count }, async () => {
@@ -62,8 +62,8 @@ async function countCalls(work: () => Promise<unknown>): Promise<Record<string, 
   return counts
 }
 
-describe('Invented keys', () => {
-  test('share a single statement if presented during a lookup, up to a thousand', async () => {
+describe('Made-up keys', () => {
+  test('share a single statement if they are sent during a lookup, up to a thousand', async () => {
     const { apiKeys } = platform.store
     const sizes: number[] = []
     const api = startApi(
@@ -73,7 +73,7 @@ describe('Invented keys', () => {
           ...apiKeys,
           async identify(digests) {
             sizes.push(digests.length)
-            // Eight callers come in with each turn of the event loop.
+            // Eight callers enter per turn of the event loop.
             if (sizes.length === 1) for (let turn = 0; turn < FLOOD; turn++) await setImmediate()
             return apiKeys.identify(digests)
           },
@@ -86,7 +86,7 @@ describe('Invented keys', () => {
     assert.deepEqual(sizes.slice(1), [1000, 2 * FLOOD - first - 1000])
   })
 
-  test('cost one statement for a dozen keys at least, also on a busy machine, and are answered 401', async () => {
+  test('cost one statement per dozen keys or more, even on a busy machine, and are rejected with 401', async () => {
     const api = startApi(undefined, ONE_MINUTE_MS)
     let answers: Answer[] = []
     const counts = await countCalls(async () => {
@@ -100,7 +100,7 @@ describe('Invented keys', () => {
     assert.ok((counts.identify ?? 0) <= (2 * FLOOD) / 12, `${counts.identify} statements`)
   })
 
-  test('hold up neither a key in force lately nor a key made meanwhile', async () => {
+  test("don't hold up recently used keys or keys created in the meantime", async () => {
     const api = startApi()
     assert.equal((await call(api, organization.key)).status, 200)
     const { progress, answers } = flood(api)
@@ -113,8 +113,8 @@ describe('Invented keys', () => {
     await answers
   })
 
-  test('hold up no key in a process that has just been started', async () => {
-    /** Whether the key was served before half of the flood had its answers. On a busy machine the flood's turns may come first. */
+  test("don't hold up any key in a new process", async () => {
+    /** Whether the key was served before half of the flood. On a busy machine, the flood may have the first turns. */
     async function isServedFirst(): Promise<boolean> {
       const api = startApi()
       const { progress, answers } = flood(api)
@@ -152,7 +152,7 @@ describe('Invented keys', () => {
     assert.deepEqual(new Set((await answers).map(({ status }) => status)), new Set([401]))
   })
 
-  test('are good keys from the very next request after their creation on', async () => {
+  test('become valid with the very next request after they are created', async () => {
     const api = startApi()
     const key = generateApiKey('bapi', 0)
     assert.equal((await call(api, key)).status, 401)
@@ -161,8 +161,8 @@ describe('Invented keys', () => {
   })
 })
 
-describe('Answers 401', () => {
-  test('are spaced out beyond that, in turns of the addresses', async () => {
+describe('401 responses', () => {
+  test('are spaced out beyond that, with addresses taking turns', async () => {
     const api = startApi()
     const { progress, answers } = flood(api, FLOOD, '203.0.113.1')
     await sleep(300)
@@ -171,7 +171,7 @@ describe('Answers 401', () => {
     await answers
   })
 
-  test('come within the time of a request, also when many wait', async () => {
+  test('are sent within the time limit of a request, even if many are waiting', async () => {
     const api = startApi()
     const answers = await Promise.all(
       Array.from({ length: 2 * FLOOD }, (_, index) => call(api, 'no key', `203.0.113.${index % 250}`)),

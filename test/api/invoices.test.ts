@@ -45,7 +45,7 @@ testList(platform, {
 })
 
 describe('GET /invoices', () => {
-  test('GET /invoices answers every field of an invoice and no other', async () => {
+  test('GET /invoices returns all fields of an invoice and no others', async () => {
     const { id, key } = await platform.organization()
     const [invoice] = await seed(id, [{}])
     const listed = listOf(await request(platform.api, PATH, { key }))
@@ -73,7 +73,7 @@ describe('GET /invoices', () => {
     ['JPY', '900', '0', '900'],
   ]
   for (const [currency, total, amountPaid, amountDue] of amounts) {
-    test(`GET /invoices answers ${total} ${currency} less ${amountPaid} as decimal strings`, async () => {
+    test(`GET /invoices returns ${total} ${currency} minus ${amountPaid} as decimal strings`, async () => {
       const { id, key } = await platform.organization()
       await seed(id, [{ currency, total, amountPaid, amountDue }])
       const [invoice] = listOf(await request(platform.api, PATH, { key }))
@@ -84,7 +84,7 @@ describe('GET /invoices', () => {
     })
   }
 
-  test('GET /invoices answers any status that the host has stored', async () => {
+  test('GET /invoices returns any status stored by the host', async () => {
     const { id, key } = await platform.organization()
     const statuses = ['draft', 'issued', 'partially_paid', 'paid', 'overdue', 'void', 'disputed']
     await seed(

@@ -16,8 +16,8 @@ import {
   startPlatform,
 } from './_api.ts'
 
-// A create is judged by one statement, together with all requests that wait, and written by another, which checks again that the
-// key is in force.
+// A create is admitted by one statement, along with all other waiting requests, and written by another, which checks
+// the key once more.
 
 const platform = await startPlatform()
 after(() => platform.close())
@@ -27,7 +27,7 @@ const BODY = JSON.stringify({ name: 'Atlas Ceramics' })
 const ROOMY = { perSecond: 0.01, burst: 1_000_000 }
 const LIMITS = { key: ROOMY, organization: ROOMY }
 
-/** An API on a port, with a connection, whose statements are counted. */
+/** Starts an API on a port with a connection whose statements are counted. */
 async function startCounted(
   t: TestContext,
   replace: (store: BusinessApiStore) => BusinessApiStore = (store) => store,
@@ -63,10 +63,10 @@ async function startCounted(
     return connection.answer()
   }
 
-  /** Returns the number of statements of a create. What else the store sends meanwhile can only add to it. */
+  /** Returns the number of statements for a create. Other statements sent by the store can only increase it. */
   async function countStatements(send: (index: number) => Promise<Answer>): Promise<number> {
     const counts: number[] = []
-    // With the first one the process gets to know the key.
+    // With the first request, the process learns about the key.
     for (let index = 0; index < 6; index++) {
       const before = proxy.sent
       recordOf(await send(index))
@@ -84,7 +84,7 @@ async function countClients({ id }: Organization): Promise<number> {
   return row?.count
 }
 
-test('A create is two statements, with an idempotency key too, and however late its body comes', async (t) => {
+test('A create takes two statements, even with an idempotency key or if its body arrives late', async (t) => {
   const { key } = await platform.organization()
   const { post, countStatements } = await startCounted(t)
   assert.equal(await countStatements(() => post(key, BODY)), 2)
@@ -95,8 +95,8 @@ test('A create is two statements, with an idempotency key too, and however late 
   assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 100 })), 2)
 })
 
-describe('Between the judgement of a create and its statement', () => {
-  /** A store that does something before each create of a client. */
+describe("Between a create's admission and its statement", () => {
+  /** A store that runs a function before a client is created. */
   const meddling =
     (meddle: () => Promise<unknown>) =>
     (store: BusinessApiStore): BusinessApiStore => ({
@@ -110,7 +110,7 @@ describe('Between the judgement of a create and its statement', () => {
       },
     })
 
-  test('a revoked key writes nothing and is answered 401', async (t) => {
+  test('a revoked key writes nothing and is rejected with 401', async (t) => {
     const organization = await platform.organization()
     const { id, key, keyId } = organization
     const revoke = () => platform.store.apiKeys.revoke({ organizationId: id, keyId, entry: newEntry() })
@@ -119,7 +119,7 @@ describe('Between the judgement of a create and its statement', () => {
     assert.equal(await countClients(organization), 0)
   })
 
-  test('a deleted organization gets no record', async (t) => {
+  test("a deleted organization can't create records", async (t) => {
     const organization = await platform.organization()
     const { id, key } = organization
     const remove = async (): Promise<void> => {
@@ -137,7 +137,7 @@ describe('Between the judgement of a create and its statement', () => {
 })
 
 describe('A create', () => {
-  test('writes nothing for a key revoked a moment ago, and does not judge the body', async (t) => {
+  test("writes nothing for a key that was just revoked, and doesn't check the body", async (t) => {
     const organization = await platform.organization()
     const { id, key, keyId } = organization
     const { post } = await startCounted(t)
@@ -148,7 +148,7 @@ describe('A create', () => {
     assert.equal(await countClients(organization), 0)
   })
 
-  test('writes nothing once a limit was lowered below what is spent', async (t) => {
+  test('writes nothing if the limit was lowered below what is already used', async (t) => {
     const organization = await platform.organization()
     const { id: organizationId, key } = organization
     const { post } = await startCounted(t)
@@ -186,7 +186,7 @@ describe('A create', () => {
     assert.equal(await countClients(organization), 1)
   })
 
-  test('replays, refuses another body under the key, and tells what is left of the limits', async (t) => {
+  test('replays, rejects a different body with the same key, and returns the remaining limits', async (t) => {
     const organization = await platform.organization()
     const { post } = await startCounted(t)
     const headers = ['Idempotency-Key: again']
@@ -200,7 +200,7 @@ describe('A create', () => {
     assert.equal(await countClients(organization), 1)
   })
 
-  test('answers 404 for a business of another organization', async (t) => {
+  test('responds with 404 for a business of another organization', async (t) => {
     const organization = await platform.organization()
     const other = await platform.organization()
     const [client] = await seedClients(platform.store, other.id, 1)

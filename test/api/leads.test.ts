@@ -54,7 +54,7 @@ testList(platform, {
 })
 
 describe('GET /leads', () => {
-  test('GET /leads answers every field of a lead and no other, null or not', async () => {
+  test('GET /leads returns all fields of a lead and no others, whether null or not', async () => {
     const { id, key } = await platform.organization()
     const leads: Omit<Lead, 'id'>[] = [
       LEAD,
@@ -77,7 +77,7 @@ describe('GET /leads', () => {
 })
 
 describe('POST /leads', () => {
-  test('POST /leads answers 200 with the new lead of an existing business', async () => {
+  test('POST /leads responds with 200 and the new lead for an existing business', async () => {
     const { id, key } = await platform.organization()
     const businessId = await seedBusiness(id)
     const answer = await request(platform.api, PATH, { key, json: { businessId } })
@@ -95,7 +95,7 @@ describe('POST /leads', () => {
     })
   })
 
-  test('POST /leads takes the business that POST /clients has made', async () => {
+  test('POST /leads accepts a business created by POST /clients', async () => {
     const { key } = await platform.organization()
     const { business } = recordOf(
       await request(platform.api, '/api/v1/clients', { key, json: { name: 'Atlas' } }),
@@ -105,7 +105,7 @@ describe('POST /leads', () => {
     assert.deepEqual(listOf(await request(platform.api, PATH, { key })), [lead])
   })
 
-  test('POST /leads makes two leads of one business', async () => {
+  test('POST /leads can create two leads for one business', async () => {
     const { id, key } = await platform.organization()
     const json = { businessId: await seedBusiness(id) }
     const first = recordOf(await request(platform.api, PATH, { key, json }))
@@ -124,7 +124,7 @@ describe('POST /leads', () => {
     assert.deepEqual(JSON.parse(events[0]?.body).data, { leadId: lead.id, businessId, lead })
   })
 
-  test('POST /leads answers 404 for a business that does not exist and writes nothing', async () => {
+  test("POST /leads responds with 404 for a business that doesn't exist and writes nothing", async () => {
     const { id, key } = await platform.organization()
     assertError(await request(platform.api, PATH, { key, json: { businessId: ids('biz') } }), 404)
     const [written] = await platform.sql`
@@ -134,7 +134,7 @@ describe('POST /leads', () => {
     assert.deepEqual({ ...written }, { leads: 0, events: 0 })
   })
 
-  test('POST /leads answers a foreign business exactly as an unknown one', async () => {
+  test('POST /leads responds the same for a business of another organization as for an unknown one', async () => {
     const [ours, theirs] = [await platform.organization(), await platform.organization()]
     const foreign = await request(platform.api, PATH, {
       key: ours.key,
@@ -145,7 +145,7 @@ describe('POST /leads', () => {
     assert.deepEqual(comparable(foreign), comparable(unknown))
   })
 
-  test('POST /leads answers 404 for any string that is no id of a business', async () => {
+  test("POST /leads responds with 404 for any string that isn't the id of a business", async () => {
     const { id, key } = await platform.organization()
     const [client] = await seedClients(platform.store, id, 1)
     for (const businessId of [

@@ -55,13 +55,13 @@ describe('GET /clients accepts', () => {
     [`?x=${'y'.repeat(4000)}`, 50],
   ]
   for (const [query, count] of accepted) {
-    test(`GET /clients${query.slice(0, 60)} answers ${count}`, async () => {
+    test(`GET /clients${query.slice(0, 60)} returns ${count}`, async () => {
       assert.equal(await countOf(query), count)
     })
   }
 })
 
-describe('GET /clients refuses', () => {
+describe('GET /clients rejects', () => {
   const refused: [what: string, query: string][] = [
     ['0', '?limit=0'],
     ['00', '?limit=00'],
@@ -114,20 +114,20 @@ describe('GET /clients refuses', () => {
     ['a very long number', `?limit=${'9'.repeat(6000)}`],
   ]
   for (const [what, query] of refused) {
-    test(`GET /clients refuses ${what} as limit`, async () => {
+    test(`GET /clients rejects ${what} as limit`, async () => {
       const answer = await request(api, `/api/v1/clients${query}`, { key })
       assertError(answer, 422, /^Validation failed: limit must be one whole number from 1 to 200$/)
     })
   }
 
-  test('GET /clients refuses characters as limit that should have come encoded', async () => {
+  test('GET /clients rejects characters in limit that should have been encoded', async () => {
     for (const limit of ['"5"', '5|', "5'", '{5}', '5^', '<5>', '5\\', '5#', '5#fragment']) {
       const bytes = rawHead(`GET /api/v1/clients?limit=${limit}`, `Authorization: Bearer ${key}`)
       assertError(await rawRequest(server, bytes), 422, /limit/)
     }
   })
 
-  test('GET /clients ignores limit in a body and in a header', async () => {
+  test('GET /clients ignores limit in a body or header', async () => {
     const body = '{"limit":3}'
     const answer = await rawRequest(
       server,

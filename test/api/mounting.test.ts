@@ -17,7 +17,7 @@ import {
 import { AUTHORIZATION, api, get, key, platform, server } from './_routing.ts'
 
 describe('Headers', () => {
-  test('Hostile Host and X-Forwarded headers change nothing', async () => {
+  test('Malicious Host and X-Forwarded headers change nothing', async () => {
     const plain = await get('/api/v1/clients')
     for (const hostile of [
       'X-Forwarded-Host: evil.example',
@@ -36,7 +36,7 @@ describe('Headers', () => {
     assert.deepEqual(comparable(await rawRequest(server, bytes)), comparable(plain))
   })
 
-  test('Nothing in /openapi.json comes from the Host of a request', async () => {
+  test('Nothing in /openapi.json depends on the Host header', async () => {
     const bytes = (host: string) =>
       `GET /openapi.json HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${host}\r\n\r\n`
     const answer = await rawRequest(server, bytes('evil.example'))
@@ -45,7 +45,7 @@ describe('Headers', () => {
     assert.equal(answer.text, (await rawRequest(server, bytes('other.example'))).text)
   })
 
-  test('A request id that came with the request is never adopted', async () => {
+  test('A request id sent by the caller is never used', async () => {
     for (const target of ['/api/v1/clients', '/api/v1/clients?limit=0', '/nowhere', '/openapi.json']) {
       const answer = await get(
         target,
@@ -65,7 +65,7 @@ describe('Headers', () => {
     assert.equal(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size, 20)
   })
 
-  test('Success and every refusal carry the request id and the safe headers', async () => {
+  test('Successful responses and refusals all have the request id and the security headers', async () => {
     const scopeless = (await (await platform.organization()).createKey({ scopes: [] })).key
     const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 1 } } })
     const exhausted = (await platform.organization()).key
@@ -99,14 +99,14 @@ describe('Headers', () => {
 describe('basePath', () => {
   const mounted = platform.apiWith({ basePath: '/platform' })
 
-  test('basePath is stripped from the path', async () => {
+  test('basePath is removed from the path', async () => {
     assert.equal((await request(mounted, '/platform/api/v1/clients?limit=1', { key })).status, 200)
     assert.equal((await request(mounted, '/platform/openapi.json')).status, 200)
     assertError(await request(mounted, '/platform/api/v1/clients?limit=0', { key }), 422)
     assertError(await request(mounted, '/platform/api/v1/clients', { method: 'DELETE' }), 405)
   })
 
-  test('basePath may have several segments and a slash at its end', async () => {
+  test('basePath can have several segments and a trailing slash', async () => {
     for (const basePath of ['/a/b-c/d.e', '/a/b-c/d.e/']) {
       const deep = platform.apiWith({ basePath })
       assert.equal((await request(deep, '/a/b-c/d.e/api/v1/clients', { key })).status, 200)
@@ -126,12 +126,12 @@ describe('basePath', () => {
     '/platform%2Fapi/v1/clients',
     '//platform/api/v1/clients',
   ]) {
-    test(`${path} is not ours under /platform`, async () => {
+    test(`${path} isn't ours under /platform`, async () => {
       assertError(await request(mounted, path, { key }), 404, `No such path: ${path}`)
     })
   }
 
-  test('/platform/../api/v1/clients is no path of the API under /platform, and neither is another path that resolves to the API', async (t) => {
+  test("/platform/../api/v1/clients isn't a path of the API under /platform, nor is any other path that resolves to the API", async (t) => {
     const own = await serve((incoming, response) => mounted(incoming, response))
     t.after(() => own.close())
     for (const path of [
@@ -147,14 +147,14 @@ describe('basePath', () => {
   })
 
   for (const basePath of ['platform', '/plat form', '/a//b', '/a?b', '/a#b', '/ä', '/a%20b', '/:id', '/*']) {
-    test(`createBusinessApi() refuses the basePath "${basePath}"`, () => {
+    test(`createBusinessApi() rejects the basePath "${basePath}"`, () => {
       assert.throws(() => createBusinessApi(platform.store, { basePath }), TypeError)
     })
   }
 })
 
 describe('next', () => {
-  /** A host that counts how often it was told to go on, and then answers itself. */
+  /** Starts a host that counts the calls to next() and then responds itself. */
   async function serveHost(
     t: TestContext,
     options: BusinessApiOptions = {},
@@ -173,7 +173,7 @@ describe('next', () => {
     return { own, nexts }
   }
 
-  test('next is called once, without an error, for a path outside the API', async (t) => {
+  test('next is called once without an error for a path outside the API', async (t) => {
     const { own, nexts } = await serveHost(t)
     const foreign = [
       '/',
@@ -196,7 +196,7 @@ describe('next', () => {
     )
   })
 
-  test('next is not called for a path of the API, with any answer', async (t) => {
+  test('next is never called for a path of the API, whatever the response', async (t) => {
     const { own, nexts } = await serveHost(t)
     assert.equal((await get('/api/v1/clients', own)).status, 200)
     assertError(await get('/api/v1/clients?limit=0', own), 422)
@@ -206,7 +206,7 @@ describe('next', () => {
     assert.deepEqual(nexts, [])
   })
 
-  test('next is called for a path that is not below basePath', async (t) => {
+  test("next is called for a path that isn't below basePath", async (t) => {
     const { own, nexts } = await serveHost(t, { basePath: '/platform' })
     assert.equal((await get('/platform/api/v1/clients', own)).status, 200)
     assert.equal((await get('http://evil/platform/api/v1/clients', own)).status, 200)
@@ -216,7 +216,7 @@ describe('next', () => {
     assert.equal(nexts.length, 3)
   })
 
-  test('next leaves the body to the host unread', async (t) => {
+  test("next doesn't read the body", async (t) => {
     const mounted = platform.apiWith({})
     const own = await serve((incoming, response) =>
       mounted(incoming, response, async () => {
@@ -230,7 +230,7 @@ describe('next', () => {
     assert.equal(await response.text(), 'for the host')
   })
 
-  test('originalUrl counts when basePath is set, as Express strips the mount path from url', async (t) => {
+  test('originalUrl is used if basePath is set, because Express removes the mount path from url', async (t) => {
     const strip = (seen: IncomingMessage) => {
       const original = seen.url ?? ''
       Object.assign(seen, { originalUrl: original, url: original.replace(/^\/platform/, '') || '/' })
@@ -244,26 +244,26 @@ describe('next', () => {
   })
 })
 
-describe('The forms of a call', () => {
+describe('Ways to call the handler', () => {
   const url = 'https://api.example/api/v1/clients'
 
-  test('api has fewer than four parameters: Express takes functions of four for error handlers', () => {
+  test('api has fewer than four parameters, because Express treats functions with four as error handlers', () => {
     assert.ok(api.length < 4)
   })
 
-  test('api(new Request()) answers a Response', async () => {
+  test('api(new Request()) returns a Response', async () => {
     const response = await api(buildRequest('/api/v1/clients', { key }))
     assert.ok(response instanceof Response)
     assert.equal(response.status, 200)
   })
 
-  test('api.fetch answers a Response, also detached', async () => {
+  test('api.fetch returns a Response even if detached', async () => {
     const { fetch: detached } = api
     assert.equal((await detached(buildRequest('/api/v1/clients', { key }))).status, 200)
     assertError(await request(detached, '/nowhere'), 404)
   })
 
-  test('api works without `this`, and with a foreign `this`', async () => {
+  test('api works without `this` or with a different `this`', async () => {
     const call: (request: Request) => Promise<Response> = api
     assert.equal((await call(buildRequest('/api/v1/clients', { key }))).status, 200)
     const holder = { handler: api, get: api.fetch }
@@ -273,7 +273,7 @@ describe('The forms of a call', () => {
     assert.ok(applied instanceof Response)
   })
 
-  test('api(Request, { params }) answers a Response, as Next.js calls its route handlers', async () => {
+  test('api(Request, { params }) returns a Response, as Next.js calls its route handlers', async () => {
     const context = { params: Promise.resolve({ path: ['v1', 'clients'] }) }
     for (const handler of [api, api.fetch]) {
       const answered: unknown = await Reflect.apply(handler, undefined, [new Request(url), context])
@@ -282,7 +282,7 @@ describe('The forms of a call', () => {
     }
   })
 
-  test('api(Request) sees a subclass of Request and a plain look-alike', async () => {
+  test('api(Request) accepts a subclass of Request and a plain object with the same shape', async () => {
     class HostRequest extends Request {
       readonly cookies = new Map()
     }
@@ -290,7 +290,7 @@ describe('The forms of a call', () => {
     assert.equal((await api(new HostRequest(url, { headers }))).status, 200)
   })
 
-  test('api(req, res) resolves after it has answered', async (t) => {
+  test('api(req, res) resolves after it has responded', async (t) => {
     const own = await serve(async (incoming: IncomingMessage, response: ServerResponse) => {
       await api(incoming, response)
       assert.ok(response.headersSent)
@@ -300,11 +300,11 @@ describe('The forms of a call', () => {
     assert.deepEqual(await Promise.all(own.calls), [undefined])
   })
 
-  test('A header named get does not make a node request pass for a Request', async () => {
+  test("A node request with a header named get isn't treated as a Request", async () => {
     assert.equal((await get('/api/v1/clients', server, 'Get: x')).status, 200)
   })
 
-  test('A URL without a path, with credentials or a fragment is seen as fetch gives it', async () => {
+  test('A URL without a path, or with credentials or a fragment, is read as given by fetch', async () => {
     const headers = { Authorization: `Bearer ${key}` }
     assert.equal((await api(new Request('https://api.example'))).status, 404)
     assert.equal((await api(new Request(`${url}#fragment`, { headers }))).status, 200)

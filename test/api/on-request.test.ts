@@ -21,7 +21,7 @@ import { settle } from './_strays.ts'
 
 const PLAN = new Refusal(402, 'Your plan has no writes: upgrade the plan')
 
-/** An API whose hook keeps the calls, and answers as told. */
+/** Creates an API whose hook collects the calls and returns a given result. */
 function hooked(verdict: OnRequest = () => undefined, options: BusinessApiOptions = {}) {
   const calls: AdmittedCall[] = []
   const onRequest: OnRequest = (call) => {
@@ -38,7 +38,7 @@ async function countClients(of = organizationId): Promise<number> {
 }
 
 describe('onRequest', () => {
-  test('knows the caller and the operation', async () => {
+  test('receives the caller and the operation', async () => {
     const { api, calls } = hooked(undefined, { peerAddress: ({ header }) => header('x-real-ip') })
     const headers = { 'X-Real-IP': '203.0.113.7' }
     for (const { method, path } of OPERATIONS) {
@@ -69,7 +69,7 @@ describe('onRequest', () => {
     )
   })
 
-  test("knows the socket's address, and null without a socket", async (t) => {
+  test("receives the socket's address, or null without a socket", async (t) => {
     const { api, calls } = hooked()
     const server = await serve(api)
     t.after(() => server.close())
@@ -79,7 +79,7 @@ describe('onRequest', () => {
     assert.equal(calls[1]?.remoteAddress, null)
   })
 
-  test('refuses with the status, the text and the Retry-After of the host, in the form of every error', async () => {
+  test("rejects with the host's status, message and Retry-After, in the format of all errors", async () => {
     const { api, failures, lines } = hooked(
       () => {
         throw new Refusal(429, 'Quota spent "é"', { 'Retry-After': '3600' })
@@ -99,7 +99,7 @@ describe('onRequest', () => {
     assert.equal(closed.headers.get('retry-after'), null)
   })
 
-  test('a refused create writes nothing, and leaves its idempotency key unused', async () => {
+  test('writes nothing for a rejected create, whose idempotency key can still be used', async () => {
     let isUpgraded = false
     const { api } = hooked(async () => {
       await sleep(5)
@@ -116,7 +116,7 @@ describe('onRequest', () => {
     assert.equal(await countClients(), before + 1)
   })
 
-  test('refuses a create over a socket, whose body has come with the head, before anything is written', async (t) => {
+  test('rejects a create over a socket, whose body arrived with the headers, before anything is written', async (t) => {
     const { api } = hooked(() => PLAN)
     const server = await serve(api)
     t.after(() => server.close())
@@ -137,7 +137,7 @@ describe('onRequest', () => {
     assert.equal(await countClients(), before)
   })
 
-  test('refuses before the body is read', async (t) => {
+  test('rejects before the body is read', async (t) => {
     const { api } = hooked(() => PLAN)
     const server = await serve(api)
     t.after(() => server.close())
@@ -148,7 +148,7 @@ describe('onRequest', () => {
     connection.socket.destroy()
   })
 
-  test('is not asked about requests that are refused before', async () => {
+  test("isn't called for requests that were already rejected", async () => {
     const { api, calls } = hooked(() => PLAN, { rateLimit: {} })
     const organization = await platform.organization()
     const narrow = await organization.createKey({ scopes: ['leads:read'] })
@@ -169,7 +169,7 @@ describe('onRequest', () => {
     assert.deepEqual(calls, [])
   })
 
-  test('is asked before 415, 413, 400, 422 and 404, and an admitted request gets those answers', async () => {
+  test('is called before 415, 413, 400, 422 and 404, which admitted requests still receive', async () => {
     const wrong = [
       [415, PATH, { key, body: '{}', headers: { 'Content-Type': 'text/plain' } }],
       [413, PATH, { key, json: { name: 'x'.repeat(70_000) } }],
@@ -196,7 +196,7 @@ describe('onRequest', () => {
     ],
     ['rejects', async () => Promise.reject(new Error('secret detail'))],
   ] as const satisfies readonly (readonly [string, OnRequest])[]) {
-    test(`that ${what} is answered with 500, and reported, and nothing is written`, async () => {
+    test(`that ${what} causes a reported 500, and nothing is written`, async () => {
       const { api, failures } = hooked(verdict)
       const before = await countClients()
       assertInternal(await request(api, PATH, CREATE))
@@ -212,13 +212,13 @@ describe('onRequest', () => {
     })
   }
 
-  test('that throws store_unavailable, from a call of the store for instance, is answered with 503', async () => {
+  test('that throws store_unavailable, for example from a call to the store, causes a 503', async () => {
     const { api, failures } = hooked(() => Promise.reject(storeUnavailable('Cannot reach it')))
     assertUnavailable(await request(api, PATH, { key }))
     assert.equal(failures.length, 1)
   })
 
-  test('that gives a result other than a refusal is answered with 500, and onError gets the reason', async () => {
+  test('that returns anything but a refusal causes a 500, and onError receives the reason', async () => {
     const odd: readonly unknown[] = [{ status: 402, error: 'no' }, new Error('no'), {}, false, true, 'no']
     for (const verdict of odd) {
       const { api, failures } = hooked(() => verdict as Refusal)
@@ -227,7 +227,7 @@ describe('onRequest', () => {
     }
   })
 
-  test('that never ends is answered with 503 at the deadline, and nothing is written, also after a late end', async () => {
+  test('that never finishes causes a 503 at the deadline, and nothing is written, even if it finishes later', async () => {
     let endLate = (): void => {}
     const { api, failures } = hooked(
       () =>
@@ -247,7 +247,7 @@ describe('onRequest', () => {
     assert.deepEqual(strays, [])
   })
 
-  test("keeps the host's AsyncLocalStorage, for many requests at once, also with keys that are looked up together", async () => {
+  test("keeps the host's AsyncLocalStorage for many concurrent requests, including keys that are looked up together", async () => {
     const store = new AsyncLocalStorage<number>()
     const seen = new Map<string, number | undefined>()
     const { api } = hooked(async (call) => {

@@ -19,7 +19,7 @@ import {
 } from './_failures.ts'
 import { settle } from './_strays.ts'
 
-/** An API whose hook keeps the calls, and goes on as told. */
+/** Creates an API whose hook collects the calls and then runs a given function. */
 function hooked(
   go: OnResponse = () => {},
   options: BusinessApiOptions = {},
@@ -34,7 +34,7 @@ function hooked(
 }
 
 describe('onResponse', () => {
-  test('knows the caller, the operation, the status and the duration', async () => {
+  test('receives the caller, the operation, the status and the duration', async () => {
     const { api, calls } = hooked()
     const begunAt = performance.now()
     const answer = await request(api, `${PATH}?limit=1`, { key })
@@ -55,7 +55,7 @@ describe('onResponse', () => {
     assert.ok(durationMs > 0 && durationMs <= tookMs, `${durationMs} of ${tookMs} ms`)
   })
 
-  test('is called for every answer of the API, once each', async () => {
+  test('is called once for each response of the API', async () => {
     const { api, calls } = hooked(undefined, { rateLimit: {} })
     const organization = await platform.organization()
     const narrow = await organization.createKey({ scopes: ['leads:read'] })
@@ -90,7 +90,7 @@ describe('onResponse', () => {
     }
   })
 
-  test('is called for 500 and 503, also for the answers of a host with broken ids', async () => {
+  test('is called for 500 and 503, including responses to a host with invalid ids', async () => {
     const down = hooked(
       undefined,
       {},
@@ -120,7 +120,7 @@ describe('onResponse', () => {
     assert.equal(odd.calls.length, 2)
   })
 
-  test('tells a replay, so that a meter counts each record once', async () => {
+  test('is told about replays, so that a meter can count each record once', async () => {
     const meter = new Map<string, number>()
     const { api } = hooked(({ organizationId: payer, operationId, status, isReplay }) => {
       if (payer !== null && operationId === 'createClient' && status === 200 && !isReplay) {
@@ -141,7 +141,7 @@ describe('onResponse', () => {
     assert.deepEqual([...meter], [[organization.id, 2]])
   })
 
-  test('delays no answer: it begins when the answer is given, and may never end', async () => {
+  test("doesn't delay the response: it starts when the response is sent, and may never finish", async () => {
     let isAnswered = false
     const order: boolean[] = []
     const { api } = hooked(() => {
@@ -157,7 +157,7 @@ describe('onResponse', () => {
     assert.deepEqual(order, [true])
   })
 
-  test('that throws or rejects costs the caller nothing, and is reported', async () => {
+  test("that throws or rejects doesn't affect the caller and is reported", async () => {
     for (const go of [
       () => {
         throw new Error('meter down')
@@ -184,7 +184,7 @@ describe('onResponse', () => {
     }
   })
 
-  test('is not called for a path that the host serves', async (t) => {
+  test("isn't called for a path served by the host", async (t) => {
     const { api, calls } = hooked()
     const app = express()
     app.use('/platform', api)
@@ -204,7 +204,7 @@ describe('onResponse', () => {
     )
   })
 
-  test("keeps the host's AsyncLocalStorage, for many requests at once over sockets", async (t) => {
+  test("keeps the host's AsyncLocalStorage for many concurrent requests over sockets", async (t) => {
     const store = new AsyncLocalStorage<string>()
     const seen = new Map<string, string | undefined>()
     const { api } = hooked(({ requestId }) => void seen.set(requestId, store.getStore()))
@@ -231,7 +231,7 @@ describe('onResponse', () => {
   })
 })
 
-test('the trace of a request knows the caller, the operation and a replay', async () => {
+test('the trace of a request contains the caller, the operation and whether it is a replay', async () => {
   const ids = createIds()
   const { api } = watched(platform.store, { ids })
   const channel = tracingChannel('business-api:request')

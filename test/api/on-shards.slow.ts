@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 
-// The tests of the API once more, with a store over three shards in the place of one PostgreSQL.
+// Runs the tests of the API again with a store on three shards instead of a single PostgreSQL database.
 
 const run = promisify(execFile)
 
-test('the API on three shards keeps the tests of the API', async () => {
+test('the API passes its tests on three shards', async () => {
   const files = (await readdir(import.meta.dirname)).filter((file) => file.endsWith('.test.ts'))
-  // Without NODE_TEST_CONTEXT, which would have the runner report to this one.
+  // Remove NODE_TEST_CONTEXT, which would make the runner report to this one.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const args = [
     '--import',

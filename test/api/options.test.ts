@@ -9,7 +9,7 @@ function create(options: BusinessApiOptions): () => unknown {
   return () => createBusinessApi(createMemoryStore(), options)
 }
 
-describe('createBusinessApi() refuses at construction', () => {
+describe('createBusinessApi() rejects on construction', () => {
   const refused: readonly [string, BusinessApiOptions, RegExp][] = [
     ['a basePath without a slash', { basePath: 'platform' }, /'basePath'.*'platform'/],
     ['a basePath with a query', { basePath: '/a?b' }, /'basePath'/],
@@ -48,14 +48,14 @@ describe('GET /openapi.json', () => {
   const ask = (headers: Record<string, string> = {}): Promise<Response> =>
     api(new Request('http://localhost/openapi.json', { headers }))
 
-  test('needs no key, says its server from baseUrl and may be cached', async () => {
+  test('needs no key, uses baseUrl as its server and can be cached', async () => {
     const response = await ask()
     assert.equal(response.status, 200)
     assert.match(response.headers.get('cache-control') ?? '', /^public, max-age=\d+$/)
     assert.deepEqual(JSON.parse(await response.text()).servers, [{ url: 'https://app.business.test' }])
   })
 
-  test('answers 304 without a body to a caller with the same ETag', async () => {
+  test('responds with 304 without a body if the caller has the same ETag', async () => {
     const etag = (await ask()).headers.get('etag') ?? ''
     assert.match(etag, /^"[\w-]+"$/)
     for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
@@ -67,15 +67,15 @@ describe('GET /openapi.json', () => {
     assert.equal((await ask({ 'if-none-match': '"other"' })).status, 200)
   })
 
-  test('is the same text for every caller', async () => {
+  test('is the same for all callers', async () => {
     assert.equal(await (await ask()).text(), await (await ask()).text())
   })
 })
 
-test('a process-local limiter forgets the buckets that are full again', () => {
+test('a process-local limiter removes buckets that are full again', () => {
   const limit = { perSecond: 1e9, burst: 1 }
   const judge = createLocalLimiter({ key: limit, organization: limit })
-  // More callers than kept buckets; each bucket is full again a nanosecond later.
+  // There are more callers than buckets are kept, and each bucket is full again after a nanosecond.
   for (let caller = 0; caller < 12_000; caller++) {
     const admission = judge({
       outcome: 'admitted',

@@ -8,7 +8,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { buildRequest } from './_api.ts'
 
-// api.authenticate(): routes that the host's framework serves itself.
+// Tests api.authenticate(), which is for routes served by the host's framework.
 
 const service = defineService({ scopes: ['reports:read', 'reports:write'] })
 const store = createMemoryStore({ service })
@@ -53,7 +53,7 @@ function send(index: number, { headers }: Request): Promise<Response> {
 
 describe('api.authenticate()', () => {
   for (const [name, ask] of Object.entries(hosts)) {
-    test(`under ${name} gives the organization, the key and the headers, or the reply to send`, async () => {
+    test(`under ${name} returns the organization, the key and the headers, or the reply to send`, async () => {
       const { id, key } = await settings.apiKeys.create(`org_${name}`, {
         name: 'Reports',
         scopes: ['reports:read'],
@@ -88,7 +88,7 @@ describe('api.authenticate()', () => {
     })
   }
 
-  test('answers 503 for a store that cannot be reached, and rejects a scope that the service lacks', async () => {
+  test("responds with 503 if the store can't be reached, and rejects a scope that the service doesn't have", async () => {
     const apiKeys = {
       ...store.apiKeys,
       identify: () => Promise.reject(Object.assign(new Error('x'), { code: 'store_unavailable' })),
@@ -103,7 +103,7 @@ describe('api.authenticate()', () => {
     await assert.rejects(asked, /no scope 'report:read'/)
   })
 
-  test("calls no hook, as the answer is the host's, and reads no body", async () => {
+  test("calls no hook because the host responds, and doesn't read the body", async () => {
     let calls = 0
     const hooked = createBusinessApi(store, {
       logger: false,

@@ -17,7 +17,7 @@ import { named } from '../_service.ts'
 import { assertError, type Failure, nextQuery, record, request } from './_api.ts'
 import { type BookingHost, startBookingHost } from './_bookings.ts'
 
-// The routes of a host's own, on a real database.
+// Tests the host's own routes with a real database.
 
 let host: BookingHost
 before(async () => {
@@ -34,7 +34,7 @@ async function newCaller(): Promise<{ organizationId: string; key: string; id: s
 }
 
 describe('own routes', () => {
-  test('GET /bookings lists page by page, and the Link continues', async () => {
+  test('GET /bookings returns pages, which the Link connects', async () => {
     const { key } = await newCaller()
     for (const room of ['A', 'B', 'C']) {
       const made = await request(host.api, PATH, { key, json: { room } })
@@ -76,7 +76,7 @@ describe('own routes', () => {
   })
 })
 
-/** Makes an API of its own on the store of the host, with one further route. */
+/** Creates an API with the host's store and one additional route. */
 function withRoute(route: Partial<Route> & Pick<Route, 'handle'>, options: BusinessApiOptions = {}) {
   const whole = {
     method: 'POST',
@@ -110,7 +110,7 @@ async function countOf(organizationId: string): Promise<{ bookings: number; even
 }
 
 describe('own routes under attack', () => {
-  test('are refused in the order of the built-in operations: 401, 403, 415, 413, 400, 422', async () => {
+  test('are rejected in the order of the built-in operations: 401, 403, 415, 413, 400, 422', async () => {
     const organizationId = `org_own_${++organizations}`
     const { key } = await host.key(organizationId)
     const reader = await host.key(organizationId, ['bookings:read'])
@@ -149,7 +149,7 @@ describe('own routes under attack', () => {
     assert.deepEqual(await countOf(organizationId), { bookings: 0, events: 0 })
   })
 
-  test('answer HEAD, OPTIONS and 405, also below a parameter, and no path that the router would resolve', async () => {
+  test('respond to HEAD, OPTIONS and with 405, even below a parameter, and to no path that the router would resolve', async () => {
     const { key } = await newCaller()
     const { id } = JSON.parse((await request(host.api, PATH, { key, json: { room: 'A' } })).text).data
     for (const [path, allow] of [
@@ -170,7 +170,7 @@ describe('own routes under attack', () => {
       assert.equal((await request(host.api, path, { key })).status, 404, path)
   })
 
-  test('know no booking of another organization', async () => {
+  test("can't access a booking of another organization", async () => {
     const [one, other] = [await newCaller(), await newCaller()]
     const { id } = JSON.parse(
       (await request(host.api, PATH, { key: one.key, json: { room: 'A' } })).text,
@@ -185,7 +185,7 @@ describe('own routes under attack', () => {
       (await request(host.api, `${PATH}?before=bkg_999999999999`, { key: other.key })).text,
       '{"data":[]}',
     )
-    // The keys of organizations are apart too.
+    // The organizations' idempotency keys are separate as well.
     for (const { key } of [one, other]) {
       const answer = await request(host.api, PATH, {
         key,
@@ -196,7 +196,7 @@ describe('own routes under attack', () => {
     }
   })
 
-  test('write nothing for a key that is revoked after it was judged', async () => {
+  test('write nothing for a key that is revoked after its admission', async () => {
     const { organizationId, key, id } = await newCaller()
     for (const headers of [{}, { 'Idempotency-Key': 'revoked' }]) {
       const { api } = withRoute({
@@ -219,7 +219,7 @@ describe('own routes under attack', () => {
 })
 
 describe('handle()', () => {
-  test('answers what it throws with 500 without detail, and a Refusal with its status', async () => {
+  test('that throws causes a 500 without details, or the status of a Refusal', async () => {
     const { key } = await newCaller()
     const call = (api: BusinessApi) => request(api, '/api/v1/probe', { key, method: 'POST' })
     for (const thrown of [new Error('secret'), 'secret', null, new BusinessApiError('not_found', 'secret')]) {
@@ -245,7 +245,7 @@ describe('handle()', () => {
     assert.throws(() => new Refusal(200, 'fine'), RangeError)
   })
 
-  test('sends no result that its response rejects, nor a field that it does not have', async () => {
+  test("never sends a result that its response schema rejects, or fields that the schema doesn't have", async () => {
     const { organizationId, key } = await newCaller()
     const { api, failures } = withRoute({ handle: () => ({ data: 1 as never }) })
     assert.equal((await request(api, '/api/v1/probe', { key, method: 'POST' })).status, 500)
@@ -267,7 +267,7 @@ describe('handle()', () => {
     assert.equal((await request(more.api, '/api/v1/probe', { key, method: 'POST' })).text, '{"data":"a"}')
   })
 
-  test('that never settles ends by the deadline, is told, and commits nothing afterwards', async () => {
+  test("that never settles ends at the deadline, is notified, and can't commit anything afterwards", async () => {
     const { organizationId, key } = await newCaller()
     let reason: unknown
     let end: (error: unknown) => void
@@ -297,7 +297,7 @@ describe('handle()', () => {
     assert.deepEqual(await countOf(organizationId), { bookings: 0, events: 0 })
   })
 
-  test('must return the reply of idempotent(), or say idempotent: false, which rejects a key', async () => {
+  test('must return the reply of idempotent(), or set idempotent: false, which rejects an idempotency key', async () => {
     const { key } = await newCaller()
     const headers = { 'Idempotency-Key': 'k' }
     const handle = () => ({ data: 'A' })
@@ -311,7 +311,7 @@ describe('handle()', () => {
     assert.match(refused.text, /takes no Idempotency-Key/)
   })
 
-  test("leaves lock_timeout of the host's transaction as it was, and a failed work leaves the key free", async () => {
+  test("doesn't change lock_timeout of the host's transaction, and if it fails the key can be used again", async () => {
     const { key } = await newCaller()
     const seen: string[] = []
     let fails = true
@@ -321,7 +321,7 @@ describe('handle()', () => {
         host.transaction(async (client) => {
           await client.query("set local lock_timeout = '1234ms'")
           const { idempotent } = host.platform.using(pgTransaction(client))
-          // A host that commits although the work has failed: its key counts for nobody.
+          // A host that commits even though the work has failed. The key must not be used up.
           const reply = idempotent(context, async () => {
             seen.push((await client.query('show lock_timeout')).rows[0].lock_timeout)
             if (fails) throw new Refusal(409, 'not yet')
@@ -343,7 +343,7 @@ describe('handle()', () => {
     assert.deepEqual(seen, ['1234ms', '1234ms'])
   })
 
-  test('is known to the hooks and the trace by the names of its route', async () => {
+  test('is known to hooks and traces by the names of its route', async () => {
     const { key, organizationId } = await newCaller()
     const calls: unknown[] = []
     const routes: unknown[] = []

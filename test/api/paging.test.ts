@@ -23,14 +23,14 @@ after(() => platform.close())
 
 const get = (query: string, options: object = {}): Promise<Answer> =>
   request(api, `${PATH}${query}`, { key, ...options })
-/** Makes clients; returns their ids, newest first. */
+/** Creates clients and returns their ids, newest first. */
 async function seed(id: string, count: number): Promise<string[]> {
   return (await seedClients(platform.store, id, count)).map((client) => client.id).toReversed()
 }
 
 const idsIn = (answer: Answer): unknown[] => listOf(answer).map(({ id }) => id)
 
-/** Follows the links from a query on. */
+/** Follows the links starting at a query. */
 async function walk(query: string): Promise<unknown[][]> {
   const pages: unknown[][] = []
   for (let next: string | null = query; next !== null; ) {
@@ -42,12 +42,12 @@ async function walk(query: string): Promise<unknown[][]> {
 }
 
 describe('GET /clients', () => {
-  test('GET /clients names the next page in a Link that is relative to the request', async () => {
+  test('GET /clients returns a Link to the next page that is relative to the request', async () => {
     const answer = await get('?limit=5')
     assert.equal(answer.headers.get('link'), `<clients?limit=5&before=${newest[4]}>; rel="next"`)
   })
 
-  test('GET /clients names the next page in an absolute Link with baseUrl, also of a list of changes', async () => {
+  test('GET /clients returns an absolute Link to the next page with baseUrl, even for a list of changes', async () => {
     const known = platform.apiWith(
       { rateLimit: false },
       named(platform.store, { baseUrl: 'https://app.example/platform/' }),
@@ -60,12 +60,12 @@ describe('GET /clients', () => {
     assert.ok(changes?.startsWith(`${absolute}updatedSince=`), String(changes))
   })
 
-  test('GET /clients keeps only known parameters in the Link', async () => {
+  test('GET /clients only keeps known parameters in the Link', async () => {
     const answer = await get('?x=%3E&limit=5&sort=name&before=cli_z')
     assert.equal(answer.headers.get('link'), `<clients?limit=5&before=${newest[4]}>; rel="next"`)
   })
 
-  test('GET /clients without a limit names none in the Link', async () => {
+  test('GET /clients without a limit has none in the Link', async () => {
     const { id, key: other } = await platform.organization()
     const ids = await seed(id, 51)
     const answer = await get('', { key: other })
@@ -81,7 +81,7 @@ describe('GET /clients', () => {
     [13, [12]],
     [1, Array(12).fill(1)],
   ] as const) {
-    test(`GET /clients gives 12 records in pages of ${limit} once each, and the last page has no Link`, async () => {
+    test(`GET /clients returns each of 12 records once in pages of ${limit}, and the last page has no Link`, async () => {
       const walked = await walk(`?limit=${limit}`)
       assert.deepEqual(
         walked.map(({ length }) => length),
@@ -91,7 +91,7 @@ describe('GET /clients', () => {
     })
   }
 
-  test('GET /clients gives the older records although others are added while a client pages', async () => {
+  test('GET /clients returns the older records even if others are added while a client is paging', async () => {
     const { id, key: other } = await platform.organization()
     const ids = await seed(id, 6)
     const first = await get('?limit=3', { key: other })
@@ -101,32 +101,32 @@ describe('GET /clients', () => {
     assert.equal(second.headers.get('link'), null)
   })
 
-  test('GET /clients pages from the position of an id that no record has', async () => {
+  test("GET /clients accepts a before id that doesn't exist", async () => {
     assert.deepEqual(idsIn(await get(`?before=${newest[3]}_`)), newest.slice(3))
     assert.deepEqual(idsIn(await get('?before=cli_z')), newest)
     assert.deepEqual(idsIn(await get('?before=cli_0')), [])
   })
 
-  test("GET /clients gives with another organization's id only the key's own records", async () => {
+  test("GET /clients only returns records of the key's organization if before is an id of another one", async () => {
     const { id } = await platform.organization()
     const [foreign = ''] = await seed(id, 1)
     assert.deepEqual(idsIn(await get(`?before=${foreign}`)), newest)
   })
 
-  test('HEAD /clients has the Link of GET', async () => {
+  test('HEAD /clients has the same Link as GET', async () => {
     const head = await get('?limit=5', { method: 'HEAD' })
     assert.equal(head.text, '')
     assert.equal(head.headers.get('link'), (await get('?limit=5')).headers.get('link'))
   })
 
-  test('GET /clients answers with limit alone the same body with and without further records', async () => {
+  test('GET /clients with only a limit returns the same body whether there are more records or not', async () => {
     const answer = await get('?limit=12')
     assert.equal(answer.headers.get('link'), null)
     assert.deepEqual(Object.keys(JSON.parse(answer.text)), ['data'])
     assert.deepEqual(Object.keys(JSON.parse((await get('?limit=5')).text)), ['data'])
   })
 
-  test('GET /clients takes an empty before and an empty updatedSince for none, also beside the other', async () => {
+  test('GET /clients ignores an empty before or updatedSince, even if both are given', async () => {
     for (const query of ['before=', 'updatedSince=', 'before=&updatedSince=']) {
       const answer = await get(`?limit=5&${query}`)
       assert.deepEqual(idsIn(answer), newest.slice(0, 5))
@@ -147,14 +147,14 @@ describe('GET /clients', () => {
     'cli_%00',
     'cli_a b',
   ]) {
-    test(`GET /clients refuses '${before}' as before`, async () => {
+    test(`GET /clients rejects '${before}' as before`, async () => {
       const rule =
         'Validation failed: before must be one id of this list, cli_ and up to 59 letters, digits, - or _'
       assertError(await get(`?before=${before}`), 422, rule)
     })
   }
 
-  test('GET /clients refuses two ids as before, and an id that is too long', async () => {
+  test('GET /clients rejects two before ids, or one that is too long', async () => {
     assertError(await get('?before=cli_1&before=cli_1'), 422, /^Validation failed: before must be one id/)
     assertError(await get(`?before=cli_${'x'.repeat(60)}`), 422, /^Validation failed: before must be one id/)
   })
@@ -169,7 +169,7 @@ describe('GET /clients', () => {
     starting_after: 'before',
     ending_before: 'before',
   })) {
-    test(`GET /clients refuses ${name} and names ${ours}`, async () => {
+    test(`GET /clients rejects ${name} and suggests ${ours}`, async () => {
       const text = assertError(await get(`?limit=5&${name}=2`), 422)
       assert.match(
         text,
@@ -180,7 +180,7 @@ describe('GET /clients', () => {
 })
 
 describe('GET /clients behind a mount', () => {
-  test('GET /clients has a Link that holds under Express, with a basePath, and for the client', async () => {
+  test('GET /clients has a Link that works with Express, with a basePath, and for the client', async () => {
     const app = express()
     app.use('/platform', api)
     app.use('/full', (incoming, response, next) => {
@@ -201,7 +201,7 @@ describe('GET /clients behind a mount', () => {
   })
 })
 
-test('POST /clients with an option ids that leaves out the kind is 500, names the option to onError, and writes nothing', async () => {
+test("POST /clients is 500 and writes nothing if the ids option omits the kind, and onError receives the option's name", async () => {
   const { id, key: other } = await platform.organization()
   const errors: unknown[] = []
   const odd = platform.apiWith({

@@ -11,13 +11,13 @@ const GROUPS: readonly (readonly [what: string, alike: readonly (string | undefi
   ['no address', [undefined, '']],
 ]
 
-test('peerOf() is the same for callers of a common group, and different for callers of different groups', () => {
+test('peerOf() is the same for callers in a group, and different for callers in different groups', () => {
   for (const [what, alike] of GROUPS) assert.equal(new Set(alike.map(peerOf)).size, 1, what)
   const peers = GROUPS.map(([, [first]]) => peerOf(first))
   assert.equal(new Set(peers).size, GROUPS.length)
 })
 
-test('peerOf() is short for any text of a header', () => {
+test('peerOf() returns a short string for any header value', () => {
   assert.ok(peerOf('x'.repeat(10_000)).length <= 64)
   assert.ok(peerOf(`fe80::1%${'x'.repeat(10_000)}`).length <= 64)
   assert.equal(peerOf(12 as unknown as string), '')

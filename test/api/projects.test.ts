@@ -37,7 +37,7 @@ testList(platform, {
 })
 
 describe('GET /projects', () => {
-  test('GET /projects answers every field of a project and no other', async () => {
+  test('GET /projects returns all fields of a project and no others', async () => {
     const { id, key } = await platform.organization()
     const [project] = await seed(id, [{}])
     const listed = listOf(await request(platform.api, PATH, { key }))
@@ -45,7 +45,7 @@ describe('GET /projects', () => {
     assert.deepEqual(Object.keys(listed[0] ?? {}), ['id', 'name', 'status', 'billingType', 'value'])
   })
 
-  test('GET /projects answers value as a JSON number', async () => {
+  test('GET /projects returns value as a JSON number', async () => {
     const { id, key } = await platform.organization()
     const projects = await seed(id, [
       { value: 0 },

@@ -44,7 +44,7 @@ testList(platform, {
 })
 
 describe('GET /proposals', () => {
-  test('GET /proposals answers every field of a proposal and no other', async () => {
+  test('GET /proposals returns all fields of a proposal and no others', async () => {
     const { id, key } = await platform.organization()
     const [proposal] = await seed(id, [{}])
     const listed = listOf(await request(platform.api, PATH, { key }))
@@ -61,7 +61,7 @@ describe('GET /proposals', () => {
     ])
   })
 
-  test('GET /proposals answers version, total and monthlyTotal as JSON numbers', async () => {
+  test('GET /proposals returns version, total and monthlyTotal as JSON numbers', async () => {
     const { id, key } = await platform.organization()
     const proposals = await seed(id, [
       { version: 1, total: 0, monthlyTotal: 0.125 },

@@ -19,7 +19,7 @@ after(() => platform.close())
 
 const PATH = '/api/v1/clients'
 const PLENTY: RateLimit = { perSecond: 1000, burst: 1000 }
-/** So slow that no test sees a token come back. */
+/** So slow that no token is returned during a test. */
 const SLOW = 0.001
 
 function get(api: BusinessApi, key: string): Promise<Answer> {
@@ -32,28 +32,28 @@ async function statuses(api: BusinessApi, key: string, count: number): Promise<n
   return all
 }
 
-/** The number of requests that the two buckets would let through. */
+/** Returns how many requests the two buckets would allow. */
 function remaining({ headers }: Answer): [key: number, organization: number] {
   const match = /^"key";r=(\d+);t=\d+, "org";r=(\d+);t=\d+$/.exec(headers.get('ratelimit') ?? '')
   assert.ok(match, `RateLimit: ${headers.get('ratelimit')}`)
   return [Number(match[1]), Number(match[2])]
 }
 
-/** Lets time pass for the buckets of an organization: the buckets are full that much earlier. */
+/** Simulates the passage of time by making an organization's buckets full that much earlier. */
 async function pass({ id }: Organization, seconds: number): Promise<void> {
   await platform.sql`
     update business_api.rate_buckets set full_at = full_at - ${seconds} where organization_id = ${id}`
 }
 
 describe('The headers', () => {
-  test('By default a key has 10 per second and bursts of 100, an organization 20 and 200', async () => {
+  test('By default, a key has 10 requests per second with bursts of 100, and an organization 20 with bursts of 200', async () => {
     const { key } = await platform.organization()
     const answer = await get(platform.api, key)
     assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=100;w=10, "org";q=200;w=10')
     assert.equal(answer.headers.get('ratelimit'), '"key";r=99;t=1, "org";r=199;t=1')
   })
 
-  test('RateLimit counts down and says when the buckets are full again', async () => {
+  test('RateLimit counts down and tells when the buckets are full again', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({
       rateLimit: { key: { perSecond: 0.1, burst: 5 }, organization: { perSecond: 0.05, burst: 4 } },
@@ -68,7 +68,7 @@ describe('The headers', () => {
     )
   })
 
-  test('A 503 carries them too if the request was admitted and the records cannot be read', async (t) => {
+  test("A 503 has them if the request was admitted but the records can't be read", async (t) => {
     const { key } = await platform.organization()
     const store = createPostgresStore(platform.databaseUrl, { statementTimeoutMs: 300 })
     t.after(() => store.close())
@@ -81,7 +81,7 @@ describe('The headers', () => {
     })
   })
 
-  test('Every authenticated answer carries them and counts', async () => {
+  test('All authenticated responses have them and count', async () => {
     const organization = await platform.organization()
     const poor = await organization.createKey({ scopes: ['clients:write', 'leads:write'] })
     const [client] = await seedClients(platform.store, organization.id, 1)
@@ -111,7 +111,7 @@ describe('The headers', () => {
     }
   })
 
-  test('GET with a bad limit carries them and counts', async () => {
+  test('GET with an invalid limit has them and counts', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 50 } } })
     const answer = await request(api, `${PATH}?limit=0`, { key })
@@ -119,7 +119,7 @@ describe('The headers', () => {
     assert.equal(remaining(answer)[0], 49)
   })
 
-  test('A failure after the key was judged carries them', async () => {
+  test('A failure after admission has them', async () => {
     const { key } = await platform.organization()
     const { clients } = platform.store
     for (const [status, error] of [
@@ -134,7 +134,7 @@ describe('The headers', () => {
     }
   })
 
-  test('401 carries no such header and takes no token', async () => {
+  test("A 401 has no rate limit headers and doesn't take a token", async () => {
     const organization = await platform.organization()
     const api = platform.apiWith({ rateLimit: { organization: { perSecond: SLOW, burst: 2 } } })
     const revoked = await organization.createKey()
@@ -152,7 +152,7 @@ describe('The headers', () => {
     assert.deepEqual(await statuses(api, organization.key, 3), [200, 200, 429])
   })
 
-  test('404, 405 and OPTIONS before the key is judged carry no such header and take no token', async () => {
+  test("A 404, 405 or OPTIONS before the key is checked has no rate limit headers and doesn't take a token", async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 } } })
     for (const [target, method] of [
@@ -168,7 +168,7 @@ describe('The headers', () => {
 })
 
 describe('429', () => {
-  test('A key is limited after its burst, in the form of section 7', async () => {
+  test('A key is limited after its burst, in the format of section 7', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: 0.5, burst: 3 } } })
     assert.deepEqual(await statuses(api, key, 3), [200, 200, 200])
@@ -180,11 +180,11 @@ describe('429', () => {
     assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
   })
 
-  test('By default a key with an empty bucket has to wait one second', async () => {
+  test('By default, a key with an empty bucket has to wait one second', async () => {
     const { id, key } = await platform.organization()
     await get(platform.api, key)
-    // Emptied by hand, because tokens come back during 100 requests in a row; on a busy machine a token comes back before the
-    // next request too.
+    // We empty the bucket manually, because tokens are returned during 100 requests, and on a busy machine even before
+    // the next one.
     let answer: Answer
     do {
       await platform.sql`
@@ -196,7 +196,7 @@ describe('429', () => {
     assert.equal(answer.headers.get('retry-after'), '1')
   })
 
-  test('100 requests of a key at once are let through by default, and 200 of an organization', async () => {
+  test('By default, 100 concurrent requests of a key are allowed, and 200 of an organization', async () => {
     const organization = await platform.organization()
     const keys = [organization.key, (await organization.createKey()).key]
     const answers = await Promise.all(
@@ -205,7 +205,7 @@ describe('429', () => {
     assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])
   })
 
-  test('Waiting exactly Retry-After admits, and waiting less than the bucket needs does not', async () => {
+  test('A request is admitted after exactly Retry-After, but not if the bucket needs longer', async () => {
     const organization = await platform.organization()
     const { key } = organization
     const api = platform.apiWith({ rateLimit: { key: { perSecond: 0.1, burst: 2 } } })
@@ -219,7 +219,7 @@ describe('429', () => {
     assert.deepEqual(await statuses(api, key, 2), [200, 429])
   })
 
-  test('Retry-After is true for the slower of the two buckets', async () => {
+  test('Retry-After is correct for the slower of the two buckets', async () => {
     const organization = await platform.organization()
     const { key } = organization
     const api = platform.apiWith({
@@ -232,7 +232,7 @@ describe('429', () => {
     assert.equal((await get(api, key)).status, 200)
   })
 
-  test('Waiting Retry-After by the clock admits', async () => {
+  test('A request is admitted after waiting for Retry-After', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: 1, burst: 1 } } })
     assert.deepEqual(await statuses(api, key, 1), [200])
@@ -243,7 +243,7 @@ describe('429', () => {
     assert.equal((await get(api, key)).status, 200)
   })
 
-  test('A denied request consumes nothing, of neither bucket', async () => {
+  test('A rejected request takes a token from neither bucket', async () => {
     const organization = await platform.organization()
     const other = await organization.createKey()
     const api = platform.apiWith({
@@ -256,7 +256,7 @@ describe('429', () => {
     assert.deepEqual(await statuses(api, organization.key, 2), [200, 429])
   })
 
-  test('A refused creation writes nothing', async () => {
+  test('A rejected create writes nothing', async () => {
     const { id, key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 } } })
     const json = { name: 'Atlas' }
@@ -267,7 +267,7 @@ describe('429', () => {
     assert.equal(written?.count, 1)
   })
 
-  test('A burst at once lets exactly as many through as there are tokens', async () => {
+  test('A burst of concurrent requests is allowed exactly as many as there are tokens', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 7 } } })
     const answers = await Promise.all(Array.from({ length: 30 }, () => get(api, key)))
@@ -301,7 +301,7 @@ describe('The two buckets', () => {
     assert.deepEqual(await statuses(api, theirs.key, 2), [200, 429])
   })
 
-  test('A limit of a key overrides the limit of the API, upwards and downwards', async () => {
+  test("A key's own limit overrides that of the API, whether higher or lower", async () => {
     const organization = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 2 }, organization: PLENTY } })
     const less = await organization.createKey({ rateLimit: { perSecond: SLOW, burst: 1 } })
@@ -313,7 +313,7 @@ describe('The two buckets', () => {
     assert.equal(policy, '"key";q=3;w=6, "org";q=1000;w=1')
   })
 
-  test('A limit of an organization overrides the limit of the API, and can be taken back', async () => {
+  test("An organization's own limit overrides that of the API and can be removed", async () => {
     const organization = await platform.organization()
     const { id, key } = organization
     const api = platform.apiWith({
@@ -347,8 +347,8 @@ describe('The two buckets', () => {
   })
 })
 
-describe('The option rateLimit', () => {
-  test('rateLimit: false lets everything through, without the headers', async () => {
+describe('The rateLimit option', () => {
+  test('rateLimit: false allows everything and adds no headers', async () => {
     const organization = await platform.organization()
     const limited = await organization.createKey({ rateLimit: { perSecond: SLOW, burst: 1 } })
     const api = platform.apiWith({ rateLimit: false })
@@ -358,7 +358,7 @@ describe('The option rateLimit', () => {
     assert.equal(answer.headers.get('ratelimit-policy'), null)
   })
 
-  test("scope: 'process' limits by buckets of the process, in the same form", async () => {
+  test("scope: 'process' uses buckets in the process, with the same headers", async () => {
     const { id, key } = await platform.organization()
     const rateLimit = { key: { perSecond: 1, burst: 2 }, scope: 'process' } as const
     const [here, there] = [platform.apiWith({ rateLimit }), platform.apiWith({ rateLimit })]
@@ -376,7 +376,7 @@ describe('The option rateLimit', () => {
     assert.equal((await get(here, key)).status, 200)
   })
 
-  test("scope: 'process' judges the key first and the scope last, and counts a refusal", async () => {
+  test("scope: 'process' checks the key first and the scope last, and counts a forbidden request", async () => {
     const organization = await platform.organization()
     const poor = await organization.createKey({ scopes: [] })
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 2 }, scope: 'process' } })
@@ -390,7 +390,7 @@ describe('The option rateLimit', () => {
     assertError(await get(api, poor.key), 401)
   })
 
-  test("scope: 'process' shares the bucket of an organization between its keys", async () => {
+  test("scope: 'process' shares an organization's bucket between its keys", async () => {
     const organization = await platform.organization()
     const other = await organization.createKey()
     const api = platform.apiWith({
@@ -408,7 +408,7 @@ describe('The option rateLimit', () => {
     ['a burst of 0', { perSecond: 1, burst: 0 }],
     ['half a burst', { perSecond: 1, burst: 1.5 }],
   ] as const) {
-    test(`createBusinessApi() refuses ${what}`, () => {
+    test(`createBusinessApi() rejects ${what}`, () => {
       assert.throws(() => platform.apiWith({ rateLimit: { key: limit } }), RangeError)
       assert.throws(() => platform.apiWith({ rateLimit: { organization: limit } }), RangeError)
     })

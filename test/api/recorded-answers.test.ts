@@ -6,10 +6,10 @@ import { RESOURCES } from '../../lib/access/scopes.ts'
 import { formatAnswers, readAnswers, recordAnswers } from './_answers.ts'
 import { startPlatform } from './_api.ts'
 
-// A client that knows the specification and nothing else gets the same bytes as ever. recorded-answers.txt holds the answers of
-// the API before lists had pages; what a client has not asked for may add a header to them, named here, and change nothing else.
+// A client that only knows the specification must always get the same bytes. recorded-answers.txt contains the
+// responses from before lists had pages. New features may only add the headers listed here.
 
-/** The headers that came later, by what was asked. */
+/** Headers that were added later, by request. */
 const ADDED: Readonly<Record<string, RegExp>> = {
   Link: /^GET .*: limit=2 of 3$/,
 }
@@ -19,12 +19,12 @@ after(() => platform.close())
 
 const FILE = join(import.meta.dirname, 'recorded-answers.txt')
 const recording = formatAnswers(await recordAnswers(platform))
-// After a meant change of the answers, such as a new field: `npm run answers`, and review the difference.
+// After an intended change, such as a new field, run `npm run answers` and review the diff.
 if (process.env.UPDATE_ANSWERS) writeFileSync(FILE, withoutAdded(recording))
 const recorded = readAnswers(readFileSync(FILE, 'utf8'))
 const today = readAnswers(recording)
 
-/** The recording without the headers that came later. */
+/** Removes headers that were added later from a recording. */
 function withoutAdded(text: string): string {
   let name = ''
   const kept = text.split('\n').filter((line) => {
@@ -39,7 +39,7 @@ function isAdded(name: string, line: string): boolean {
   return ADDED[header]?.test(name) ?? false
 }
 
-test('the recording has an answer for each operation and each status of the specification', () => {
+test('the recording has a response for each operation and each status in the specification', () => {
   assert.deepEqual([...today.keys()], [...recorded.keys()])
   const statuses = new Map<string, Set<string>>()
   for (const [name, [statusLine = '']] of recorded) {
@@ -59,7 +59,7 @@ test('the recording has an answer for each operation and each status of the spec
 const LIST_STATUSES = ['200', '401', '403', '422', '429']
 const CREATE_STATUSES = ['200', '400', '401', '403', '413', '415', '422', '429']
 
-describe('answers as recorded', () => {
+describe('responds as recorded', () => {
   for (const [name, lines] of recorded) {
     test(name, () => {
       const now = today.get(name) ?? []

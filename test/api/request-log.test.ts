@@ -7,7 +7,7 @@ import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { type Organization, type Platform, startPlatform } from './_api.ts'
 
-describe('option requestLog', () => {
+describe('the requestLog option', () => {
   let platform: Platform
   before(async () => {
     platform = await startPlatform()
@@ -27,7 +27,7 @@ describe('option requestLog', () => {
     return (await createDeveloperSettings(platform.store).requests.list(id)).data
   }
 
-  test('logs every request of an organization, without query, body and key', async () => {
+  test('logs every request of an organization without the query, body and key', async () => {
     const organization = await platform.organization()
     const api = platform.apiWith({ requestLog: 'all', basePath: '/mount' })
     const listed = await call(api, organization.key, '/mount/api/v1/clients?limit=5&x=secret-query')
@@ -59,7 +59,7 @@ describe('option requestLog', () => {
       assert.ok(!text.includes(secret), secret)
   })
 
-  test('logs the 401 of a revoked key, and nothing of unknown keys, of no key and of unknown paths', async () => {
+  test('logs the 401 of a revoked key, but not unknown keys, missing keys or unknown paths', async () => {
     const organization = await platform.organization()
     const { id: keyId, key } = await organization.createKey()
     const api = platform.apiWith({ requestLog: 'errors' })
@@ -83,7 +83,7 @@ describe('option requestLog', () => {
     assert.equal(count?.count, 2)
   })
 
-  test('logs a HEAD, and an error that is cut within a character', async () => {
+  test('logs a HEAD request, and an error message truncated within a character', async () => {
     const organization = await platform.organization()
     const error = `${'a'.repeat(199)}🏺`
     const api = platform.apiWith({ requestLog: 'all', onRequest: () => new Refusal(402, error) })
@@ -95,7 +95,7 @@ describe('option requestLog', () => {
     assert.equal(api.requestLog.dropped, 0)
   })
 
-  test('{ share: 0 } logs errors only; without the option nothing is logged', async () => {
+  test('{ share: 0 } logs errors only, and without the option nothing is logged', async () => {
     const organization = await platform.organization()
     const share = platform.apiWith({ requestLog: { share: 0 } })
     const none = platform.apiWith({})
@@ -110,7 +110,7 @@ describe('option requestLog', () => {
     )
   })
 
-  test('close() of the store waits for the requests that wait to be logged', async () => {
+  test('close() of the store waits for requests that are still to be logged', async () => {
     const organization = await platform.organization()
     const store = createPostgresStore(platform.databaseUrl)
     const api = createBusinessApi(store, { logger: false, requestLog: 'all' })
@@ -120,7 +120,7 @@ describe('option requestLog', () => {
     assert.equal(api.requestLog.dropped, 0)
   })
 
-  test('requests are dropped, and counted, while the store takes none; no answer waits for them', async () => {
+  test('requests are dropped and counted while the store accepts none, and no response waits for them', async () => {
     const store = createMemoryStore()
     const { key } = await createDeveloperSettings(store).apiKeys.create('org_1', {
       name: 'k',
@@ -141,7 +141,7 @@ describe('option requestLog', () => {
     assert.equal(api.requestLog.dropped, 10_051)
   })
 
-  test('an option that cannot be used is rejected', () => {
+  test('an invalid option is rejected', () => {
     const create = (requestLog: unknown) => () =>
       createBusinessApi(createMemoryStore(), { requestLog } as BusinessApiOptions)
     for (const wrong of ['some', true, null, {}, { share: 1.1 }, { share: -1 }, { share: Number.NaN }, [], 1])

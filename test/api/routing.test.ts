@@ -20,7 +20,7 @@ describe('Paths', () => {
     })
   }
 
-  test('/openapi.json is served without a key, also with a bad one', async () => {
+  test('/openapi.json is served without a key or with an invalid one', async () => {
     for (const headers of [{}, { Authorization: 'Bearer bad' }]) {
       const answer = await request(api, '/openapi.json', { headers })
       assert.equal(answer.status, 200)
@@ -63,13 +63,13 @@ describe('Paths', () => {
     `/${'x'.repeat(8000)}`,
   ]
   for (const path of unknown) {
-    test(`${path.slice(0, 60)} is 404 in the API's form`, async () => {
+    test(`${path.slice(0, 60)} is 404 in the API's format`, async () => {
       const text = assertError(await get(path), 404)
       assert.ok(text.includes(path.slice(0, 100)), text.slice(0, 300))
     })
   }
 
-  // A guard of the host or of a proxy sees the path as sent: the path must mean the same to the API as to the guard.
+  // The host or a proxy may check the path as it was sent, so the API must not interpret it differently.
   const disguised = [
     '//evil/api/v1/clients',
     '//api/v1/clients',
@@ -93,13 +93,13 @@ describe('Paths', () => {
     '/public/../openapi.json',
   ]
   for (const path of disguised) {
-    test(`${path} is 404: a path is taken as it was sent`, async () => {
+    test(`${path} is 404, because a path isn't normalized`, async () => {
       assertError(await get(path), 404)
     })
   }
 
-  // RFC 9112, section 3.2.2: a server must accept the absolute form, although clients send this form only to proxies. The
-  // authority says nothing to us.
+  // RFC 9112, section 3.2.2: servers must accept the absolute form, even though clients only send it to proxies. We
+  // ignore the authority.
   for (const target of [
     'http://api.example/api/v1/clients',
     'http://evil.example/api/v1/clients',
@@ -127,12 +127,12 @@ describe('Paths', () => {
   ]) {
     test(`The absolute-form target ${target} is 404`, async () => {
       const answer = await get(target)
-      // Node's parser refuses several of these targets by itself.
+      // Node's parser already rejects several of these targets.
       if (answer.status !== 400) assertError(answer, 404)
     })
   }
 
-  test('The authority of an absolute-form target is in no answer', async () => {
+  test('The authority of an absolute-form target is never part of a response', async () => {
     const served = await get('http://evil.example/api/v1/clients?limit=1')
     const missing = await get('http://evil.example/nowhere')
     const described = await get('http://evil.example/openapi.json')
@@ -142,11 +142,11 @@ describe('Paths', () => {
     assert.match(assertError(missing, 404), /^No such path: \/nowhere$/)
   })
 
-  test('OPTIONS * is answered in the form of the API', async () => {
+  test("OPTIONS * receives a response in the API's format", async () => {
     assertError(await rawRequest(server, rawHead('OPTIONS *')), 404)
   })
 
-  test('A slash at the end makes the same path with option trailingSlash, and the Link leads to it', async () => {
+  test('A trailing slash is ignored with the trailingSlash option, and kept in the Link', async () => {
     const { id, key: own } = await platform.organization()
     await seedClients(platform.store, id, 3)
     for (const [baseUrl, link] of [
@@ -166,7 +166,7 @@ describe('Paths', () => {
     assertError(await request(platform.apiWith({ trailingSlash: true }), '/', { key: own }), 404)
   })
 
-  test('A slash at the end makes another path', async () => {
+  test('A trailing slash makes it a different path', async () => {
     for (const path of [...PATHS, '/openapi.json']) {
       assertError(await get(`${path}/`), 404, /^No such path/)
       assertError(await request(api, `${path}/`, { key }), 404, /^No such path/)
@@ -178,12 +178,12 @@ describe('Paths', () => {
     assertError(posted, 404)
   })
 
-  test('A fragment that a client has sent along does not reach another path', async () => {
+  test("A fragment in the target doesn't lead to a different path", async () => {
     assertError(await get('/nowhere#/api/v1/clients'), 404)
     assertError(await get('/nowhere?x=/api/v1/clients'), 404)
   })
 
-  test('A 404 names the path that was seen, and neither the query nor the basePath', async () => {
+  test('A 404 contains the requested path without the query string and basePath', async () => {
     const mounted = platform.apiWith({ basePath: '/platform' })
     const text = assertError(await request(mounted, '/elsewhere/x?token=secret#secret'), 404)
     assert.ok(text.includes('/elsewhere/x'))
@@ -191,7 +191,7 @@ describe('Paths', () => {
     assert.ok(!text.includes('secret'))
   })
 
-  test('A 404 repeats a hostile path as JSON text of a bounded length', async () => {
+  test('A 404 contains a malicious path as a JSON string of limited length', async () => {
     const answer = await get(`/<script>"\\${'x'.repeat(9000)}`)
     assertError(answer, 404)
     assert.ok(answer.text.length < 500)
@@ -203,7 +203,7 @@ describe('Methods', () => {
     const served = OPERATIONS.filter((operation) => operation.path === path).map(({ method }) => method)
     const allow = [...served, 'HEAD', 'OPTIONS'].join(', ')
 
-    test(`OPTIONS ${path} answers 204 with Allow: ${allow}`, async () => {
+    test(`OPTIONS ${path} responds with 204 and Allow: ${allow}`, async () => {
       const answer = await rawRequest(server, rawHead(`OPTIONS ${path}`))
       assert.equal(answer.status, 204)
       assert.equal(answer.text, '')
@@ -217,7 +217,7 @@ describe('Methods', () => {
     for (const method of refused) {
       test(`${method} ${path} is 405 with Allow: ${allow}`, async () => {
         const answer = await rawRequest(server, rawHead(`${method} ${path}`, AUTHORIZATION))
-        // Node's parser does not know every method; an unknown method never reaches a handler.
+        // Node's parser doesn't know every method, and requests with an unknown one never reach a handler.
         if (method === 'QUERY' && answer.status === 400) return
         assertError(answer, 405)
         assert.equal(answer.headers.get('allow'), allow)
@@ -234,7 +234,7 @@ describe('Methods', () => {
     assert.equal(options.headers.get('allow'), 'GET, HEAD, OPTIONS')
   })
 
-  test('/openapi.json may be read from another origin, and no other path', async () => {
+  test('/openapi.json can be read from other origins, unlike any other path', async () => {
     const origin = (answer: Answer): string | null => answer.headers.get('access-control-allow-origin')
     for (const method of ['GET', 'HEAD', 'OPTIONS']) {
       assert.equal(origin(await request(api, '/openapi.json', { method })), '*')
@@ -247,7 +247,7 @@ describe('Methods', () => {
     assertError(await request(api, '/api/v1/nothing', { method: 'OPTIONS' }), 404)
   })
 
-  test('No answer carries CORS headers, for any request of a browser', async () => {
+  test('No other response has CORS headers, whatever a browser requests', async () => {
     const headers = {
       Origin: 'https://evil.example',
       'Access-Control-Request-Method': 'POST',

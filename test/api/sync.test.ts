@@ -29,7 +29,7 @@ const RULE =
   'Validation failed: updatedSince must be one Sync-Token of an earlier response, or one time in ISO 8601 with a time zone, ' +
   'as 2026-03-14T09:26:53.589Z'
 
-/** An organization with clients; their ids, oldest first. */
+/** Creates an organization with clients and returns their ids, oldest first. */
 async function organizationWith(count: number) {
   const { id, key } = await platform.organization()
   const ids: string[] = []
@@ -45,7 +45,7 @@ const idsIn = (answer: Answer): unknown[] => listOf(answer).map(({ id }) => id)
 const tokenOf = (answer: Answer): string => answer.headers.get('sync-token') ?? assert.fail('no Sync-Token')
 
 describe('GET /clients?updatedSince', () => {
-  test('GET /clients?updatedSince gives every record once in pages, with a token on each and a Link on all but the last', async () => {
+  test('GET /clients?updatedSince returns each record once in pages, with a token on each page and a Link on all but the last', async () => {
     const { ids, get } = await organizationWith(6)
     for (const [limit, pages] of [
       [2, 3],
@@ -67,7 +67,7 @@ describe('GET /clients?updatedSince', () => {
     }
   })
 
-  test('GET /clients?updatedSince has the body of a list, and a list has no Sync-Token', async () => {
+  test('GET /clients?updatedSince has the same body as a list, which has no Sync-Token', async () => {
     const { get } = await organizationWith(1)
     const changes = await get(BEGINNING)
     const list = await get('')
@@ -86,7 +86,7 @@ describe('GET /clients?updatedSince', () => {
     assert.equal(head.headers.get('content-length'), answer.headers.get('content-length'))
   })
 
-  test('GET /clients?updatedSince takes times with any offset, the plus sign encoded or not', async () => {
+  test('GET /clients?updatedSince accepts times with any offset, whether the plus sign is encoded or not', async () => {
     const { id, ids, get } = await organizationWith(1)
     await platform.sql`
       update business_api.businesses set updated_at = '2026-03-14T09:26:53.589Z' where organization_id = ${id}`
@@ -128,13 +128,13 @@ describe('GET /clients?updatedSince', () => {
     `${token('v1 c')}.`,
     'x'.repeat(1025),
   ]) {
-    test(`GET /clients refuses '${wrong.slice(0, 40)}' as updatedSince`, async () => {
+    test(`GET /clients rejects '${wrong.slice(0, 40)}' as updatedSince`, async () => {
       const { get } = await organizationWith(0)
       assertError(await get(`?updatedSince=${wrong}`), 422, RULE)
     })
   }
 
-  test('GET /clients refuses updatedSince given twice, together with before, and beside a foreign name', async () => {
+  test("GET /clients rejects updatedSince if it is repeated, combined with before, or used with another API's parameter", async () => {
     const { get } = await organizationWith(0)
     assertError(await get(`${BEGINNING}&updatedSince=2026-03-14T09:26:53Z`), 422, RULE)
     for (const query of [`${BEGINNING}&before=cli_1`, '?before=cli_1&updatedSince=x']) {
@@ -148,7 +148,7 @@ describe('GET /clients?updatedSince', () => {
     assertError(await get(`${BEGINNING}&limit=0`), 422, /^Validation failed: limit/)
   })
 
-  test('GET /clients gives everything for the token of another version, of another list, and of no database', async () => {
+  test('GET /clients returns everything for a token from another version, list or database', async () => {
     const { key, ids, get } = await organizationWith(3)
     const leads = await request(api, `/api/v1/leads${BEGINNING}`, { key })
     for (const foreign of [
@@ -165,7 +165,7 @@ describe('GET /clients?updatedSince', () => {
     }
   })
 
-  test('GET /clients with a token that was made up out of a true one is no failure', async () => {
+  test('GET /clients accepts a token that was derived from a real one', async () => {
     const { get } = await organizationWith(1)
     const text = Buffer.from(tokenOf(await get(BEGINNING)), 'base64url').toString()
     const [, , database] = text.split(' ')
@@ -179,7 +179,7 @@ describe('GET /clients?updatedSince', () => {
     }
   })
 
-  test('GET /clients?updatedSince counts against the rate limit as every list', async () => {
+  test('GET /clients?updatedSince counts against the rate limit like any list', async () => {
     const { key } = await platform.organization()
     const limited = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 2 } } })
     const first = await request(limited, `${PATH}${BEGINNING}`, { key })
@@ -189,7 +189,7 @@ describe('GET /clients?updatedSince', () => {
     assertError(await request(limited, next, { key }), 429)
   })
 
-  test('GET /projects?updatedSince of a store that cannot list changes is 422', async () => {
+  test("GET /projects?updatedSince is 422 if the store can't list changes", async () => {
     const { key } = await platform.organization()
     const projects = {
       ...platform.store.projects,
@@ -205,7 +205,7 @@ describe('GET /clients?updatedSince', () => {
 })
 
 describe('the client on a server', () => {
-  test('list({ updatedSince }) follows the pages and goes on with the token of the last', async () => {
+  test('list({ updatedSince }) follows the pages and continues with the last token', async () => {
     const { id, key, ids } = await organizationWith(5)
     const { clients } = createApiClient({ url: `${server.url}/platform`, key })
     let since: Date | string = new Date(0)
@@ -223,7 +223,7 @@ describe('the client on a server', () => {
     assert.deepEqual((await sync()).slice(-2), [created, ids[1]])
   })
 
-  test('list({ updatedSince }) goes on with the token of any page after it was killed there', async () => {
+  test('list({ updatedSince }) continues with the token of any page after it was killed there', async () => {
     const { key, ids } = await organizationWith(7)
     const { clients } = createApiClient({ url: `${server.url}/platform`, key })
     const read: string[] = []

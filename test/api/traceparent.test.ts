@@ -7,7 +7,8 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, type WebhookRequest } from '../../lib/webhooks.ts'
 import { rawHead, rawRequest, recordOf, serve, startPlatform } from './_api.ts'
 
-// The trace of a create goes to the attempts of the create's events: over a real socket, through PostgreSQL, to the loop.
+// The trace of a create is passed on to its delivery attempts. Tested with a real socket, PostgreSQL and
+// the delivery loop.
 
 const platform = await startPlatform()
 after(() => platform.close())
@@ -16,7 +17,9 @@ const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 const TRACEPARENT = `00-${TRACE_ID}-00f067aa0ba902b7-01`
 const OTHER = `00-${TRACE_ID}-1111111111111111-00`
 
-/** Creates a client with the headers, and makes the attempts. Returns the trace of each attempt, and the requests. */
+/**
+ * Creates a client with the given headers and delivers its events. Returns the requests and the trace of each attempt.
+ */
 async function createAndDeliver(
   t: TestContext,
   headers: readonly string[],
@@ -61,7 +64,7 @@ async function createAndDeliver(
   return { traces, requests }
 }
 
-test('POST with a traceparent: the attempts show the trace, and the subscriber does not see the trace', async (t) => {
+test("POST with a traceparent: attempts have the trace, but subscribers don't see it", async (t) => {
   const { traces, requests } = await createAndDeliver(t, [`Traceparent: ${TRACEPARENT}`])
   assert.deepEqual(traces, [TRACEPARENT])
   assert.equal(requests.length, 1)
@@ -72,7 +75,7 @@ test('POST with a traceparent: the attempts show the trace, and the subscriber d
   )
 })
 
-test('POST without a traceparent, or with a hostile one, succeeds, and the attempts show no trace', async (t) => {
+test('POST with a missing or malicious traceparent succeeds, and attempts have no trace', async (t) => {
   for (const headers of [
     [],
     [`Traceparent: ${TRACEPARENT}`, `Traceparent: ${OTHER}`],
@@ -84,7 +87,7 @@ test('POST without a traceparent, or with a hostile one, succeeds, and the attem
   }
 })
 
-test('option traceparent: the current trace of the host counts, and the header does not', async (t) => {
+test("traceparent option: the host's current trace is used instead of the header", async (t) => {
   const header = `Traceparent: ${TRACEPARENT}`
   assert.deepEqual((await createAndDeliver(t, [header], { traceparent: () => OTHER })).traces, [OTHER])
   assert.deepEqual((await createAndDeliver(t, [header], { traceparent: () => undefined })).traces, [null])
@@ -94,7 +97,7 @@ test('option traceparent: the current trace of the host counts, and the header d
   assert.deepEqual((await createAndDeliver(t, [header], { traceparent: failing })).traces, [null])
 })
 
-test('option traceparent is called in the context of the request, with a hook and without', async (t) => {
+test('traceparent option: called in the context of the request, with or without a hook', async (t) => {
   const context = new AsyncLocalStorage<string>()
   const traceparent = (): string | undefined => context.getStore()
   const { id, key } = await platform.organization()

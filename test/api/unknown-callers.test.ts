@@ -10,13 +10,13 @@ import { createMemoryStore } from '../../lib/memory.ts'
 const WAITING_MAX = 5000
 const REMEMBERED_MAX = 10_000
 
-/** The callers of a store with a lookup of its own. */
+/** Creates the callers of a store with the given lookup. */
 function createCallers(identify: ApiKeyStore['identify'] = async () => new Map(), deadlineMs = 3000) {
   const store = createMemoryStore()
   return createUnknownCallers({ apiKeys: { ...store.apiKeys, identify } }, deadlineMs)
 }
 
-/** Lookups in a store that holds back every answer until `release`. */
+/** Creates lookups in a store that delays all results until `release` is called. */
 function createHeldLookups() {
   let release = (): void => {}
   const held = new Promise<void>((resolve) => {
@@ -26,21 +26,21 @@ function createHeldLookups() {
     await held
     return new Map()
   })
-  /** A lookup is under way, and as many digests wait as may. */
+  /** One lookup is running, and the maximum number of digests is waiting. */
   const waiting = Promise.allSettled(
     Array.from({ length: WAITING_MAX + 1 }, (_, index) => lookups.find(`${index}`, null, 'peer')),
   )
   return { lookups, waiting, release }
 }
 
-test('find() refuses one lookup more than may wait', async () => {
+test('find() rejects one more lookup than can wait', async () => {
   const { lookups, waiting, release } = createHeldLookups()
   await assert.rejects(lookups.find('more', null, 'peer'), { code: STORE_UNAVAILABLE })
   release()
   assert.ok((await waiting).every(({ status }) => status === 'fulfilled'))
 })
 
-test('when no more may wait, a place goes from the peer with most to one with fewer', async () => {
+test('if no more lookups can wait, a place moves from the peer with the most to one with fewer', async () => {
   const { lookups, waiting, release } = createHeldLookups()
   const other = lookups.find('other', null, 'other peer')
   release()
@@ -49,7 +49,7 @@ test('when no more may wait, a place goes from the peer with most to one with fe
   assert.equal(refused.length, 1)
 })
 
-test('a single lookup finds all waiting digests, each peer in its turn', async () => {
+test('a single lookup finds all waiting digests, with peers taking turns', async () => {
   const asked: (readonly string[])[] = []
   const lookups = createCallers(async (digests) => {
     asked.push(digests)
@@ -66,7 +66,7 @@ test('a single lookup finds all waiting digests, each peer in its turn', async (
   assert.equal(lookups.organizationOf('valid'), 'org')
 })
 
-test('find() asks once for a digest that several requests wait for, and fails with the store', async () => {
+test('find() looks up a digest once if several requests wait for it, and fails if the store does', async () => {
   const asked: (readonly string[])[] = []
   const failure = new Error('The store is broken')
   const lookups = createCallers(async (digests) => {
@@ -79,7 +79,7 @@ test('find() asks once for a digest that several requests wait for, and fails wi
   assert.deepEqual(asked, [['first'], ['same']])
 })
 
-test('organizationOf() holds a bounded number of keys, and forgets the least recently used key', async () => {
+test('organizationOf() keeps a limited number of keys and forgets the least recently used one', async () => {
   const lookups = createCallers(async (digests) => new Map(digests.map((digest) => [digest, 'org'])))
   for (let index = 0; index < REMEMBERED_MAX; index++) await lookups.find(`${index}`, null, 'peer')
   assert.equal(lookups.organizationOf('0'), 'org')
@@ -90,7 +90,7 @@ test('organizationOf() holds a bounded number of keys, and forgets the least rec
   assert.equal(lookups.organizationOf('0'), undefined)
 })
 
-test('a lookup that the store never answers is given up, and the next lookup is made', async (t) => {
+test('a lookup times out if the store never responds, and the next one is started', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let asked = 0
   const lookups = createCallers(() =>
@@ -100,13 +100,13 @@ test('a lookup that the store never answers is given up, and the next lookup is 
   const next = lookups.find('next', null, 'peer')
   t.mock.timers.tick(5000)
   await assert.rejects(unanswered, { code: STORE_UNAVAILABLE })
-  // The pause after a failure begins in this turn of the event loop.
+  // The pause after a failure starts in this turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve))
   t.mock.timers.tick(5000)
   assert.equal(await next, 'org')
 })
 
-test('a hundred refusals go out at once', async ({ mock }) => {
+test('a hundred refusals are sent immediately', async ({ mock }) => {
   mock.method(performance, 'now', () => 0)
   mock.timers.enable({ apis: ['setTimeout'] })
   const { awaitRefusal } = createCallers()
@@ -116,10 +116,10 @@ test('a hundred refusals go out at once', async ({ mock }) => {
   assert.equal(passed, 100)
 })
 
-test('thousands of refusals at once all go out within their share of the deadline, and spaced out', async ({
+test('thousands of concurrent refusals are all sent within their share of the deadline, and spaced out', async ({
   mock,
 }) => {
-  // The time is the test's, so that a busy machine changes nothing.
+  // The test controls the time, so a busy machine makes no difference.
   let now = 0
   mock.method(performance, 'now', () => now)
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -141,7 +141,7 @@ test('thousands of refusals at once all go out within their share of the deadlin
   assert.ok(early < 2000, `${early} went out in the first quarter`)
 })
 
-test('a refusal of another peer goes out in the next ticks, before the crowd', async ({ mock }) => {
+test('a refusal for another peer is sent in the next ticks, before the crowd', async ({ mock }) => {
   let now = 0
   mock.method(performance, 'now', () => now)
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -160,7 +160,7 @@ test('a refusal of another peer goes out in the next ticks, before the crowd', a
   assert.ok(isOut && crowd < 150, `${crowd} of the crowd went out before`)
 })
 
-/** Asks for a number of requests of a peer at once, and counts those that are in. */
+/** Sends a number of concurrent requests for a peer, and counts those that have entered. */
 function crowd(enter: UnknownCallers['enter'], peer: string, count: number): { in: number } {
   const entered = { in: 0 }
   for (let asked = 0; asked < count; asked++) {
@@ -171,7 +171,7 @@ function crowd(enter: UnknownCallers['enter'], peer: string, count: number): { i
   return entered
 }
 
-test('a thousand unknown callers at once enter a few in each turn of the event loop', async () => {
+test('of a thousand concurrent unknown callers, a few enter in each turn of the event loop', async () => {
   const entered = crowd(createCallers().enter, 'one', 1000)
   assert.ok(entered.in <= 8, `${entered.in} entered at once`)
   for (let turns = 1; turns < 200; turns++) {
@@ -181,7 +181,7 @@ test('a thousand unknown callers at once enter a few in each turn of the event l
   assert.equal(entered.in, 1000)
 })
 
-test('an unknown caller of another peer enters in the next turns, before the crowd', async () => {
+test('an unknown caller from another peer enters in the next turns, before the crowd', async () => {
   const { enter } = createCallers()
   const first = crowd(enter, 'one', 1000)
   const second = crowd(enter, 'two', 1)
@@ -190,7 +190,7 @@ test('an unknown caller of another peer enters in the next turns, before the cro
   assert.ok(first.in < 40, `${first.in} of the crowd entered`)
 })
 
-test('few unknown callers enter without a wait, turn after turn', async () => {
+test('a few unknown callers enter without waiting, turn after turn', async () => {
   const { enter } = createCallers()
   for (let turns = 0; turns < 5; turns++) {
     assert.equal(crowd(enter, 'one', 4).in, 4)
@@ -199,7 +199,7 @@ test('few unknown callers enter without a wait, turn after turn', async () => {
   }
 })
 
-test("the host's own pages, in front of which the API is mounted, wait for no turn of an unknown caller", async () => {
+test("the host's own pages, with the API mounted in front of them, don't wait for the turn of an unknown caller", async () => {
   let asked = 0
   const peerAddress = (): string => `peer ${asked++}`
   const api = createBusinessApi(createMemoryStore(), { peerAddress, logger: false })

@@ -17,7 +17,7 @@ import {
 } from './_validation.ts'
 
 describe('POST /clients, lengths', () => {
-  test('POST /clients refuses a name of 1 character', async () => {
+  test('POST /clients rejects a name of 1 character', async () => {
     await assertInvalid(postClient({ name: 'A' }), 'name')
   })
 
@@ -25,15 +25,15 @@ describe('POST /clients, lengths', () => {
     for (const name of ['Ab', 'n'.repeat(150)]) await assertCreated(postClient({ name }), { name })
   })
 
-  test('POST /clients refuses a name of 151 characters', async () => {
+  test('POST /clients rejects a name of 151 characters', async () => {
     await assertInvalid(postClient({ name: 'n'.repeat(151) }), 'name')
   })
 
-  test('POST /clients refuses an empty name', async () => {
+  test('POST /clients rejects an empty name', async () => {
     await assertInvalid(postClient({ name: '' }), 'name')
   })
 
-  test('POST /clients counts the code points of a name', async () => {
+  test("POST /clients counts a name's code points", async () => {
     await assertInvalid(postClient({ name: EMOJI }), 'name')
     for (const name of [EMOJI.repeat(2), FLAG, EMOJI.repeat(150), FLAG.repeat(75)]) {
       await assertCreated(postClient({ name }), { name })
@@ -47,13 +47,13 @@ describe('POST /clients, lengths', () => {
     ['city', 80],
     ['phone', 30],
   ] as const) {
-    test(`POST /clients accepts a ${field} of ${max} characters and refuses ${max + 1}`, async () => {
+    test(`POST /clients accepts a ${field} of ${max} characters and rejects ${max + 1}`, async () => {
       const longest = 'x'.repeat(max)
       await assertCreated(postClient({ name: 'Atlas', [field]: longest }), { [field]: longest })
       await assertInvalid(postClient({ name: 'Atlas', [field]: `${longest}x` }), field)
     })
 
-    test(`POST /clients accepts a ${field} of ${max} emoji and refuses ${max + 1}`, async () => {
+    test(`POST /clients accepts a ${field} of ${max} emoji and rejects ${max + 1}`, async () => {
       const longest = EMOJI.repeat(max)
       await assertCreated(postClient({ name: 'Atlas', [field]: longest }), { [field]: longest })
       await assertInvalid(postClient({ name: 'Atlas', [field]: longest + EMOJI }), field)
@@ -64,7 +64,7 @@ describe('POST /clients, lengths', () => {
     })
   }
 
-  test('POST /clients does not trim: spaces count and are kept', async () => {
+  test("POST /clients doesn't trim, so spaces count and are kept", async () => {
     await assertCreated(postClient({ name: '  ' }), { name: '  ' })
     await assertInvalid(postClient({ name: ' ' }), 'name')
     await assertInvalid(postClient({ name: `${' '.repeat(75)}x${' '.repeat(75)}` }), 'name')
@@ -118,7 +118,7 @@ describe('POST /clients, email', () => {
     ['of 60,000 characters', `a@${'d.'.repeat(30_000)}`],
   ]
   for (const [what, email] of refused) {
-    test(`POST /clients refuses an email ${what}`, async () => {
+    test(`POST /clients rejects an email ${what}`, async () => {
       await assertInvalid(postClient({ name: 'Atlas', email }), 'email')
     })
   }
@@ -138,18 +138,18 @@ describe('POST /clients, types', () => {
   ]
   for (const field of ['name', 'category', 'city', 'email', 'phone']) {
     for (const [what, value] of wrong) {
-      test(`POST /clients refuses ${what} as ${field}`, async () => {
+      test(`POST /clients rejects ${what} as ${field}`, async () => {
         await assertInvalid(postClient({ name: 'Atlas', [field]: value }), field)
       })
     }
   }
 
-  test('POST /clients refuses a body without a name: "is required"', async () => {
+  test('POST /clients rejects a body without a name: "is required"', async () => {
     const text = await assertInvalid(postClient({ city: 'Tunis' }), 'name')
     assert.match(text, /required/)
   })
 
-  test('POST /clients names every wrong field and no right field', async () => {
+  test('POST /clients lists all invalid fields and no valid ones', async () => {
     const text = assertError(
       await postClient({ name: 'A', category: 'fine', city: 5, email: 'a@b', phone: null }),
       422,
@@ -159,27 +159,27 @@ describe('POST /clients, types', () => {
     assert.doesNotMatch(text, /category/)
   })
 
-  test('POST /clients says that an optional field is left out, not null', async () => {
+  test('POST /clients says that an optional field should be omitted, not null', async () => {
     const text = assertError(await postClient({ name: 'Atlas', phone: null }), 422)
     assert.match(text, /phone must be a string of at most 30 characters, not null: leave phone out instead$/)
     const required = assertError(await postClient({ name: null }), 422)
     assert.doesNotMatch(required, /leave/)
   })
 
-  test('A refusal does not repeat any sent value', async () => {
+  test('A refusal never contains the values that were sent', async () => {
     const secret = 'sk_'.repeat(40)
     assert.doesNotMatch(assertError(await postClient({ name: 'Atlas', phone: secret }), 422), /sk_/)
   })
 
   for (const body of ['[]', '[{"name":"Atlas"}]', '"Atlas"', '12', '0', 'true', 'false', 'null', '""']) {
-    test(`POST /clients and POST /leads refuse ${body} as the whole body`, async () => {
+    test(`POST /clients and POST /leads reject ${body} as the whole body`, async () => {
       for (const answer of [await postClientText(body), await postLeadText(body)]) {
         assertError(answer, 422, /^Validation failed: .*must be a JSON object/)
       }
     })
   }
 
-  test('POST /clients and POST /leads refuse an empty object', async () => {
+  test('POST /clients and POST /leads reject an empty object', async () => {
     await assertInvalid(postClient({}), 'name')
     await assertInvalid(postLeadText('{}'), 'businessId')
   })
@@ -193,12 +193,12 @@ describe('POST /leads, businessId', () => {
     ['an array', '["biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC"]'],
     ['an object', '{"id":"biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC"}'],
   ]) {
-    test(`POST /leads refuses ${what} as businessId`, async () => {
+    test(`POST /leads rejects ${what} as businessId`, async () => {
       await assertInvalid(postLeadText(`{"businessId":${value}}`), 'businessId')
     })
   }
 
-  test('POST /leads refuses a body without businessId: "is required"', async () => {
+  test('POST /leads rejects a body without businessId: "is required"', async () => {
     const text = await assertInvalid(postLeadText('{"business_id":"x"}'), 'businessId')
     assert.match(text, /required/)
   })
@@ -210,7 +210,7 @@ describe('POST /leads, businessId', () => {
     ['a lone low surrogate', '\\udc00'],
     ['surrogates the wrong way round', '\\udc00\\ud800'],
   ] as const) {
-    test(`POST /leads answers 404 for ${what} in businessId, with and without an idempotency key`, async () => {
+    test(`POST /leads responds with 404 for ${what} in businessId, with and without an idempotency key`, async () => {
       const body = `{"businessId":"${businessId}"}`
       failures.length = 0
       assertError(await postLeadText(body), 404, BUSINESS_NOT_FOUND)
@@ -221,7 +221,7 @@ describe('POST /leads, businessId', () => {
     })
   }
 
-  test('POST /leads does not take a lone surrogate for U+FFFD', async () => {
+  test("POST /leads doesn't treat a lone surrogate as U+FFFD", async () => {
     const { id } = organization
     await platform.sql`
       insert into business_api.businesses (organization_id, id, name) values (${id}, ${'biz_\ufffd'}, 'Replaced')`

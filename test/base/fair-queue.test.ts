@@ -6,7 +6,7 @@ interface Item {
   readonly name: string
 }
 
-/** Adds items by name: the first letter is the group. */
+/** Adds items by name. The first letter is the group. */
 function fill(...names: readonly string[]): { queue: FairQueue<string, Item>; items: Map<string, Item> } {
   const queue = createFairQueue<string, Item>()
   const items = new Map(names.map((name) => [name, { name }]))
@@ -20,7 +20,7 @@ function drain(queue: FairQueue<string, Item>): string[] {
   return names
 }
 
-test('shift() goes round the groups, and through each in the order of arrival', () => {
+test('shift() takes turns between groups, and returns the items of each in insertion order', () => {
   const { queue } = fill('a1', 'a2', 'a3', 'b1', 'c1', 'c2')
   assert.equal(queue.size, 6)
   assert.deepEqual(drain(queue), ['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
@@ -28,7 +28,7 @@ test('shift() goes round the groups, and through each in the order of arrival', 
   assert.equal(queue.countOf('a'), 0)
 })
 
-test('shift() skips a group that is not ready, and the group keeps the turn', () => {
+test("shift() skips a group that isn't ready, which keeps its turn", () => {
   const { queue } = fill('a1', 'a2', 'b1', 'b2')
   assert.equal(queue.shift((group) => group !== 'a')?.name, 'b1')
   assert.equal(
@@ -38,14 +38,14 @@ test('shift() skips a group that is not ready, and the group keeps the turn', ()
   assert.deepEqual(drain(queue), ['a1', 'b2', 'a2'])
 })
 
-test('remove() takes out an item once, wherever it stands', () => {
+test('remove() removes an item once, wherever it is', () => {
   const { queue, items } = fill('a1', 'a2', 'a3', 'b1')
   for (const name of ['a2', 'a2', 'b1']) queue.remove(name.charAt(0), items.get(name) ?? { name })
   assert.equal(queue.size, 2)
   assert.deepEqual(drain(queue), ['a1', 'a3'])
 })
 
-test('shiftLongest() takes the oldest item of the longest group, if it is long enough', () => {
+test('shiftLongest() removes the oldest item of the largest group, if it is large enough', () => {
   const { queue } = fill('a1', 'b1', 'b2', 'b3', 'c1', 'c2')
   assert.equal(queue.shiftLongest(4), undefined)
   assert.equal(queue.shiftLongest(3)?.name, 'b1')

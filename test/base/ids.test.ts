@@ -2,20 +2,20 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createIds, type IdKind, idPrefixAt, readIds } from '../../lib/base/ids.ts'
 
-test('idPrefixAt() gives the common beginning of the ids of a moment, sorted before each of these ids and after every earlier id', () => {
+test('idPrefixAt() returns the common prefix of ids created at a time, which sorts before them and after all earlier ids', () => {
   const moment = Date.UTC(2026, 0, 1)
   const idAt = (time: number): string => createIds(() => time)('dlv')
   assert.ok(idPrefixAt('dlv', moment) < idAt(moment))
   assert.ok(idPrefixAt('dlv', moment) > idAt(moment - 1))
 })
 
-test('idPrefixAt() takes a time outside the range of ULIDs for the nearest time in the range', () => {
+test('idPrefixAt() uses the nearest possible time if it is outside the range of ULIDs', () => {
   assert.equal(idPrefixAt('dlv', -1), 'dlv_0000000000')
   assert.equal(idPrefixAt('dlv', Number.MAX_SAFE_INTEGER), 'dlv_7ZZZZZZZZZ')
   assert.equal(idPrefixAt('dlv', 0.9), 'dlv_0000000000')
 })
 
-test('readIds() calls the host only when an id is made, and gives ids of the kind as they are', () => {
+test('readIds() calls the host only if an id is needed, and returns valid ids unchanged', () => {
   const asked: IdKind[] = []
   const ids = readIds((kind) => {
     asked.push(kind)
@@ -29,7 +29,7 @@ test('readIds() calls the host only when an id is made, and gives ids of the kin
   assert.equal(readIds(undefined, Date.now), createIds())
 })
 
-test('readIds() refuses an id that no list could continue after, with the option and the id', () => {
+test("readIds() rejects an id that can't be used for paging, naming the option and the id", () => {
   const refused: readonly [IdKind, unknown, RegExp][] = [
     ['lead', 'abc', /must make ids of lead_ and 1 to 59 .*: it made 'abc'$/],
     ['lead', 'cli_1', /lead_/],
@@ -54,6 +54,6 @@ test('readIds() refuses an id that no list could continue after, with the option
   }
 })
 
-test('readIds() leaves the ids of requests to the handler, which needs no prefix', () => {
+test("readIds() leaves ids of requests to the handler, which don't need a prefix", () => {
   assert.equal(readIds(() => 'trace-7', Date.now)('req'), 'trace-7')
 })

@@ -40,7 +40,7 @@ const VALUES: readonly unknown[] = [
   Object.create(room),
 ]
 
-test('quickCheck() accepts a value only if its JSON is that of the value that the schema gives', () => {
+test("quickCheck() only accepts a value if its JSON equals that of the schema's output", () => {
   let accepted = 0
   for (const schema of SCHEMAS) {
     const fits = quickCheck(schema)
@@ -56,7 +56,7 @@ test('quickCheck() accepts a value only if its JSON is that of the value that th
   assert.ok(quickCheck(v.object({ data: v.array(Room) }))({ data: [room, room] }))
 })
 
-test('quickCheck() leaves a schema of another library to the library', () => {
+test('quickCheck() lets another library validate its own schema', () => {
   const schema: StandardSchema = {
     '~standard': { version: 1, vendor: 'other', validate: (value) => ({ value: [value] }) },
   }

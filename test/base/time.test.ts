@@ -7,7 +7,7 @@ describe('sleep() and withDeadline()', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
   afterEach(() => mock.timers.reset())
 
-  test('sleep() ends after the time and not before', async () => {
+  test('sleep() ends after the given time and not before', async () => {
     let isAwake = false
     const slept = sleep(100).then(() => {
       isAwake = true
@@ -19,15 +19,15 @@ describe('sleep() and withDeadline()', () => {
     await slept
   })
 
-  test('withDeadline() gives the value of the work, and throws its error', async () => {
+  test('withDeadline() returns the result of the work or throws its error', async () => {
     const late = (): never => assert.fail('late')
     assert.equal(await withDeadline(Promise.resolve(7), 100, late), 7)
     await assert.rejects(withDeadline(Promise.reject(new RangeError('a bug')), 100, late), RangeError)
-    // No timer is left behind.
+    // No timer is left.
     mock.timers.tick(1000)
   })
 
-  test('withDeadline() gives the value of onLate when the time has passed, or throws its error', async () => {
+  test('withDeadline() returns the result of onLate on timeout or throws its error', async () => {
     const never = new Promise<never>(() => {})
     const answers = [
       withDeadline(never, 100, () => 'late'),

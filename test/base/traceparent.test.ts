@@ -7,7 +7,7 @@ const SPAN_ID = '00f067aa0ba902b7'
 const TRACEPARENT = `00-${TRACE_ID}-${SPAN_ID}-01`
 
 describe('readTraceparent()', () => {
-  test('takes version 00, and of a later version the fields of version 00', () => {
+  test('accepts version 00, and from later versions the fields of version 00', () => {
     for (const value of [
       TRACEPARENT,
       `cc-${TRACE_ID}-${SPAN_ID}-01`,
@@ -16,7 +16,7 @@ describe('readTraceparent()', () => {
       assert.equal(readTraceparent(value), TRACEPARENT)
   })
 
-  test('takes nothing else, and never throws', () => {
+  test('accepts nothing else and never throws', () => {
     const others: unknown[] = [
       undefined,
       null,
@@ -42,7 +42,7 @@ describe('readTraceparent()', () => {
 })
 
 describe('createTraceparentReader()', () => {
-  test('gives the checked value of the function, and nothing where the function throws', () => {
+  test('returns the validated result of the function, or undefined if it throws', () => {
     assert.equal(createTraceparentReader(() => TRACEPARENT)(), TRACEPARENT)
     assert.equal(createTraceparentReader(() => 'nonsense')(), undefined)
     const failing = (): string => {
@@ -51,7 +51,7 @@ describe('createTraceparentReader()', () => {
     assert.equal(createTraceparentReader(failing)(), undefined)
   })
 
-  test('refuses an option that is not a function', () => {
+  test("rejects an option that isn't a function", () => {
     assert.throws(() => createTraceparentReader(TRACEPARENT as unknown as () => string), {
       name: 'TypeError',
       message: /^Cannot use option 'traceparent' because it must be a function: current value is "00-/,

@@ -13,7 +13,7 @@ test('nothing is described without a subscriber', async () => {
   assert.equal(await trace(channels.request, describe, async (traced) => traced), undefined)
 })
 
-test('a subscriber gets the same object throughout, filled as the work goes on', async () => {
+test('a subscriber receives the same object throughout, which is filled in as the work progresses', async () => {
   const seen: object[] = []
   const subscribers = {
     start: (message: object) => void seen.push(message),
@@ -37,7 +37,7 @@ test('a subscriber gets the same object throughout, filled as the work goes on',
   assert.equal(Reflect.get(seen[1] ?? {}, 'status'), 200)
 })
 
-test('trace() gives the value of the work to the caller, and withholds the value from subscribers', async () => {
+test('trace() returns the result of the work to the caller but not to subscribers', async () => {
   const channel = tracingChannel('business-api:request')
   const seen: object[] = []
   const note = (message: object): void => {
@@ -58,7 +58,7 @@ test('trace() gives the value of the work to the caller, and withholds the value
   assert.equal(seen.filter((message) => Reflect.get(message, 'error') === failure).length > 0, true)
 })
 
-test('traceStore() leaves a store unchanged: verbs of classes, verbs replaced later, properties that are no verbs', async () => {
+test("traceStore() supports class methods, methods replaced later and properties that aren't methods", async () => {
   class Slice {
     readonly #answer = 'private'
     async list(): Promise<string> {
@@ -78,7 +78,7 @@ test('traceStore() leaves a store unchanged: verbs of classes, verbs replaced la
   assert.equal(await traced.clients.list(), 'replaced')
 })
 
-test('a store call is published with slice, verb and failure', async () => {
+test('a store call is published with its slice, method and failure', async () => {
   const seen: unknown[] = []
   const subscribers = {
     start: (message: object) => void seen.push({ ...message }),
@@ -96,7 +96,7 @@ test('a store call is published with slice, verb and failure', async () => {
   assert.deepEqual(seen, [{ slice: 'clients', verb: 'list' }, failure])
 })
 
-test('a listener to every channel gets no record, no reply and no body of a webhook', async () => {
+test('a listener to all channels never receives a record, reply or webhook body', async () => {
   const store = createMemoryStore()
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, localDevelopment: true })
   const { key } = await settings.apiKeys.create('org_1', {

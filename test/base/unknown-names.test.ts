@@ -17,7 +17,8 @@ import {
   verifyWebhook,
 } from '../../lib/webhooks.ts'
 
-// A misspelled name, and a field that is undefined where the call then selects more, are errors, in every object that a host gives.
+// In every object passed by a host, misspelled names are errors, and so are undefined fields if the call would
+// then select more.
 
 const ORG = 'org_42'
 const DATABASE = 'postgres://nobody@127.0.0.1:1/none'
@@ -36,7 +37,7 @@ const ENDPOINT = { url: 'https://x.example' } as const
 const LIMIT = { perSecond: 1, burst: 1 }
 const KEY = { name: 'Key', scopes: ['leads:read'] } as const
 
-/** Calls a function with an object that the types forbid. */
+/** Calls a function with an object that its type doesn't allow. */
 type Attempt = (given: never) => unknown
 
 function pageOf(options: object): unknown {
@@ -48,7 +49,7 @@ async function nextOf(given: never): Promise<void> {
   await captured.next('client.created', given)
 }
 
-/** The same fields where neither a check of own names nor a copy sees them, and values without fields. */
+/** Returns the same fields where they can't be seen by a check of own names or a copy, and values without fields. */
 function notPlain(fields: Readonly<Record<string, unknown>>) {
   class Hidden {}
   for (const [name, value] of Object.entries(fields)) {
@@ -75,7 +76,7 @@ function notPlain(fields: Readonly<Record<string, unknown>>) {
   return Object.entries(given).map(([kind, value]) => ({ kind, given: value }))
 }
 
-/** Calls that select, or change, by their object. */
+/** Calls whose object selects or changes something. */
 const SELECTING: readonly [name: string, Attempt][] = [
   ['deliveries.recover', (given) => settings.deliveries.recover(ORG, given)],
   ['deliveries.count', (given) => settings.deliveries.count(ORG, given)],
@@ -98,7 +99,7 @@ const SELECTING: readonly [name: string, Attempt][] = [
   ['metrics.queueOf', (given) => createMetrics(store).queueOf(given)],
 ]
 
-/** Calls that take an id beside their object. */
+/** Calls that take an id in addition to an object. */
 const NAMED: readonly [name: string, Attempt][] = [
   ['organizationId', (given) => settings.deliveries.recover(ORG, given)],
   ['organizationId', (given) => settings.organizations.delete(ORG, given)],
@@ -199,7 +200,7 @@ describe('an options object', () => {
   ]
   for (const [path, meant, attempt, right] of ATTEMPTS) {
     const name = path.split('.').at(-1) ?? ''
-    test(`with ${path} is rejected, and the message names ${meant}`, async () => {
+    test(`with ${path} is rejected with a message that suggests ${meant}`, async () => {
       await assert.rejects(async () => attempt({ ...right, [name]: undefined } as never), {
         name: 'TypeError',
         message: `Cannot use option '${path}' because it does not exist: did you mean '${meant}'?`,
@@ -207,7 +208,7 @@ describe('an options object', () => {
     })
   }
 
-  test('shows no name that may be a secret', () => {
+  test("doesn't reveal names that could be secrets", () => {
     for (const secret of ['whsec_c2VjcmV0', `bapi_live_${'x'.repeat(49)}`]) {
       assert.throws(() => createWebhookSender({ [secret]: true } as never), {
         message: /^Cannot use option '…' because it does not exist/,
@@ -225,7 +226,7 @@ describe('an options object', () => {
     ['', (given) => createPostgresStore(DATABASE, given)],
     ['', (given) => createWebhookSender(given)],
   ] as readonly [string, Attempt][]) {
-    test(`that is not a plain object is rejected: ${path}`, () => {
+    test(`that isn't a plain object is rejected: ${path}`, () => {
       const subject = path === '' ? 'the options' : `option '${path}'`
       for (const { given } of notPlain({ timeoutMs: 5 })) {
         assert.throws(() => attempt(given as never), {
@@ -253,7 +254,7 @@ describe('an options object', () => {
     ['fetch', (given) => createApiClient({ url: 'https://app.example', key: 'k', fetch: given })],
     ['countQueue', (given) => createMetrics(store, { countQueue: given })],
   ] as readonly [string, Attempt][]) {
-    test(`with a text as ${name} is rejected`, () => {
+    test(`with a string as ${name} is rejected`, () => {
       assert.throws(() => attempt('false' as never), new RegExp(`^\\w+: Cannot use option '${name}' because`))
     })
   }
@@ -316,7 +317,7 @@ describe('a call of the host', () => {
   }
 
   for (const [name, call] of NAMED) {
-    test(`names ${name} itself, and rejects another`, async () => {
+    test(`has ${name} as an argument and rejects another one`, async () => {
       await assert.rejects(
         async () => call({ [name]: 'other' } as never),
         (error: Error) => {
@@ -329,7 +330,7 @@ describe('a call of the host', () => {
     })
   }
 
-  test('that is rejected has changed nothing', async () => {
+  test('changes nothing if it is rejected', async () => {
     const { organizations, rateLimits } = settings
     await platform.clients.create('org_kept', { name: 'Acme' })
     for (const given of [{ dryRun: true }, { onProgess: () => {} }, { onProgress: 7 }]) {
@@ -368,13 +369,13 @@ describe('a call of the host', () => {
     ['limit', (given) => settings.secrets.reseal(given)],
   ]
   for (const [name, call] of UNDEFINED) {
-    test(`that acts on many records, or grants without end, rejects ${name}: undefined`, async () => {
+    test(`that affects many records or grants something forever rejects ${name}: undefined`, async () => {
       await assert.rejects(call({ [name]: undefined } as never), { code: 'invalid_input', fields: [name] })
     })
   }
 })
 
-test('a record of an import keeps no field of a prototype in silence', async () => {
+test("a record in an import doesn't silently inherit fields from a prototype", async () => {
   const business = { id: 'biz_1', name: 'Acme' }
   const client = { id: 'cli_1', status: 'active', convertedAt: '2026-01-01T00:00:00Z', business }
   for (const name of ['constructor', 'prototype', '__proto__']) {
@@ -392,7 +393,7 @@ test('a record of an import keeps no field of a prototype in silence', async () 
   }
 })
 
-test('the message about a record of an import shows no control character, and short names', async () => {
+test('the message about a record in an import has no control characters and only short names', async () => {
   const record = { id: 'biz_\u001b[31m', ['x'.repeat(10_000)]: 1 }
   await assert.rejects(platform.import(ORG, [{ kind: 'business', record }] as never), (error: Error) => {
     assert.match(error.message, /business biz_\\u\{1b\}\[31m/)

@@ -2,25 +2,25 @@ import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { type ApiClient, type ApiClientOptions, ApiError, createApiClient } from '../../lib/client.ts'
 
-// An API that answers as a test says, without a network.
+// An API that responds as the test says, without a network.
 
 export const URL_OF_API = 'https://app.example'
 export const KEY = 'bapi_live_s3cret'
 
-/** A request as the client made it. */
+/** A request sent by the client. */
 export interface Made {
   readonly url: string
   readonly init: RequestInit & { readonly headers: Readonly<Record<string, string>> }
 }
 
-/** A client whose requests get the given answers in turn, the last answer for every further request. */
+/** A client whose requests receive the given responses in turn. The last one is repeated. */
 export interface Scripted {
   readonly api: ApiClient
   readonly requests: Made[]
   readonly waits: number[]
 }
 
-/** Makes a client and its API. Waits take no time. */
+/** Creates a client and its API. Waits return immediately. */
 export function script(
   answers: readonly ((init: RequestInit) => Response | Promise<Response>)[],
   options: Partial<ApiClientOptions> = {},
@@ -42,24 +42,24 @@ export function script(
   return { api, requests, waits }
 }
 
-/** An answer with JSON. */
+/** Returns a JSON response. */
 export function json(body: unknown, headers: Readonly<Record<string, string>> = {}, status = 200) {
   return () => new Response(JSON.stringify(body), { status, headers })
 }
 
-/** A refusal in the form of the API. */
+/** Returns an error response in the API's format. */
 export function refusal(status: number, headers: Readonly<Record<string, string>> = {}) {
   return json({ error: `Refused with ${status}`, requestId: 'req_1' }, headers, status)
 }
 
-/** No answer. */
+/** Fails without a response. */
 export function lost(code = 'ECONNRESET'): () => never {
   return () => {
     throw new TypeError('fetch failed', { cause: Object.assign(new Error('lost'), { code }) })
   }
 }
 
-/** The error of a call; asserts that nothing of the error shows the key. */
+/** Returns the error of a call. Asserts that it doesn't contain the key. */
 export async function errorOf(call: Promise<unknown>): Promise<ApiError> {
   const error = await call.then(
     () => assert.fail('succeeded'),
@@ -71,7 +71,7 @@ export async function errorOf(call: Promise<unknown>): Promise<ApiError> {
   return error
 }
 
-/** All records of a list. */
+/** Returns all records of a list. */
 export async function collect<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   const items: Item[] = []
   for await (const item of list) items.push(item)

@@ -17,7 +17,7 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { breakConnection } from '../faults/_proxy.ts'
 
-/** What becomes of an attempt between the client and the API. */
+/** What happens to an attempt between the client and the API. */
 export type Step =
   | 'passes'
   | 'refused'
@@ -39,7 +39,7 @@ export type Step =
   | '429'
   | '429 until a time'
 
-/** Every step that fails. */
+/** All steps that fail. */
 export const FAILURES: readonly Exclude<Step, 'passes'>[] = [
   'refused',
   'cut before the request was read',
@@ -61,15 +61,15 @@ export const FAILURES: readonly Exclude<Step, 'passes'>[] = [
   '429 until a time',
 ]
 
-/** A network in front of the API, over real sockets. */
+/** A network in front of the API, using real sockets. */
 export interface FailingNetwork {
   /** The URL for the client. */
   readonly url: string
-  /** The attempts that came to the API, and the attempts that were made to fail, by step. */
+  /** The number of attempts by step, including those that reached the API. */
   readonly counts: Map<Step, number>
-  /** Decides about each attempt. */
+  /** Decides what happens to the next attempt. */
   next: () => Step
-  /** A fetch for the client: a refused attempt goes to a port without a listener. */
+  /** The fetch for the client. Sends refused attempts to a port without a listener. */
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   close(): void
 }
@@ -80,11 +80,11 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
     void handle(request, response).catch(() => request.socket.destroy())
   })
   const url = await listen(server)
-  // Closes every connection before a byte is read.
+  // Closes all connections before reading anything.
   const closing = createServer()
   closing.on('connection', (socket) => socket.destroy())
   const closingUrl = await listen(closing)
-  // Forwards the bytes as they are, up to the place of the step, and then resets both connections.
+  // Forwards everything up to the given step and then resets both connections.
   const resetting = createSocketServer((near) => {
     let request = Buffer.alloc(0)
     near.on('error', () => {})
@@ -152,7 +152,7 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
   return network
 }
 
-/** True when the bytes of a request have all come. */
+/** Returns `true` if all bytes of a request have been received. */
 function isWhole(request: Buffer): boolean {
   const head = request.indexOf('\r\n\r\n')
   const length = Number(
@@ -161,7 +161,7 @@ function isWhole(request: Buffer): boolean {
   return head >= 0 && request.length >= head + 4 + length
 }
 
-/** Long enough for the bytes before a reset to be read. */
+/** Long enough to read the bytes before a reset. */
 const READING_MS = 30
 
 async function forwardAndReset(apiUrl: string, request: Buffer, near: Socket): Promise<void> {
@@ -200,7 +200,7 @@ async function listen(server: Server | SocketServer): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** The URL of a port without a listener. */
+/** Returns the URL of a port without a listener. */
 async function freeUrl(): Promise<string> {
   const server = createServer()
   const url = await listen(server)

@@ -22,7 +22,7 @@ describe('createApiClient()', () => {
     assert.equal(requests[0]?.url, 'http://[::1]:3000/platform/api/v1/clients')
   })
 
-  test('createApiClient() refuses options that cannot be used, and shows neither the key nor a password', () => {
+  test('createApiClient() rejects invalid options without revealing the key or a password', () => {
     const cases = [
       { url: 'app.example' },
       { url: '' },
@@ -55,7 +55,7 @@ describe('createApiClient()', () => {
     }
   })
 
-  test('createApiClient() requests nothing by itself, and the client does not show the key', () => {
+  test("createApiClient() doesn't send anything, and the client doesn't reveal the key", () => {
     const { api, requests } = script([])
     api.clients.list()
     assert.equal(requests.length, 0)
@@ -65,7 +65,7 @@ describe('createApiClient()', () => {
 })
 
 describe('the operations', () => {
-  test('every list reads its own path with the key, and gives the records', async () => {
+  test('all lists read their own path with the key and return the records', async () => {
     for (const resource of RESOURCES) {
       const { api, requests } = script([json({ data: [{ id: '1' }, { id: '2' }] })])
       assert.deepEqual(await collect<object>(api[resource].list({ pageSize: 7 })), [{ id: '1' }, { id: '2' }])
@@ -78,7 +78,7 @@ describe('the operations', () => {
     }
   })
 
-  test('every create posts the input with an idempotency key of its own, and gives the record', async () => {
+  test('all creates post the input with a new idempotency key and return the record', async () => {
     const { api, requests } = script([json({ data: CLIENT })])
     assert.deepEqual(await api.clients.create({ name: 'Écume 🏺' }), CLIENT)
     await api.leads.create({ businessId: 'biz_1' })
@@ -98,7 +98,7 @@ describe('the operations', () => {
     assert.equal(requests[0]?.init.headers['Content-Type'], 'application/json')
   })
 
-  test('a create refuses an idempotency key that the API would refuse, and sends nothing', async () => {
+  test('a create rejects an idempotency key that the API would reject, without sending anything', async () => {
     const { api, requests } = script([])
     for (const idempotencyKey of ['', 'a b', 'é', 'x'.repeat(201), 'a\n']) {
       await assert.rejects(
@@ -110,7 +110,7 @@ describe('the operations', () => {
     assert.equal(requests.length, 0)
   })
 
-  test('document() reads the OpenAPI document', async () => {
+  test('document() returns the OpenAPI document', async () => {
     const { api, requests } = script([json({ openapi: '3.1.0', paths: {} })])
     assert.deepEqual(await api.document(), { openapi: '3.1.0', paths: {} })
     assert.equal(requests[0]?.url, 'https://app.example/openapi.json')
@@ -163,7 +163,7 @@ describe('ApiError', () => {
     })
   }
 
-  test('ApiError shows a line of a proxy’s page, without the key that the page repeats', async () => {
+  test('ApiError contains a line of a proxy’s page, but not the key that is part of it', async () => {
     const page = `<html>\n<h1>Bearer ${KEY}</h1>\r\n${'x'.repeat(10_000)}`
     const { api } = script([() => new Response(page, { status: 403, headers: { 'x-request-id': KEY } })])
     const error = await errorOf(collect(api.clients.list()))
@@ -175,7 +175,7 @@ describe('ApiError', () => {
     assert.equal(error.idempotencyKey, null)
   })
 
-  test('ApiError does not show the key, also when fetch puts the request into the error', async () => {
+  test("ApiError doesn't contain the key, even if fetch includes the request in its error", async () => {
     const { api } = script([
       (init) => {
         throw Object.assign(new Error(`refused ${JSON.stringify(init.headers)}`), { init })
@@ -198,7 +198,7 @@ describe('ApiError', () => {
     '<html>',
     '{"data":{',
   ]) {
-    test(`a 200 with the body ${body || 'of no bytes'} is no record, no list and no document`, async () => {
+    test(`a 200 with the body ${body || 'of no bytes'} isn't a record, list or document`, async () => {
       const answer = () => new Response(body)
       for (const call of [
         script([answer]).api.clients.create({ name: 'Atlas' }),

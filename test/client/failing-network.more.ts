@@ -5,9 +5,12 @@ import { startPlatform, type TestPlatform } from '../examples/_platform.ts'
 import { collect } from './_answers.ts'
 import { FAILURES, type FailingNetwork, type Step, startFailingNetwork } from './_failing-network.ts'
 
-// The client, sockets, the API and PostgreSQL. Only the waits take no time.
+// Uses the real client, sockets, API and PostgreSQL. Only the waits return immediately.
 
-/** Shorter than the time of an attempt, because one step never answers; longer than the API takes on a busy machine. */
+/**
+ * Shorter than an attempt's usual timeout because one step never responds, but longer than the API needs on
+ * a busy machine.
+ */
 const TIMEOUT_MS = 3000
 
 describe('the client on a network that fails at every step', () => {
@@ -22,7 +25,7 @@ describe('the client on a network that fails at every step', () => {
     await platform?.close()
   })
 
-  /** A client whose attempts meet the given steps in turn, and pass then. */
+  /** Creates a client whose attempts go through the given steps in turn. All others pass. */
   function connect(steps: readonly Step[]): ApiClient {
     const remaining = [...steps]
     network.counts.clear()
@@ -40,7 +43,7 @@ describe('the client on a network that fails at every step', () => {
     (await collect(truth().clients.list())).filter(({ business }) => business.name === name)
 
   for (const step of FAILURES) {
-    test(`a client and a lead are made once when each first attempt, and the next, is ${step}`, async () => {
+    test(`a client and a lead are created once if each first attempt and the next is ${step}`, async () => {
       const api = connect([step, step])
       const client = await api.clients.create({ name: `Each ${step}` })
       assert.deepEqual(await clientsCalled(`Each ${step}`), [client])
@@ -53,13 +56,13 @@ describe('the client on a network that fails at every step', () => {
     })
   }
 
-  test('a client is made once when the attempts fail at every step, one after another', async () => {
+  test('a client is created once if attempts fail at each step in turn', async () => {
     const client = await connect(FAILURES).clients.create({ name: 'Every step' })
     assert.deepEqual(await clientsCalled('Every step'), [client])
     assert.equal(network.counts.size, FAILURES.length + 1)
   })
 
-  test('a create that gave up is finished by a later call with the key of the error', async () => {
+  test("a create that gave up is completed by a later call with the error's key", async () => {
     const endless = Array.from({ length: 100 }, () => 'carried out, and the answer lost' as const)
     const error = await connect(endless)
       .clients.create({ name: 'Later' })
@@ -73,12 +76,12 @@ describe('the client on a network that fails at every step', () => {
   })
 
   for (const retryAfter of ['99999999999', 'Fri, 31 Dec 2100 23:59:59 GMT']) {
-    test(`a create that is asked to wait until ${retryAfter} ends at once, and a later call makes the record once`, async () => {
+    test(`a create that is asked to wait until ${retryAfter} fails immediately, and a later call creates the record once`, async () => {
       const name = `Far ${retryAfter}`
       const waits: number[] = []
       const api = createApiClient({
         ...{ url: platform.url, key: platform.key },
-        // The request is carried out, and a proxy answers instead.
+        // The request is executed, but a proxy responds.
         async fetch(url, init) {
           await (await fetch(url, init)).text()
           return new Response('<html>', { status: 503, headers: { 'Retry-After': retryAfter } })
@@ -97,7 +100,7 @@ describe('the client on a network that fails at every step', () => {
     })
   }
 
-  test('forty clients made at once, while four of five attempts fail at random, are made once each', async () => {
+  test('of forty clients created concurrently, with four in five attempts failing at random, each is created once', async () => {
     const api = connect([])
     const quick = FAILURES.filter((step) => !step.includes('too long'))
     let state = 7
@@ -107,7 +110,7 @@ describe('the client on a network that fails at every step', () => {
     }
     const names = Array.from({ length: 40 }, (_, index) => `Random ${index}`)
     const make = async (name: string): Promise<Client> => {
-      // Each call may give up, as a job may: the next run has the same key.
+      // A call may give up like a job, whose next run uses the same key.
       for (;;) {
         try {
           return await api.clients.create({ name }, { idempotencyKey: name.replace(' ', '-') })

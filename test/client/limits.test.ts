@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { createApiClient } from '../../lib/client.ts'
 import { collect, errorOf, json, KEY, script } from './_answers.ts'
 
-/** A body that counts what is read of it. */
+/** A body that counts how much of it is read. */
 function endless(status = 200, headers: Record<string, string> = {}) {
   const read = { chunks: 0, isCancelled: false }
   const body = (): ReadableStream<Uint8Array> =>
@@ -24,8 +24,8 @@ function endless(status = 200, headers: Record<string, string> = {}) {
   return { read, answer: () => new Response(body(), { status, headers }) }
 }
 
-describe('bounds of the client', () => {
-  test('an answer over 10 MiB ends every call at once with the name of the limit, and is read no further', async () => {
+describe('limits of the client', () => {
+  test("a response over 10 MiB immediately ends any call, naming the limit, and the rest isn't read", async () => {
     for (const call of ['list', 'create', 'document'] as const) {
       const { read, answer } = endless(200, { 'X-Request-Id': 'req_7' })
       const { api, requests } = script([answer])
@@ -47,7 +47,7 @@ describe('bounds of the client', () => {
     }
   })
 
-  test('a refusal with a large body keeps its code, and is tried again where it may pass', async () => {
+  test('an error response with a large body keeps its code and is retried if it may be temporary', async () => {
     const { answer } = endless(503)
     const { api, requests } = script([answer, json({ data: [{ id: 'cli_1' }] })])
     assert.equal((await collect(api.clients.list())).length, 1)
@@ -56,7 +56,7 @@ describe('bounds of the client', () => {
     assert.equal((await errorOf(collect(script([forbidden]).api.clients.list()))).code, 'forbidden')
   })
 
-  test('the bytes count after decompression, and the option moves the limit', async (t) => {
+  test('bytes are counted after decompression, and the option changes the limit', async (t) => {
     const body = JSON.stringify({ data: [{ id: 'cli_1', name: ' '.repeat(2_000_000) }] })
     const server = createServer((_, response: ServerResponse) => {
       response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' })
@@ -73,7 +73,7 @@ describe('bounds of the client', () => {
     server.closeAllConnections()
   })
 
-  test('a fetch of the host may give a stream of Node as the body', async () => {
+  test('a custom fetch can return a Node.js stream as the body', async () => {
     const body = Readable.from([Buffer.from('{"data":[{"id":'), Buffer.from('"cli_1"}]}')])
     const answer = () => ({ status: 200, headers: new Headers(), body }) as unknown as Response
     assert.equal((await collect(script([answer]).api.clients.list())).length, 1)
@@ -89,7 +89,7 @@ describe('bounds of the client', () => {
     )
   })
 
-  test('ApiError shows no character that is not seen, of the text, the id or a failure', async () => {
+  test('ApiError contains no invisible characters from the message, id or failure', async () => {
     const hostile = 'a\u001b[31mb\u0007c\u0085d\u009be\u202ef\u200eg\u0000h'
     const shown = 'a\\u{1b}[31mb\\u{7}c\\u{85}d\\u{9b}e\\u{202e}f\\u{200e}g\\u{0}h'
     const errors = [
@@ -120,7 +120,7 @@ describe('bounds of the client', () => {
     )
   })
 
-  test('the error of a redirect says where to, without credentials, query and key', async () => {
+  test('the error for a redirect contains its target without credentials, query and key', async () => {
     const places: readonly [location: string, shown: string][] = [
       ['https://new.example/api/v1/clients?token=t0p', 'https://new.example/api/v1/clients,'],
       ['https://ada:t0p@new.example/x#t0p', 'https://new.example/x,'],
@@ -145,7 +145,7 @@ describe('bounds of the client', () => {
       }
   })
 
-  test('the error of a redirect says where to, whatever its body is', async () => {
+  test('the error for a redirect contains its target, whatever the body is', async () => {
     for (const body of ['{"error":"Moved"}', 'x'.repeat(1000)]) {
       const headers = { Location: 'https://new.example/x', 'Content-Type': 'application/json' }
       const { api } = script([() => new Response(body, { status: 308, headers })], { maxResponseBytes: 100 })

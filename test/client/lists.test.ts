@@ -3,12 +3,12 @@ import { describe, test } from 'node:test'
 import { findNextLink } from '../../lib/client/next-link.ts'
 import { collect, errorOf, json, refusal, script } from './_answers.ts'
 
-/** A page of a record, with a Link header. */
+/** A page with one record and a Link header. */
 const page = (id: string, link?: string, headers: Readonly<Record<string, string>> = {}) =>
   json({ data: [{ id }] }, { ...headers, ...(link === undefined ? {} : { Link: link }) })
 
 describe('list()', () => {
-  test('list() follows the next links, relative to each request, to the page without a link', async () => {
+  test('list() follows the next links, relative to each request, until a page has none', async () => {
     const links = [
       '<?limit=2&before=cli_3>; rel="next"',
       '</platform/api/v1/clients?limit=2&before=cli_2>; rel=next',
@@ -30,7 +30,7 @@ describe('list()', () => {
     )
   })
 
-  test('list() reads a page only when its first record is asked for, and begins anew for each iteration', async () => {
+  test('list() reads a page only when its first record is needed, and starts over for each iteration', async () => {
     const { api, requests } = script([page('cli_2', '<?before=cli_2>; rel="next"')])
     const list = api.clients.list()
     for await (const { id } of list) {
@@ -45,7 +45,7 @@ describe('list()', () => {
     )
   })
 
-  test('list() retries a page that fails, and gives no record twice', async () => {
+  test('list() retries a failed page and never returns a record twice', async () => {
     const answers = [
       page('cli_2', '<?before=cli_2>; rel="next"'),
       refusal(503),
@@ -89,7 +89,7 @@ describe('list()', () => {
     })
   }
 
-  test('list() ends with an error where two pages name each other', async () => {
+  test('list() ends with an error if two pages link to each other', async () => {
     const { api, requests } = script([
       page('cli_2', '<?before=a>; rel="next"'),
       page('cli_1', '<?limit=200>; rel="next"'),
@@ -98,7 +98,7 @@ describe('list()', () => {
     assert.equal(requests.length, 2)
   })
 
-  test('list() passes on updatedSince, and pages() gives the token for the next list', async () => {
+  test('list() passes on updatedSince, and pages() returns the token for the next list', async () => {
     const { api, requests } = script([page('cli_1', undefined, { 'Sync-Token': 'token 2' })])
     const pages = await collect(api.clients.list({ updatedSince: new Date(0) }).pages())
     assert.deepEqual(pages, [{ data: [{ id: 'cli_1' }], syncToken: 'token 2' }])
@@ -119,7 +119,7 @@ describe('list()', () => {
     )
   })
 
-  test('list() refuses a page size that the API would refuse', () => {
+  test('list() rejects a page size that the API would reject', () => {
     const { api } = script([])
     for (const pageSize of [0, 201, 1.5, Number.NaN]) {
       assert.throws(() => api.clients.list({ pageSize }), RangeError, String(pageSize))
@@ -151,9 +151,9 @@ describe('findNextLink()', () => {
     test(`findNextLink() of ${header}: ${next}`, () => assert.equal(findNextLink(header), next))
   }
 
-  test('findNextLink() reads a long header that matches nothing in a moment', () => {
+  test('findNextLink() quickly reads a long header without a match', () => {
     const begunAt = performance.now()
-    // As long as the headers of an answer may be together.
+    // As long as all headers of a response together can be.
     for (const part of ['<', '<>;', '; a="', '<a>; b="\\"', '<a> ', ';;; ']) {
       findNextLink(part.repeat(16_384 / part.length))
     }

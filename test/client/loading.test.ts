@@ -8,7 +8,7 @@ import { signWebhook } from '../../lib/webhooks.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
-/** The door as a bundler makes one file of it, for a runtime that is neither Node nor a browser's page. */
+/** Bundles the client's entry point for a runtime that is neither Node.js nor a browser. */
 async function bundle() {
   const { metafile, outputFiles } = await build({
     entryPoints: [join(ROOT, 'lib/client.ts')],
@@ -25,7 +25,7 @@ async function bundle() {
 }
 
 describe('business-api-kit/client', () => {
-  test('the door loads nothing of Node and no package', async () => {
+  test("the entry point doesn't load Node.js modules or packages", async () => {
     const { inputs } = await bundle()
     const imported = Object.values(inputs).flatMap(({ imports }) => imports)
     assert.deepEqual(
@@ -40,7 +40,7 @@ describe('business-api-kit/client', () => {
     )
   })
 
-  test('the door works where there is nothing but fetch and Web Crypto', async () => {
+  test('the entry point works with only fetch and Web Crypto', async () => {
     const { text } = await bundle()
     const requests: string[] = []
     const web = {

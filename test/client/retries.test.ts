@@ -5,7 +5,7 @@ import { collect, errorOf, json, lost, refusal, script } from './_answers.ts'
 
 const CREATED = json({ data: { id: 'cli_1' } })
 
-/** The waits of a create that gets an answer first and the record then. */
+/** Returns the waits of a create that receives a given response first and then the record. */
 async function waitsAfter(
   first: Parameters<typeof script>[0][number],
   options: Partial<ApiClientOptions> = {},
@@ -16,7 +16,7 @@ async function waitsAfter(
 }
 
 describe('retries', () => {
-  test('a create sends the same body and the same idempotency key with every attempt', async () => {
+  test('a create sends the same body and idempotency key on each attempt', async () => {
     const answers = [
       lost(),
       refusal(503),
@@ -32,7 +32,7 @@ describe('retries', () => {
     assert.equal(new Set(requests.map(({ init }) => init.body)).size, 1)
   })
 
-  test('pauses grow from half a second to eight seconds, and differ between callers', async () => {
+  test('pauses grow from half a second to eight seconds and differ between callers', async () => {
     const { api, waits } = script([lost()], { maxRetries: 8, maxDurationMs: 600_000 })
     await errorOf(api.clients.create({ name: 'Atlas' }))
     const pauses = [500, 1000, 2000, 4000, 8000, 8000, 8000, 8000]
@@ -72,14 +72,14 @@ describe('retries', () => {
     }
   }
 
-  test('a date without the time of the answer is compared with the clock of this machine', async () => {
+  test('a date in a response without a Date header is compared with the local clock', async () => {
     const begunAt = Date.now()
     const [wait = 0] = await waitsAfter(() => refusal(503, { 'Retry-After': date(Date.now() + 30_000) })())
     assert.ok(wait <= 31_000 && wait >= 30_000 - (Date.now() - begunAt), `${wait} ms`)
   })
 
   for (const value of ['9999999', '9'.repeat(400), 'Fri, 31 Dec 9999 23:59:59 GMT', '61']) {
-    test(`a wait of ${value.slice(0, 40)} ends the call at once, and a timer holds the wait that the error tells`, async () => {
+    test(`a wait of ${value.slice(0, 40)} ends the call immediately, and the reported wait fits into a timer`, async () => {
       const { api, requests, waits } = script([refusal(429, { 'Retry-After': value })])
       const error = await errorOf(api.clients.create({ name: 'Atlas' }))
       assert.deepEqual([requests.length, waits], [1, []])
@@ -88,7 +88,7 @@ describe('retries', () => {
     })
   }
 
-  test('the number of attempts and the time are bounded', async () => {
+  test('the number of attempts and the duration are limited', async () => {
     const counted = script([refusal(503)], { maxRetries: 3 })
     assert.equal((await errorOf(counted.api.clients.create({ name: 'Atlas' }))).attempts, 4)
     const none = script([refusal(503)], { maxRetries: 0 })
@@ -98,7 +98,7 @@ describe('retries', () => {
     assert.deepEqual(timed.waits, [10_000, 10_000, 10_000])
   })
 
-  test('an attempt without a whole answer ends after the time for an attempt', async () => {
+  test('an attempt without a complete response ends at its timeout', async () => {
     const silent = (init: RequestInit) =>
       new Promise<never>((_, reject) =>
         init.signal?.addEventListener('abort', () => reject(init.signal?.reason)),
@@ -126,7 +126,7 @@ describe('signals', () => {
     )
 
   for (const place of ['the client', 'the call'] as const) {
-    test(`a signal of ${place} ends an attempt, a wait and a call before the first attempt, with its own reason`, async () => {
+    test(`a signal of ${place} aborts an attempt, a wait and a call before the first attempt with its own reason`, async () => {
       const reason = new Error('enough')
       for (const [answer, options] of [
         [silent, {}],
@@ -146,7 +146,7 @@ describe('signals', () => {
     })
   }
 
-  test('a thousand calls leave no listener on a signal', async () => {
+  test('a thousand calls leave no listeners on a signal', async () => {
     const { signal } = new AbortController()
     let listeners = 0
     const add = signal.addEventListener.bind(signal)

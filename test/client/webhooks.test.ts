@@ -10,7 +10,7 @@ const clock = () => NOW * 1000
 const signed = (secrets: string | string[] = SECRET, body: string | Uint8Array = BODY, at = NOW) =>
   synchronous.signWebhook(body, secrets, at)
 
-/** The result of a verification: the time, or the name and message of the error with the code. */
+/** Returns the result of a verification, or the name, message and code of its error. */
 async function outcomeOf(verify: () => unknown): Promise<unknown> {
   try {
     return await verify()
@@ -51,14 +51,14 @@ const cases: Readonly<Record<string, Parameters<typeof verifyWebhook>>> = {
 
 describe('verifyWebhook() on Web Crypto', () => {
   for (const [name, args] of Object.entries(cases)) {
-    test(`verifyWebhook() on Web Crypto judges ${name} as the synchronous verifyWebhook()`, async () => {
+    test(`verifyWebhook() on Web Crypto handles ${name} like the synchronous verifyWebhook()`, async () => {
       const [body, header, secrets] = args
       const expected = await outcomeOf(() => synchronous.verifyWebhook(body, header, secrets, { clock }))
       assert.deepEqual(await outcomeOf(() => verifyWebhook(body, header, secrets, { clock })), expected)
     })
   }
 
-  test('the cases hold accepted and refused signatures', async () => {
+  test('the cases include valid and invalid signatures', async () => {
     const outcomes = await Promise.all(
       Object.values(cases).map(([body, header, secrets]) =>
         outcomeOf(() => verifyWebhook(body, header, secrets, { clock })),
@@ -79,7 +79,7 @@ describe('receiveWebhook() on Web Crypto', () => {
   const receive = (request: Request, options = {}) =>
     receiveWebhook(request, { secret: SECRET, clock, ...options })
 
-  test('receiveWebhook() on Web Crypto gives the event, and asks for a repeat', async () => {
+  test('receiveWebhook() on Web Crypto returns the event and asks to repeat if it fails', async () => {
     const isSeen = async (id: string) => id === 'evt_1'
     const { event, ...rest } = await receive(post(BODY), { isSeen })
     assert.deepEqual(event, JSON.parse(BODY))
@@ -87,7 +87,7 @@ describe('receiveWebhook() on Web Crypto', () => {
     assert.equal((await receive(post(BODY))).isRepeat, false)
   })
 
-  test('receiveWebhook() on Web Crypto reads another prefix of the headers', async () => {
+  test('receiveWebhook() on Web Crypto supports another header prefix', async () => {
     const request = post(BODY, '', { headers: { 'acme-signature': signed() } })
     assert.equal((await receive(request, { headerPrefix: 'Acme' })).event.id, 'evt_1')
   })
@@ -116,12 +116,12 @@ describe('receiveWebhook() on Web Crypto', () => {
     'no signature': [() => post(BODY, ''), 'signature_missing', 400],
   }
   for (const [name, [request, code, status]] of Object.entries(refusals)) {
-    test(`receiveWebhook() on Web Crypto refuses ${name} with ${status}`, async () => {
+    test(`receiveWebhook() on Web Crypto rejects ${name} with ${status}`, async () => {
       await assert.rejects(receive(request(), { maxBodyBytes: 1000 }), { name: 'WebhookError', code, status })
     })
   }
 
-  test('receiveWebhook() on Web Crypto names the fault of a body that was read before', async () => {
+  test('receiveWebhook() on Web Crypto explains that a body was already read', async () => {
     const request = post(BODY)
     await request.text()
     await assert.rejects(receive(request), TypeError)

@@ -32,7 +32,7 @@ import type { Tenant } from './tenant.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** The counts of deliveries and attempts by hour and endpoint. */
+/** Tests the counts of deliveries and attempts by hour and endpoint. */
 export function testActivity(harness: StoreHarness): void {
   testClasses(harness)
   testOnce(harness)
@@ -41,7 +41,7 @@ export function testActivity(harness: StoreHarness): void {
   testRetention(harness)
 }
 
-/** Reads the activity of the last three days by the store's clock. */
+/** Returns the activity of the last three days by the store's clock. */
 async function activityOf(tenant: Tenant, changes: Partial<ActivityRequest> = {}): Promise<StoredActivity> {
   const hour = Math.floor((await storeTime(tenant)) / HOUR_MS) * HOUR_MS
   return tenant.store.deliveries.readActivity({
@@ -54,7 +54,7 @@ async function activityOf(tenant: Tenant, changes: Partial<ActivityRequest> = {}
   })
 }
 
-/** The counts of all endpoints together, by name and without zeros. */
+/** Returns the counts of all endpoints combined, by name and without zeros. */
 async function totalsOf(tenant: Tenant): Promise<Record<string, number>> {
   const { series, endpoints } = await activityOf(tenant)
   const counts = addCounts(series.map((one) => one.counts))
@@ -70,7 +70,7 @@ async function totalsOf(tenant: Tenant): Promise<Record<string, number>> {
 
 const DURATIONS = COUNTERS.filter((counter) => typeof counter === 'number')
 
-/** Compares the counts with the log of attempts. */
+/** Asserts that the counts match the log of attempts. */
 async function assertAgreesWithLog(tenant: Tenant): Promise<void> {
   const ids = (await deliveriesOf(tenant)).map(({ id }) => id)
   const log = [...(await tenant.store.deliveries.listAttempts(tenant.id, ids)).values()].flat()
@@ -151,7 +151,7 @@ function testClasses(harness: StoreHarness): void {
 
 function testOnce(harness: StoreHarness): void {
   harness.test(
-    'readActivity() counts results once that were sent several times, at once and later',
+    'readActivity() counts results once that were sent several times, concurrently or later',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -168,7 +168,7 @@ function testOnce(harness: StoreHarness): void {
     },
   )
 
-  harness.test('readActivity() does not count results of lost claims and released claims', async (t) => {
+  harness.test('readActivity() ignores results of lost claims and released claims', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await claimMany(tenant, 2)
@@ -188,7 +188,7 @@ function testOnce(harness: StoreHarness): void {
       await tenant.publish()
       await claimOne(tenant)
       await tenant.letTimePass(LEASE_MS + 1)
-      // Claims the delivery again, and for the last time.
+      // Claim the delivery once more for its last attempt.
       const late = await claimOne(tenant)
       assert.deepEqual(await totalsOf(tenant), { interrupted: 1 })
       await tenant.letTimePass(LEASE_MS + 1)
@@ -207,20 +207,17 @@ function testRounds(harness: StoreHarness): void {
     assert.deepEqual(await tenant.store.deliveries.recover(request), [id])
   }
 
-  harness.test(
-    'readActivity() counts a delivery as delivered once, however often it is sent again',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      await tenant.publish()
-      await writeResults(tenant, [success(await claimOne(tenant))])
-      await resend(tenant)
-      await writeResults(tenant, [success(await claimOne(tenant))])
-      await resend(tenant)
-      await writeResults(tenant, [lastFailure(await claimOne(tenant))])
-      assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 3, '2xx': 2, '5xx': 1 })
-    },
-  )
+  harness.test('readActivity() counts a delivery as delivered once, even if it is sent again', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    await writeResults(tenant, [success(await claimOne(tenant))])
+    await resend(tenant)
+    await writeResults(tenant, [success(await claimOne(tenant))])
+    await resend(tenant)
+    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+    assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 3, '2xx': 2, '5xx': 1 })
+  })
 
   harness.test('readActivity() counts a delivery that failed and was recovered as both', async (t) => {
     const tenant = await createPublisher(harness, t)
@@ -236,7 +233,7 @@ function testRounds(harness: StoreHarness): void {
 }
 
 function testPeriods(harness: StoreHarness): void {
-  harness.test('readActivity() shows each hour in which attempts began, and each endpoint', async (t) => {
+  harness.test('readActivity() returns each hour in which attempts started, and each endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const old = await tenant.insertEndpoint({ types: ['client.created'] })
     const other = await tenant.insertEndpoint({ types: ['lead.created'] })
@@ -281,7 +278,7 @@ function testPeriods(harness: StoreHarness): void {
     )
     assert.equal(mine.series.length, 1)
 
-    // The deliveries of each endpoint by interval are together those of the series, without intervals in which none ended.
+    // The deliveries of all endpoints add up to those of the series. Intervals in which none ended are omitted.
     const all = await activityOf(tenant)
     const ended = all.endpoints.flatMap((each) => each.series)
     assert.deepEqual(
@@ -318,7 +315,7 @@ function testPeriods(harness: StoreHarness): void {
   })
 
   harness.test(
-    'readActivity() shows endpoints without attempts, and of removed endpoints those with attempts',
+    'readActivity() returns endpoints without attempts, but removed endpoints only if they have attempts',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const used = await tenant.insertEndpoint()
@@ -341,7 +338,7 @@ function testPeriods(harness: StoreHarness): void {
     },
   )
 
-  harness.test('readActivity() counts the API keys in force that were used in the period', async (t) => {
+  harness.test('readActivity() counts active API keys that were used in the period', async (t) => {
     const tenant = await createPublisher(harness, t)
     assert.equal((await activityOf(tenant)).apiKeysInUse, 0)
     const another = await tenant.insertKey()
@@ -353,7 +350,7 @@ function testPeriods(harness: StoreHarness): void {
     assert.equal((await activityOf(tenant, { from: new Date(now + HOUR_MS).toISOString() })).apiKeysInUse, 0)
   })
 
-  harness.test('readActivity() shows nothing of other organizations', async (t) => {
+  harness.test('readActivity() returns nothing of other organizations', async (t) => {
     const tenant = await createPublisher(harness, t)
     const other = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint()
@@ -366,7 +363,7 @@ function testPeriods(harness: StoreHarness): void {
 }
 
 function testRetention(harness: StoreHarness): void {
-  harness.test('purge() erases activity that is older than 35 days, and no younger activity', async (t) => {
+  harness.test('purge() deletes activity older than 35 days and keeps the rest', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()

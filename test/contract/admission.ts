@@ -7,7 +7,7 @@ import { newEntry } from './audit-entry.ts'
 import type { StoreHarness } from './harness.ts'
 import { createTenant, requestOf, type Tenant, UNKNOWN_KEY } from './tenant.ts'
 
-/** The answers of admit(), in the order of its checks. */
+/** Tests the results of admit() in the order of its checks. */
 export function testAdmission(harness: StoreHarness): void {
   testKeys(harness)
   testOrder(harness)
@@ -15,7 +15,7 @@ export function testAdmission(harness: StoreHarness): void {
   testOwnLimits(harness)
 }
 
-/** So slow that no token comes back while a test runs. */
+/** So slow that no token is returned during a test. */
 function limits(keyBurst: number, organizationBurst: number): RateLimits {
   return {
     key: { perSecond: 0.01, burst: keyBurst },
@@ -41,7 +41,7 @@ async function spend(
 }
 
 function testKeys(harness: StoreHarness): void {
-  harness.test('admit() admits a key in force and names the organization', async () => {
+  harness.test('admit() admits an active key and returns its organization', async () => {
     const tenant = await createTenant(harness)
     assert.deepEqual(await admit(tenant), {
       outcome: 'admitted',
@@ -51,7 +51,7 @@ function testKeys(harness: StoreHarness): void {
     })
   })
 
-  harness.test('admit() answers nothing but unauthenticated to a digest that no key has', async () => {
+  harness.test('admit() only returns unauthenticated for an unknown digest', async () => {
     const tenant = await createTenant(harness)
     const unauthenticated = { outcome: 'unauthenticated' }
     for (const digest of [UNKNOWN_KEY.digest, '', tenant.key.digest.toUpperCase(), `${tenant.key.digest} `]) {
@@ -59,7 +59,7 @@ function testKeys(harness: StoreHarness): void {
     }
   })
 
-  harness.test('identify() finds the organizations of the keys in force only', async () => {
+  harness.test('identify() only finds the organizations of active keys', async () => {
     const tenant = await createTenant(harness)
     const past = await tenant.insertKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
     const { expiresAt } = await harnessMoment(tenant, 3_600_000)
@@ -79,7 +79,7 @@ function testKeys(harness: StoreHarness): void {
     assert.deepEqual(new Map(await apiKeys.identify(digests)), inForce)
   })
 
-  harness.test('admit() refuses a revoked key at once, on every store', async () => {
+  harness.test('admit() rejects a revoked key immediately, on every store', async () => {
     const tenant = await createTenant(harness)
     assert.equal((await admit(tenant)).outcome, 'admitted')
     await tenant.secondStore.apiKeys.revoke({
@@ -90,7 +90,7 @@ function testKeys(harness: StoreHarness): void {
     assert.deepEqual(await admit(tenant), { outcome: 'unauthenticated' })
   })
 
-  harness.test('admit() refuses a key from the moment of its expiry on', async () => {
+  harness.test('admit() rejects a key as soon as it expires', async () => {
     const tenant = await createTenant(harness)
     const past = await tenant.insertKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
     assert.deepEqual(await admit(tenant, {}, past), { outcome: 'unauthenticated' })
@@ -112,7 +112,7 @@ function testKeys(harness: StoreHarness): void {
   })
 }
 
-/** A moment by the store's clock, read from the last use of a key. */
+/** Returns a time by the store's clock, derived from the last use of a key. */
 async function harnessMoment(tenant: Tenant, inMs: number): Promise<{ expiresAt: string }> {
   const { id } = await tenant.insertKey()
   await tenant.store.apiKeys.markUsed(tenant.id, id)
@@ -121,7 +121,7 @@ async function harnessMoment(tenant: Tenant, inMs: number): Promise<{ expiresAt:
 }
 
 function testOrder(harness: StoreHarness): void {
-  harness.test('admit() judges the key before the limits: a revoked key takes no token', async () => {
+  harness.test('admit() checks the key before the limits, so a revoked key takes no token', async () => {
     const tenant = await createTenant(harness)
     const revoked = await tenant.insertKey()
     await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
@@ -133,7 +133,7 @@ function testOrder(harness: StoreHarness): void {
   })
 
   harness.test(
-    'admit() judges the limits before the scope, and takes a token for a request without the scope',
+    'admit() checks the limits before the scope, and takes a token if the scope is missing',
     async () => {
       const tenant = await createTenant(harness)
       const key = await tenant.insertKey({ scopes: ['leads:read'] })
@@ -147,7 +147,7 @@ function testOrder(harness: StoreHarness): void {
 }
 
 function testBuckets(harness: StoreHarness): void {
-  harness.test('admit() lets a burst through and reports the remaining tokens', async () => {
+  harness.test('admit() allows a burst and returns the remaining tokens', async () => {
     const tenant = await createTenant(harness)
     const remaining: [number, number][] = []
     for (let request = 0; request < 3; request++) {
@@ -167,28 +167,34 @@ function testBuckets(harness: StoreHarness): void {
     assert.ok(key.resetMs > 250_000 && key.resetMs <= 300_000, `${key.resetMs}`)
   })
 
-  harness.test("admit() takes from both buckets or from neither: the key's is empty", async () => {
-    const tenant = await createTenant(harness)
-    await spend(tenant, limits(1, 5))
-    for (let request = 0; request < 3; request++) {
-      const { outcome, organization } = await spend(tenant, limits(1, 5))
-      assert.deepEqual([outcome, organization.remaining], ['limited', 4])
-    }
-  })
-
-  harness.test("admit() takes from both buckets or from neither: the organization's is empty", async () => {
-    const tenant = await createTenant(harness)
-    const other = await tenant.insertKey()
-    await spend(tenant, limits(5, 2), other)
-    await spend(tenant, limits(5, 2))
-    for (let request = 0; request < 3; request++) {
-      const { outcome, key } = await spend(tenant, limits(5, 2))
-      assert.deepEqual([outcome, key.remaining], ['limited', 4])
-    }
-  })
+  harness.test(
+    'admit() takes from both buckets or from neither if the bucket of the key is empty',
+    async () => {
+      const tenant = await createTenant(harness)
+      await spend(tenant, limits(1, 5))
+      for (let request = 0; request < 3; request++) {
+        const { outcome, organization } = await spend(tenant, limits(1, 5))
+        assert.deepEqual([outcome, organization.remaining], ['limited', 4])
+      }
+    },
+  )
 
   harness.test(
-    'admit() tells a wait that is true: after exactly so long the request is admitted, and half is not enough',
+    'admit() takes from both buckets or from neither if the bucket of the organization is empty',
+    async () => {
+      const tenant = await createTenant(harness)
+      const other = await tenant.insertKey()
+      await spend(tenant, limits(5, 2), other)
+      await spend(tenant, limits(5, 2))
+      for (let request = 0; request < 3; request++) {
+        const { outcome, key } = await spend(tenant, limits(5, 2))
+        assert.deepEqual([outcome, key.remaining], ['limited', 4])
+      }
+    },
+  )
+
+  harness.test(
+    'admit() returns an exact wait, after which the request is admitted, while half of it is not enough',
     async () => {
       const tenant = await createTenant(harness)
       await spend(tenant, limits(1, 5))
@@ -206,7 +212,7 @@ function testBuckets(harness: StoreHarness): void {
     },
   )
 
-  harness.test("admit() tells a wait that is true when an organization's own limit was raised", async () => {
+  harness.test('admit() returns an exact wait after the limit of an organization was raised', async () => {
     const tenant = await createTenant(harness)
     const roomy = { perSecond: 1000, burst: 1000 }
     const limitTo = (perSecond: number) =>
@@ -226,7 +232,7 @@ function testBuckets(harness: StoreHarness): void {
   })
 
   harness.test(
-    'admit() for an API with higher limits refills no bucket for an API with lower limits',
+    'admit() for an API with higher limits does not refill a bucket for an API with lower limits',
     async () => {
       const tenant = await createTenant(harness)
       const high = { key: { perSecond: 10, burst: 10 }, organization: { perSecond: 10, burst: 10 } }
@@ -240,7 +246,7 @@ function testBuckets(harness: StoreHarness): void {
     },
   )
 
-  harness.test('admit() refills a bucket to its burst and no further', async () => {
+  harness.test('admit() refills a bucket up to its burst', async () => {
     const tenant = await createTenant(harness)
     await spend(tenant, limits(3, 5))
     await tenant.letTimePass(24 * 3_600_000)
@@ -248,23 +254,20 @@ function testBuckets(harness: StoreHarness): void {
     assert.deepEqual([key.remaining, organization.remaining], [2, 4])
   })
 
-  harness.test(
-    'admit() takes no token when no limits are asked for, also from a key with an own limit',
-    async () => {
-      const tenant = await createTenant(harness)
-      const key = await tenant.insertKey({ rateLimit: { perSecond: 0.01, burst: 1 } })
-      for (let request = 0; request < 3; request++) {
-        const admission = await admit(tenant, { rateLimits: null }, key)
-        assert.ok(admission.outcome === 'admitted', admission.outcome)
-        assert.equal(admission.rateLimit, null)
-      }
-      assert.equal((await spend(tenant, limits(5, 5), key)).organization.remaining, 4)
-    },
-  )
+  harness.test('admit() takes no token without limits, even from a key with its own limit', async () => {
+    const tenant = await createTenant(harness)
+    const key = await tenant.insertKey({ rateLimit: { perSecond: 0.01, burst: 1 } })
+    for (let request = 0; request < 3; request++) {
+      const admission = await admit(tenant, { rateLimits: null }, key)
+      assert.ok(admission.outcome === 'admitted', admission.outcome)
+      assert.equal(admission.rateLimit, null)
+    }
+    assert.equal((await spend(tenant, limits(5, 5), key)).organization.remaining, 4)
+  })
 }
 
 function testOwnLimits(harness: StoreHarness): void {
-  harness.test("a key's own limit counts instead of the API's, for that key only", async () => {
+  harness.test('the limit of a key overrides that of the API, for this key only', async () => {
     const tenant = await createTenant(harness)
     const own = await tenant.insertKey({ rateLimit: { perSecond: 0.5, burst: 7 } })
     const { key, organization } = await spend(tenant, limits(3, 10), own)
@@ -274,7 +277,7 @@ function testOwnLimits(harness: StoreHarness): void {
   })
 
   harness.test(
-    "an organization's own limit counts at once for all its keys, until null restores the API's limit",
+    'the limit of an organization immediately applies to all its keys, until null restores the limit of the API',
     async () => {
       const tenant = await createTenant(harness)
       const other = await tenant.insertKey()
@@ -309,7 +312,7 @@ function testOwnLimits(harness: StoreHarness): void {
     },
   )
 
-  harness.test('an own limit that is taken back leaves no wait behind: the bucket is full', async () => {
+  harness.test('removing a limit leaves no wait because the bucket is full', async () => {
     const tenant = await createTenant(harness)
     const change = { organizationId: tenant.id, entry: newEntry() }
     await tenant.store.apiKeys.limitOrganization({ ...change, rateLimit: { perSecond: 0.01, burst: 2 } })

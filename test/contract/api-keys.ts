@@ -7,7 +7,7 @@ import { callAtOnce, createTenant, ids, newKey, requestOf, type Tenant } from '.
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** The stored fields of keys, and revocation, expiry and last use. */
+/** Tests the stored fields of keys, revocation, expiry and last use. */
 export function testApiKeys(harness: StoreHarness): void {
   testList(harness)
   testImports(harness)
@@ -16,7 +16,7 @@ export function testApiKeys(harness: StoreHarness): void {
   testOrganizationLimit(harness)
 }
 
-/** A new key as `apiKeys.list` shows the key. */
+/** Returns a new key as shown by `apiKeys.list`. */
 function shown({ digest: _, ...record }: ApiKeyRecord): ApiKey {
   return { ...record, revokedAt: null, successorId: null, lastUsedAt: null }
 }
@@ -29,7 +29,7 @@ async function find(tenant: Tenant, id: string): Promise<ApiKey> {
 
 function testList(harness: StoreHarness): void {
   harness.test(
-    'apiKeys.list() gives every key newest first, each field as inserted, and nothing secret',
+    'apiKeys.list() returns all keys newest first, with each field as inserted and no secrets',
     async () => {
       const tenant = await createTenant(harness)
       const one = newKey({
@@ -67,7 +67,7 @@ function testList(harness: StoreHarness): void {
   })
 
   harness.test(
-    'apiKeys.get() returns the key of the list, and null for the key of another organization',
+    'apiKeys.get() returns the same key as the list, or null for a key of another organization',
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       assert.deepEqual(await ours.store.apiKeys.get(ours.id, ours.key.id), await find(ours, ours.key.id))
@@ -75,7 +75,7 @@ function testList(harness: StoreHarness): void {
     },
   )
 
-  harness.test('apiKeys.insert() of an id that exists changes nothing', async () => {
+  harness.test('apiKeys.insert() of an existing id changes nothing', async () => {
     const tenant = await createTenant(harness)
     await tenant.store.apiKeys.insert({
       organizationId: tenant.id,
@@ -109,7 +109,7 @@ function testList(harness: StoreHarness): void {
 }
 
 function testImports(harness: StoreHarness): void {
-  harness.test('an imported key that is inserted again under its id is the same key', async () => {
+  harness.test('an imported key that is inserted again with the same id is the same key', async () => {
     const tenant = await createTenant(harness)
     const key = newKey({ prefix: 'old-', lastFour: '7f3a' })
     const insert = (store = tenant.store) =>
@@ -126,7 +126,7 @@ function testImports(harness: StoreHarness): void {
   })
 
   harness.test(
-    'of ten imports of a digest at once, into two organizations, one at most is in force',
+    'of ten concurrent imports of a digest into two organizations, one at most is active',
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       const { digest } = newKey()
@@ -147,7 +147,7 @@ function testImports(harness: StoreHarness): void {
 
 function testRevoke(harness: StoreHarness): void {
   harness.test(
-    'apiKeys.update() gives the key with its new name, revoked or not, and changes nothing else',
+    'apiKeys.update() returns the renamed key, revoked or not, and changes nothing else',
     async () => {
       const tenant = await createTenant(harness)
       const other = await tenant.insertKey()
@@ -168,7 +168,7 @@ function testRevoke(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.update() that replaces another name than the present one changes nothing, and one of ten at once is made',
+    'apiKeys.update() changes nothing if the current name is different, and one of ten concurrent calls succeeds',
     async () => {
       const tenant = await createTenant(harness)
       const { id: organizationId, key } = tenant
@@ -187,7 +187,7 @@ function testRevoke(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock',
+    'apiKeys.revoke() returns the key with the time of its revocation by the store’s clock',
     async () => {
       const tenant = await createTenant(harness)
       const revoked = await tenant.store.apiKeys.revoke({
@@ -201,7 +201,7 @@ function testRevoke(harness: StoreHarness): void {
     },
   )
 
-  harness.test('apiKeys.revoke() of a revoked key lets the earlier time stand', async () => {
+  harness.test('apiKeys.revoke() of a revoked key keeps the earlier time', async () => {
     const tenant = await createTenant(harness)
     const first = await tenant.store.apiKeys.revoke({
       organizationId: tenant.id,
@@ -219,7 +219,7 @@ function testRevoke(harness: StoreHarness): void {
     )
   })
 
-  harness.test('apiKeys.revoke() of an id that no key has gives null and touches no key', async () => {
+  harness.test('apiKeys.revoke() of an unknown id returns null and changes no key', async () => {
     const tenant = await createTenant(harness)
     assert.equal(
       await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: ids('key'), entry: newEntry() }),
@@ -236,7 +236,7 @@ function testLastUse(harness: StoreHarness): void {
     return admission.lastUseIsStale
   }
 
-  harness.test('apiKeys.markUsed() records the last use at most once a minute', async () => {
+  harness.test('apiKeys.markUsed() records the last use once a minute at most', async () => {
     const tenant = await createTenant(harness)
     assert.equal(await isStale(tenant), true, 'never used')
     await tenant.store.apiKeys.markUsed(tenant.id, tenant.key.id)
@@ -257,7 +257,7 @@ function testLastUse(harness: StoreHarness): void {
     assert.equal(await isStale(tenant), false)
   })
 
-  harness.test('apiKeys.markUsed() of an id that no key has does nothing', async () => {
+  harness.test('apiKeys.markUsed() of an unknown id does nothing', async () => {
     const tenant = await createTenant(harness)
     await tenant.store.apiKeys.markUsed(tenant.id, ids('key'))
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
@@ -265,7 +265,7 @@ function testLastUse(harness: StoreHarness): void {
 }
 
 function testOrganizationLimit(harness: StoreHarness): void {
-  harness.test('apiKeys.getOrganizationLimit() gives the limit that was set last, else null', async () => {
+  harness.test('apiKeys.getOrganizationLimit() returns the limit that was set last, or null', async () => {
     const tenant = await createTenant(harness)
     const { apiKeys } = tenant.store
     assert.equal(await apiKeys.getOrganizationLimit(tenant.id), null)
@@ -275,7 +275,7 @@ function testOrganizationLimit(harness: StoreHarness): void {
     }
   })
 
-  harness.test('apiKeys.getOrganizationLimit() gives nothing of another organization', async () => {
+  harness.test('apiKeys.getOrganizationLimit() returns nothing of another organization', async () => {
     const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
     const rateLimit = { perSecond: 1, burst: 1 }
     await other.store.apiKeys.limitOrganization({ organizationId: other.id, rateLimit, entry: newEntry() })

@@ -18,7 +18,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** The states of deliveries after their attempts, and the log of the attempts. */
+/** Tests the states of deliveries after their attempts, and the attempt log. */
 export function testAttempts(harness: StoreHarness): void {
   testOutcomes(harness)
   testLog(harness)
@@ -26,7 +26,7 @@ export function testAttempts(harness: StoreHarness): void {
   testRelease(harness)
 }
 
-/** A timestamp of so long ago by the store's clock, give or take the duration of a test. */
+/** Asserts that a timestamp is this long ago by the store's clock, give or take the duration of a test. */
 function assertAgo(timestamp: string | null | undefined, storeTime: number, ms: number): void {
   const agoMs = storeTime - Date.parse(timestamp ?? '')
   assert.ok(agoMs >= ms && agoMs < ms + 10_000, `${agoMs} ms ago instead of ${ms}`)
@@ -39,7 +39,7 @@ async function claimAll(tenant: Tenant, events: number): Promise<readonly Claime
 
 function testOutcomes(harness: StoreHarness): void {
   harness.test(
-    'writeResults() of a success makes the delivery delivered, finished when the attempt ended',
+    'writeResults() of a success marks the delivery as delivered, finished when the attempt ended',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -70,7 +70,7 @@ function testOutcomes(harness: StoreHarness): void {
   )
 
   harness.test(
-    'writeResults() of a failure has the delivery wait, counted from the end of the attempt',
+    'writeResults() of a failure delays the delivery, starting at the end of the attempt',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -92,7 +92,7 @@ function testOutcomes(harness: StoreHarness): void {
     },
   )
 
-  harness.test('writeResults() of a last failure fails the delivery, with its reason', async (t) => {
+  harness.test('writeResults() of a last failure fails the delivery and stores the reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
@@ -132,7 +132,7 @@ function testLog(harness: StoreHarness): void {
     'an answer of 4 KiB': { bodyExcerpt: `${'é'.repeat(2047)}"\\`, status: 599 },
   }
   for (const [what, changes] of Object.entries(attempts)) {
-    harness.test(`writeResults() logs an attempt with every detail: ${what}`, async (t) => {
+    harness.test(`writeResults() logs all details of an attempt: ${what}`, async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [delivery] = await claimAll(tenant, 1)
@@ -159,29 +159,26 @@ function testLog(harness: StoreHarness): void {
     })
   }
 
-  harness.test(
-    'get() and listAttempts() leave the signature of an attempt out for ten minutes',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      const [delivery] = await claimAll(tenant, 1)
-      assert.ok(delivery, 'no delivery')
-      const kept = { request: { 'X-Key': '(hidden)' }, response: { server: 'n"\\ é' } }
-      const headers = { ...kept, signed: { 'X-SERVICE-Signature': 't=1,v1=ab' } }
-      await writeResults(tenant, [failure(delivery, { status: 401, headers, startedAgoMs: 5000 })])
-      const logged = async (): Promise<unknown[]> => [
-        (await onlyDelivery(tenant)).attemptLog[0]?.headers,
-        (await tenant.store.deliveries.listAttempts(tenant.id, [delivery.id])).get(delivery.id)?.[0]?.headers,
-      ]
-      assert.deepEqual(await logged(), [kept, kept])
-      await tenant.letTimePass(580_000)
-      assert.deepEqual(await logged(), [kept, kept])
-      await tenant.letTimePass(20_000)
-      assert.deepEqual(await logged(), [headers, headers])
-    },
-  )
+  harness.test('get() and listAttempts() omit the signature of an attempt for ten minutes', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [delivery] = await claimAll(tenant, 1)
+    assert.ok(delivery, 'no delivery')
+    const kept = { request: { 'X-Key': '(hidden)' }, response: { server: 'n"\\ é' } }
+    const headers = { ...kept, signed: { 'X-SERVICE-Signature': 't=1,v1=ab' } }
+    await writeResults(tenant, [failure(delivery, { status: 401, headers, startedAgoMs: 5000 })])
+    const logged = async (): Promise<unknown[]> => [
+      (await onlyDelivery(tenant)).attemptLog[0]?.headers,
+      (await tenant.store.deliveries.listAttempts(tenant.id, [delivery.id])).get(delivery.id)?.[0]?.headers,
+    ]
+    assert.deepEqual(await logged(), [kept, kept])
+    await tenant.letTimePass(580_000)
+    assert.deepEqual(await logged(), [kept, kept])
+    await tenant.letTimePass(20_000)
+    assert.deepEqual(await logged(), [headers, headers])
+  })
 
-  harness.test('get() gives the attempts of a delivery oldest first, numbered from 1', async (t) => {
+  harness.test('get() returns the attempts of a delivery oldest first, numbered from 1', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -221,7 +218,7 @@ function testBatches(harness: StoreHarness): void {
   })
 
   harness.test(
-    'writeResults() lists the results of lost claims, and no result that was written before',
+    'writeResults() returns the results of lost claims, but not those that were written before',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -245,7 +242,7 @@ function testBatches(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a result sent ten times at once, in two processes, is recorded once', async (t) => {
+  harness.test('a result sent ten times concurrently by two processes is recorded once', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
@@ -265,7 +262,7 @@ function testBatches(harness: StoreHarness): void {
   })
 
   harness.test(
-    'writeResults() drops a result of a claim that is not in force, and records the other results',
+    'writeResults() drops a result of an inactive claim, and records the other results',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -299,7 +296,7 @@ function testBatches(harness: StoreHarness): void {
 
 function testRelease(harness: StoreHarness): void {
   harness.test(
-    'release() gives a delivery back unchanged: due as before, and without counting an attempt',
+    'release() returns a delivery unchanged, due as before and without counting an attempt',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -323,7 +320,7 @@ function testRelease(harness: StoreHarness): void {
     },
   )
 
-  harness.test('release() of a claim twice, in one call or two, uncounts a single attempt', async (t) => {
+  harness.test('releasing a claim twice, in one call or two, uncounts a single attempt', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -336,16 +333,13 @@ function testRelease(harness: StoreHarness): void {
     assert.equal((await claimOne(tenant)).attempt, 2)
   })
 
-  harness.test(
-    'release() gives back the named deliveries, and no other delivery of the same claim',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      const [one, other] = await claimAll(tenant, 2)
-      assert.ok(one && other, 'one or other is missing')
-      await tenant.store.deliveries.release([refOf(one)])
-      const states = new Map((await deliveriesOf(tenant)).map(({ id, state }) => [id, state]))
-      assert.deepEqual([states.get(one.id), states.get(other.id)], ['pending', 'sending'])
-    },
-  )
+  harness.test('release() only releases the given deliveries, and no others of the same claim', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [one, other] = await claimAll(tenant, 2)
+    assert.ok(one && other, 'one or other is missing')
+    await tenant.store.deliveries.release([refOf(one)])
+    const states = new Map((await deliveriesOf(tenant)).map(({ id, state }) => [id, state]))
+    assert.deepEqual([states.get(one.id), states.get(other.id)], ['pending', 'sending'])
+  })
 }

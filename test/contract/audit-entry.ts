@@ -3,7 +3,7 @@ import { createIds } from '../../lib/base/ids.ts'
 
 const ids = createIds()
 
-/** A plausible audit entry for a verb of the store, where the test does not depend on the entry. */
+/** Returns a plausible audit entry for tests that don't depend on it. */
 export function newEntry(changes: Partial<AuditRecord> = {}): AuditRecord {
   return {
     id: ids('aud'),

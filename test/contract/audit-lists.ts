@@ -6,13 +6,13 @@ import type { StoreHarness } from './harness.ts'
 import { entriesOf } from './settings-changes.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** A limit that no test reaches. */
+/** A limit that is never reached in tests. */
 export const OFTEN = { max: 1000, windowMs: 1000 } as const
 
-/** Text that only bytes can carry unchanged. */
+/** A string that is easily corrupted unless it is handled as bytes. */
 export const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
 
-/** The lists of the audit: order, filters, pages. */
+/** Tests the order, filters and pages of audit lists. */
 export function testAuditLists(harness: StoreHarness): void {
   async function recordSeveral(tenant: Tenant, count: number, subjectId: string): Promise<string[]> {
     const entries = Array.from({ length: count }, () => newEntry({ subjectId }))
@@ -21,21 +21,24 @@ export function testAuditLists(harness: StoreHarness): void {
     return entries.map(({ id }) => id).toReversed()
   }
 
-  harness.test('audit.list() gives the newest ids first, from `before` on, at most `limit`', async () => {
-    const tenant = await createTenant(harness)
-    const subjectId = ids('we')
-    const newestFirst = await recordSeveral(tenant, 5, subjectId)
-    const list = async (limit: number, before: string | null) =>
-      (await tenant.store.audit.list(tenant.id, { subjectId }, limit, before)).map(({ id }) => id)
-    assert.deepEqual(await list(10, null), newestFirst)
-    assert.deepEqual(await list(2, null), newestFirst.slice(0, 2))
-    assert.deepEqual(await list(2, newestFirst[1] ?? ''), newestFirst.slice(2, 4))
-    assert.deepEqual(await list(2, newestFirst[3] ?? ''), newestFirst.slice(4))
-    assert.deepEqual(await list(2, newestFirst[4] ?? ''), [])
-    assert.deepEqual(await list(2, ''), [])
-  })
+  harness.test(
+    'audit.list() returns the newest ids first, starting after `before`, up to `limit`',
+    async () => {
+      const tenant = await createTenant(harness)
+      const subjectId = ids('we')
+      const newestFirst = await recordSeveral(tenant, 5, subjectId)
+      const list = async (limit: number, before: string | null) =>
+        (await tenant.store.audit.list(tenant.id, { subjectId }, limit, before)).map(({ id }) => id)
+      assert.deepEqual(await list(10, null), newestFirst)
+      assert.deepEqual(await list(2, null), newestFirst.slice(0, 2))
+      assert.deepEqual(await list(2, newestFirst[1] ?? ''), newestFirst.slice(2, 4))
+      assert.deepEqual(await list(2, newestFirst[3] ?? ''), newestFirst.slice(4))
+      assert.deepEqual(await list(2, newestFirst[4] ?? ''), [])
+      assert.deepEqual(await list(2, ''), [])
+    },
+  )
 
-  harness.test('audit.list() gives the entries of a subject, or all entries', async () => {
+  harness.test('audit.list() returns the entries of a subject, or all entries', async () => {
     const tenant = await createTenant(harness)
     const [one, two] = [ids('we'), ids('key')]
     const ofTwo = await recordSeveral(tenant, 2, two)
@@ -48,7 +51,7 @@ export function testAuditLists(harness: StoreHarness): void {
   })
 
   harness.test(
-    'audit.list() gives the entries of an action, of an actor, and of a period by the store’s clock',
+    'audit.list() returns the entries of an action, of an actor, and of a period by the store’s clock',
     async () => {
       const tenant = await createTenant(harness)
       const recordOf = (actor: string | null, action: AuditAction) =>
@@ -81,7 +84,7 @@ export function testAuditLists(harness: StoreHarness): void {
     },
   )
 
-  harness.test('audit.list() is empty for an organization in which nothing has been changed', async () => {
+  harness.test('audit.list() is empty for an organization in which nothing was changed', async () => {
     const id = 'org_contract_without_changes'
     assert.deepEqual(await (await harness.store(id)).audit.list(id, {}, 10, null), [])
   })

@@ -15,7 +15,7 @@ import type { StoreHarness } from './harness.ts'
 import { type Call, changes, entriesOf, settingsOf } from './settings-changes.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './tenant.ts'
 
-/** The audit: every change with its actor and time. */
+/** Tests that each change is recorded with its actor and time. */
 export function testAudit(harness: StoreHarness): void {
   testEntries(harness)
   testBetween(harness)
@@ -27,7 +27,7 @@ export function testAudit(harness: StoreHarness): void {
 function testEntries(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(changes)) {
     harness.test(
-      `${name} leaves a single entry, unchanged, also when sent again, and answers the same`,
+      `${name} writes a single entry, even if sent again, and returns the same result`,
       async (t) => {
         const tenant = await createPublisher(harness, t)
         const { change, subjectId = ids('dlv'), added } = await prepare(tenant)
@@ -48,7 +48,7 @@ function testEntries(harness: StoreHarness): void {
       },
     )
 
-    harness.test(`${name} leaves no entry without a change`, async (t) => {
+    harness.test(`${name} writes no entry without a change`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { vain } = await prepare(tenant)
       const [settings, entries] = [await settingsOf(tenant), await entriesOf(tenant)]
@@ -57,10 +57,10 @@ function testEntries(harness: StoreHarness): void {
       assert.deepEqual(await entriesOf(tenant), entries)
     })
 
-    // A new record has a single maker, who repeats the insertion only after a lost answer.
+    // A new record has one creator, who only repeats the insertion if its result was lost.
     if (name.endsWith('.insert()')) continue
     harness.test(
-      `${name} made ten times at once, in two processes, leaves the entry of the call that changed the record`,
+      `${name} called ten times concurrently by two processes writes the entry of the call that made the change`,
       async (t) => {
         const tenant = await createPublisher(harness, t)
         const { change } = await prepare(tenant)
@@ -80,7 +80,7 @@ function testEntries(harness: StoreHarness): void {
     assert.deepEqual([left, others], [{ ...entry, at: left?.at }, []])
   })
 
-  harness.test('audit.recordTest() records at most so many tests in any period of the window', async () => {
+  harness.test('audit.recordTest() limits the number of tests in any period of the window', async () => {
     const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
     const limit = { max: 4, windowMs: 60_000 }
     const isRecorded = () => tenant.store.audit.recordTest(tenant.id, newTest(), limit)
@@ -89,7 +89,7 @@ function testEntries(harness: StoreHarness): void {
     const recorded = await callAtOnce(tenant, (store) => store.audit.recordTest(tenant.id, newTest(), limit))
     assert.equal(recorded.filter((each) => each).length, 3)
     assert.equal(await other.store.audit.recordTest(other.id, newTest(), limit), true)
-    // Within a minute of the three, though the first is a minute old and a part of the bound has come back.
+    // Still within a minute of the three, although the first is a minute old and part of the limit is available again.
     await tenant.letTimePass(11_000)
     assert.equal(await isRecorded(), true)
     assert.equal(await isRecorded(), false)
@@ -102,22 +102,25 @@ function testEntries(harness: StoreHarness): void {
     )
   })
 
-  harness.test('audit.recordTest() counts tests only, and of an entry that is recorded nothing', async () => {
-    const tenant = await createTenant(harness)
-    const limit = { max: 1, windowMs: 60_000 }
-    const [{ store }, entry] = [tenant, newTest()]
-    await tenant.insertEndpoint()
-    assert.equal(await store.audit.recordTest(tenant.id, entry, limit), true)
-    assert.equal(await tenant.secondStore.audit.recordTest(tenant.id, entry, limit), true)
-    assert.equal(await store.audit.recordTest(tenant.id, newTest(), limit), false)
-  })
+  harness.test(
+    'audit.recordTest() only counts tests, and ignores an entry that is already recorded',
+    async () => {
+      const tenant = await createTenant(harness)
+      const limit = { max: 1, windowMs: 60_000 }
+      const [{ store }, entry] = [tenant, newTest()]
+      await tenant.insertEndpoint()
+      assert.equal(await store.audit.recordTest(tenant.id, entry, limit), true)
+      assert.equal(await tenant.secondStore.audit.recordTest(tenant.id, entry, limit), true)
+      assert.equal(await store.audit.recordTest(tenant.id, newTest(), limit), false)
+    },
+  )
 }
 
 function newTest(changes: Parameters<typeof newEntry>[0] = {}) {
   return newEntry({ action: 'endpoint.test_sent', subjectId: ids('we'), ...changes })
 }
 
-/** A verb whose answer was lost, and one of the same kind that came between it and its second attempt. */
+/** A method whose result was lost, and a call of the same kind made before it is repeated. */
 const between: Readonly<
   Record<string, (tenant: Tenant) => Promise<{ readonly lost: Call; readonly other: Call }>>
 > = {
@@ -215,22 +218,25 @@ const between: Readonly<
 
 function testBetween(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(between)) {
-    harness.test(`${name} sent again after a lost answer does not undo a change in between`, async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { lost, other } = await prepare(tenant)
-      const entry = newEntry()
-      await lost(tenant.store, entry)
-      await other(tenant.secondStore, newEntry())
-      const after = [await settingsOf(tenant), await hiddenOf(tenant)]
-      await lost(tenant.store, entry)
-      assert.deepEqual([await settingsOf(tenant), await hiddenOf(tenant)], after)
-    })
+    harness.test(
+      `${name} repeated after its result was lost does not undo a change made in between`,
+      async (t) => {
+        const tenant = await createPublisher(harness, t)
+        const { lost, other } = await prepare(tenant)
+        const entry = newEntry()
+        await lost(tenant.store, entry)
+        await other(tenant.secondStore, newEntry())
+        const after = [await settingsOf(tenant), await hiddenOf(tenant)]
+        await lost(tenant.store, entry)
+        assert.deepEqual([await settingsOf(tenant), await hiddenOf(tenant)], after)
+      },
+    )
   }
 }
 
 /**
- * Facts that no list shows: the signing secrets of the endpoints, the current secret first, and the rate limit of the
- * organization.
+ * Returns what lists don't show, which are the endpoints' signing secrets, the current one first, and the
+ * organization's rate limit.
  */
 async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
   const endpoints = await store.endpoints.list(id)
@@ -243,7 +249,7 @@ async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
 }
 
 function testRecoveries(harness: StoreHarness): void {
-  /** Delivers a number of events; returns the ids of the deliveries. */
+  /** Delivers a number of events and returns the ids of their deliveries. */
   async function deliver(tenant: Tenant, events: number): Promise<string[]> {
     await tenant.insertEndpoint()
     for (let event = 0; event < events; event++) {
@@ -254,7 +260,7 @@ function testRecoveries(harness: StoreHarness): void {
   }
 
   harness.test(
-    'deliveries.recover() called several times with the same entry adds up the counts in that entry',
+    'deliveries.recover() called several times with the same entry adds up the counts in it',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const [one = '', two = '', three = ''] = await deliver(tenant, 3)
@@ -291,7 +297,7 @@ function testRecoveries(harness: StoreHarness): void {
   )
 
   harness.test(
-    'deliveries.recover() of a delivery that the entry names already does nothing, in every later state of the delivery',
+    'deliveries.recover() does nothing for a delivery that the entry already names, whatever its state',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const [id = ''] = await deliver(tenant, 1)
@@ -334,26 +340,29 @@ function testRecoveries(harness: StoreHarness): void {
 }
 
 function testIsolation(harness: StoreHarness): void {
-  harness.test('two organizations can have entries of the same id, and each sees only its own', async () => {
-    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
-    const entry = newEntry({ subjectId: 'shared' })
-    await ours.store.audit.recordTest(ours.id, { ...entry, actor: 'ours' }, OFTEN)
-    assert.deepEqual(await entriesOf(theirs, 'shared'), [])
-    await theirs.store.audit.recordTest(theirs.id, { ...entry, actor: 'theirs' }, OFTEN)
-    for (const [tenant, actor] of [
-      [ours, 'ours'],
-      [theirs, 'theirs'],
-    ] as const) {
-      assert.deepEqual(
-        (await entriesOf(tenant, 'shared')).map((left) => left.actor),
-        [actor],
-      )
-    }
-  })
+  harness.test(
+    'two organizations can have entries with the same id, and each only sees its own',
+    async () => {
+      const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+      const entry = newEntry({ subjectId: 'shared' })
+      await ours.store.audit.recordTest(ours.id, { ...entry, actor: 'ours' }, OFTEN)
+      assert.deepEqual(await entriesOf(theirs, 'shared'), [])
+      await theirs.store.audit.recordTest(theirs.id, { ...entry, actor: 'theirs' }, OFTEN)
+      for (const [tenant, actor] of [
+        [ours, 'ours'],
+        [theirs, 'theirs'],
+      ] as const) {
+        assert.deepEqual(
+          (await entriesOf(tenant, 'shared')).map((left) => left.actor),
+          [actor],
+        )
+      }
+    },
+  )
 
   for (const name of ['endpoints.remove()', 'deliveries.cancel()', 'deliveries.recover()']) {
     harness.test(
-      `${name} is not taken for done because another organization has an entry of the same id`,
+      `${name} is not skipped because another organization has an entry with the same id`,
       async (t) => {
         const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
         const { change, vain } = (await changes[name]?.(ours)) ?? {}

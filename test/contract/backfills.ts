@@ -25,7 +25,7 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { callAtOnce, ids, type Tenant } from './tenant.ts'
 
-/** Events for the records that existed before an endpoint. */
+/** Tests events for records that existed before an endpoint. */
 export function testBackfills(harness: StoreHarness): void {
   testEvents(harness)
   testRepeatedBackfills(harness)
@@ -35,11 +35,11 @@ export function testBackfills(harness: StoreHarness): void {
 
 interface Records {
   readonly tenant: Tenant
-  /** The events that the platform has published at the creations, by type. */
+  /** The events that were published when the records were created, by type. */
   readonly created: Readonly<Record<string, readonly EventRecord[]>>
 }
 
-/** Makes an organization with two clients, a further business, a lead and a proposal, and no endpoint. */
+/** Creates an organization with two clients, another business, a lead and a proposal, but no endpoint. */
 async function createRecords(harness: StoreHarness, t: ContractTest): Promise<Records> {
   const tenant = await createPublisher(harness, t)
   await addRecords(tenant)
@@ -52,7 +52,7 @@ function byType(events: readonly EventRecord[]): Readonly<Record<string, readonl
   )
 }
 
-/** @param aheadMs how far the clock of the process is ahead */
+/** @param aheadMs how far the clock of the process is ahead, in ms */
 async function addRecords({ id: organizationId, store }: Tenant, aheadMs = 0): Promise<void> {
   const now = Date.now() + aheadMs
   const ids = createIds(() => now)
@@ -111,14 +111,14 @@ async function backfillAll(tenant: Tenant, endpointId: string): Promise<number> 
   return events
 }
 
-/** The events of backfills among those of the organization. */
+/** Returns the organization's backfilled events. */
 async function backfilled(tenant: Tenant): Promise<EventRecord[]> {
   return (await tenant.events()).filter(({ id }) => id.startsWith('evt_backfill_'))
 }
 
 function testEvents(harness: StoreHarness): void {
   harness.test(
-    'backfill() makes an event of each record as its creation did, with an id and a time of its own',
+    'backfill() creates the same event for each record as its creation did, with a new id and time',
     async (t) => {
       const { tenant, created } = await createRecords(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -144,7 +144,7 @@ function testEvents(harness: StoreHarness): void {
     },
   )
 
-  harness.test('backfill() sends to one endpoint only, and shows the present record', async (t) => {
+  harness.test('backfill() only sends to one endpoint, with the current record', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const [{ id: endpointId }] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
     const [lead] = (await tenant.events()).filter(({ type }) => type === 'lead.created')
@@ -169,7 +169,7 @@ function testEvents(harness: StoreHarness): void {
     assert.equal((await deliveriesOf(tenant, { subjectId, endpointId })).length, 1)
   })
 
-  harness.test('backfill() goes from part to part, and tells where the next one begins', async (t) => {
+  harness.test('backfill() works in parts and returns where the next one starts', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const entry = newEntry({ action: 'endpoint.backfilled', subjectId: endpointId })
@@ -186,7 +186,7 @@ function testEvents(harness: StoreHarness): void {
     assert.deepEqual(left?.details, { events: 3 })
   })
 
-  harness.test('count() counts the records of a type, and ends at the greatest answer', async (t) => {
+  harness.test('count() counts the records of a type up to a maximum', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const { backfills } = tenant.store
     const counts = await Promise.all(BACKFILL_TYPES.map((type) => backfills.count(tenant.id, type, 100)))
@@ -197,7 +197,7 @@ function testEvents(harness: StoreHarness): void {
 
 function testRepeatedBackfills(harness: StoreHarness): void {
   harness.test(
-    'backfill() repeats nothing to the same endpoint, and another endpoint gets events of its own',
+    'backfill() repeats nothing for the same endpoint, and creates new events for another one',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
@@ -215,7 +215,7 @@ function testRepeatedBackfills(harness: StoreHarness): void {
     },
   )
 
-  harness.test('backfill() ten times at once makes each event once', async (t) => {
+  harness.test('ten concurrent calls of backfill() create each event once', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const parts = await callAtOnce(tenant, (store) =>
@@ -230,7 +230,7 @@ function testRepeatedBackfills(harness: StoreHarness): void {
   })
 
   harness.test(
-    'backfill() leaves out a record whose creation the endpoint was told, and not one that it was not',
+    'backfill() omits a record if the endpoint has already received its creation, and only then',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -248,18 +248,15 @@ function testRepeatedBackfills(harness: StoreHarness): void {
   )
 
   for (const days of [-40, 40]) {
-    harness.test(
-      `backfill() leaves out records of a process whose clock is off by ${days} days`,
-      async (t) => {
-        const tenant = await createPublisher(harness, t)
-        const { id: endpointId } = await tenant.insertEndpoint()
-        await addRecords(tenant, days * 86_400_000)
-        assert.equal(await backfillAll(tenant, endpointId), 0)
-      },
-    )
+    harness.test(`backfill() omits records of a process whose clock is off by ${days} days`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      await addRecords(tenant, days * 86_400_000)
+      assert.equal(await backfillAll(tenant, endpointId), 0)
+    })
   }
 
-  harness.test('backfill() goes by no event of the type that names no record', async (t) => {
+  harness.test('backfill() ignores events of the type that have no record', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     await tenant.publish({ type: 'client.created', body: '{"type":"client.created","data":{}}' })
@@ -298,7 +295,7 @@ function testRefusals(harness: StoreHarness): void {
     },
   )
 
-  harness.test('backfill() reads records of its organization only', async (t) => {
+  harness.test('backfill() only reads records of its organization', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const stranger = await createPublisher(harness, t)
     const { id: endpointId } = await stranger.insertEndpoint()
@@ -309,7 +306,7 @@ function testRefusals(harness: StoreHarness): void {
 
 function testTurns(harness: StoreHarness): void {
   harness.test(
-    'claim() gives the deliveries of a backfill after all others of the organization, retries included',
+    'claim() returns the deliveries of a backfill after all others of the organization, including retries',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
@@ -343,7 +340,7 @@ function testTurns(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() gives a backfill only the capacity that the other endpoints leave', async (t) => {
+  harness.test('claim() only uses the capacity left by other endpoints for a backfill', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const [one, two, three] = [
       await tenant.insertEndpoint(),
@@ -361,7 +358,7 @@ function testTurns(harness: StoreHarness): void {
     assert.match(eventId, /^evt_backfill_/)
   })
 
-  harness.test('claim() gives each of several backfills its turn', async (t) => {
+  harness.test('claim() lets several backfills take turns', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const endpoints = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
     for (const { id } of endpoints) await backfillAll(tenant, id)
@@ -378,7 +375,7 @@ function testTurns(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claim() goes on with a backfill where the previous claim stopped, and skips that of a disabled endpoint',
+    'claim() continues a backfill where the previous claim stopped, and skips one for a disabled endpoint',
     async (t) => {
       const { tenant } = await createRecords(harness, t)
       const [one, other] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
@@ -402,12 +399,15 @@ function testTurns(harness: StoreHarness): void {
     },
   )
 
-  harness.test('countQueue() counts the deliveries of a backfill as due, and not their age', async (t) => {
-    const { tenant } = await createRecords(harness, t)
-    const { id: endpointId } = await tenant.insertEndpoint()
-    await backfillAll(tenant, endpointId)
-    await tenant.letTimePass(100_000)
-    const { due, oldestDueMs } = await tenant.store.deliveries.countQueue(null)
-    assert.deepEqual([due, oldestDueMs], [7, 0])
-  })
+  harness.test(
+    'countQueue() counts the deliveries of a backfill as due, but ignores their age',
+    async (t) => {
+      const { tenant } = await createRecords(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      await backfillAll(tenant, endpointId)
+      await tenant.letTimePass(100_000)
+      const { due, oldestDueMs } = await tenant.store.deliveries.countQueue(null)
+      assert.deepEqual([due, oldestDueMs], [7, 0])
+    },
+  )
 }

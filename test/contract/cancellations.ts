@@ -14,7 +14,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** Deliveries that must no longer be sent. */
+/** Tests deliveries that must no longer be sent. */
 export function testCancellations(harness: StoreHarness): void {
   function cancel({ store, id }: Tenant, deliveryId: string): Promise<boolean> {
     return store.deliveries.cancel({ organizationId: id, deliveryId, entry: newEntry() })
@@ -36,7 +36,7 @@ export function testCancellations(harness: StoreHarness): void {
   }
   for (const [which, prepare] of Object.entries(waiting)) {
     harness.test(
-      `deliveries.cancel() of a delivery ${which}: the delivery is no longer sent, and its log stays`,
+      `deliveries.cancel() of a delivery ${which} stops sending it and keeps its log`,
       async (t) => {
         const tenant = await createPublisher(harness, t)
         const { id: endpointId } = await tenant.insertEndpoint()
@@ -64,7 +64,7 @@ export function testCancellations(harness: StoreHarness): void {
   }
 
   harness.test(
-    'deliveries.cancel() leaves a delivery in flight alone, and the attempt is recorded',
+    'deliveries.cancel() does not affect a delivery that is being sent, whose attempt is recorded',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -77,7 +77,7 @@ export function testCancellations(harness: StoreHarness): void {
   )
 
   harness.test(
-    'deliveries.cancel() leaves deliveries in a final state alone, cancelled deliveries included',
+    'deliveries.cancel() does not affect deliveries in a final state, including cancelled ones',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -117,20 +117,17 @@ export function testCancellations(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'deliveries.cancel() of an id that no delivery of the organization has changes nothing',
-    async (t) => {
-      const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
-      await theirs.insertEndpoint()
-      await theirs.publish()
-      const before = await onlyDelivery(theirs)
-      for (const id of [before.id, ids('dlv'), '', 'constructor']) assert.equal(await cancel(ours, id), false)
-      assert.deepEqual(await onlyDelivery(theirs), before)
-    },
-  )
+  harness.test('deliveries.cancel() of an id unknown to the organization changes nothing', async (t) => {
+    const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    await theirs.insertEndpoint()
+    await theirs.publish()
+    const before = await onlyDelivery(theirs)
+    for (const id of [before.id, ids('dlv'), '', 'constructor']) assert.equal(await cancel(ours, id), false)
+    assert.deepEqual(await onlyDelivery(theirs), before)
+  })
 
   harness.test(
-    'a delivery cancelled during a claim of another process is either sent or cancelled, never both',
+    'a delivery cancelled while another process is claiming is either sent or cancelled, never both',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()

@@ -14,7 +14,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { createTenant, ids, type Tenant, WEEK_MS } from './tenant.ts'
 
-/** Idempotency keys of changes: specification, section 4, rule 4, and decisions.md, section 3. */
+/** Tests idempotency keys of changes (specification, section 4, rule 4, and decisions.md, section 3). */
 export function testChangesIdempotency(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
     testReplay(harness, verb)
@@ -27,7 +27,7 @@ export function testChangesIdempotency(harness: StoreHarness): void {
 
 const OTHER_FINGERPRINT = '0'.repeat(64)
 
-/** Makes a new change, as a retry with the same key does. */
+/** Sends a new change, like a retry with the same key. */
 function send(
   tenant: Tenant,
   verb: Verb,
@@ -40,7 +40,7 @@ function send(
 
 function testReplay(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `${verb.name} under a used key replays the record of the first call, and changes nothing`,
+    `${verb.name} with a used key replays the record of the first call and changes nothing`,
     async () => {
       const tenant = await createTenant(harness)
       const item = await createItem(tenant, verb)
@@ -65,7 +65,7 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
   )
 
   harness.test(
-    `${verb.name} under a key that was used with another fingerprint is a mismatch and does nothing`,
+    `${verb.name} with a key used with a different fingerprint is a mismatch and does nothing`,
     async () => {
       const tenant = await createTenant(harness)
       const [item, other] = [await createItem(tenant, verb), await createItem(tenant, verb)]
@@ -100,25 +100,22 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
 }
 
 function testRefusal(harness: StoreHarness, verb: Verb): void {
-  harness.test(
-    `${verb.name} that is refused or finds nothing records nothing: the same key succeeds later`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const item = await createItem(tenant, verb)
-      const claim = changeClaim()
-      assert.equal((await send(tenant, verb, ids('cli'), claim)).outcome, 'not_found')
-      assert.equal((await send(tenant, verb, item.id, claim, { from: ['nowhere'] })).outcome, 'refused')
-      const second = { ...claim, fingerprint: OTHER_FINGERPRINT }
-      assert.equal((await send(tenant, verb, item.id, second)).outcome, 'changed')
-      assert.equal((await send(tenant, verb, item.id, second)).outcome, 'replayed')
-      assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
-    },
-  )
+  harness.test(`${verb.name} that is rejected or finds nothing does not use up the key`, async () => {
+    const tenant = await createTenant(harness)
+    const item = await createItem(tenant, verb)
+    const claim = changeClaim()
+    assert.equal((await send(tenant, verb, ids('cli'), claim)).outcome, 'not_found')
+    assert.equal((await send(tenant, verb, item.id, claim, { from: ['nowhere'] })).outcome, 'refused')
+    const second = { ...claim, fingerprint: OTHER_FINGERPRINT }
+    assert.equal((await send(tenant, verb, item.id, second)).outcome, 'changed')
+    assert.equal((await send(tenant, verb, item.id, second)).outcome, 'replayed')
+    assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
+  })
 }
 
 function testRace(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `of 20 ${verb.name} at once under one key, in two processes, a single call changes the record and 19 replay the change`,
+    `of 20 concurrent ${verb.name} with one key in two processes, one changes the record and 19 replay the change`,
     async () => {
       const tenant = await createTenant(harness)
       const item = await createItem(tenant, verb)
@@ -153,21 +150,18 @@ function testEntries(harness: StoreHarness): void {
     assert.equal(outcome, 'changed', `${claim.operation} ${claim.key}`)
   }
 
-  harness.test(
-    'the same idempotency key is independent in another operation, and in another organization',
-    async () => {
-      const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
-      const claim = changeClaim()
-      const other = { ...claim, fingerprint: OTHER_FINGERPRINT }
-      const [item, foreign] = [await createItem(ours, verb), await createItem(theirs, verb)]
-      await expectChanged(ours, item, claim)
-      await expectChanged(ours, item, { ...other, operation: 'projects.hold' })
-      await expectChanged(theirs, foreign, other)
-      assert.equal((await send(ours, verb, item.id, claim)).outcome, 'replayed')
-    },
-  )
+  harness.test('an idempotency key is independent of other operations and organizations', async () => {
+    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+    const claim = changeClaim()
+    const other = { ...claim, fingerprint: OTHER_FINGERPRINT }
+    const [item, foreign] = [await createItem(ours, verb), await createItem(theirs, verb)]
+    await expectChanged(ours, item, claim)
+    await expectChanged(ours, item, { ...other, operation: 'projects.hold' })
+    await expectChanged(theirs, foreign, other)
+    assert.equal((await send(ours, verb, item.id, claim)).outcome, 'replayed')
+  })
 
-  harness.test('the idempotency key of a change is that of a creation of the same operation', async () => {
+  harness.test('changes and creations with the same operation share their idempotency keys', async () => {
     const tenant = await createTenant(harness)
     const claim = changeClaim()
     const item = verb.item()
@@ -181,7 +175,7 @@ function testEntries(harness: StoreHarness): void {
 
 function testWindow(harness: StoreHarness): void {
   harness.test(
-    'the entry of a change is replayed until its window has ended, then taken over with a new reply and window',
+    'the entry of a change is replayed until its window ends, and then replaced with a new reply and window',
     async () => {
       const tenant = await createTenant(harness)
       const verb = verbs.invoice
@@ -201,7 +195,7 @@ function testWindow(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a change sent again after its window has ended does not happen again', async () => {
+  harness.test('a change sent again after its window has ended is not applied again', async () => {
     const tenant = await createTenant(harness)
     const verb = verbs.proposal
     const item = await createItem(tenant, verb)

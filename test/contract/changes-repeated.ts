@@ -19,7 +19,7 @@ import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** Changes that are sent again after a lost answer happen once, even after other changes of the record. */
+/** Tests that a change repeated after a lost result is only applied once, even if the record was changed in between. */
 export function testRepeatedChanges(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
     testRepeat(harness, verb)
@@ -34,14 +34,14 @@ const KEYS = { 'with an idempotency key': changeClaim, 'without a key': () => nu
 
 function testRepeat(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `${verb.name} sent again after a lost answer gives the same answer and nothing is doubled`,
+    `${verb.name} sent again after a lost result returns the same result and duplicates nothing`,
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       for (const [how, claim] of Object.entries(KEYS)) {
         const item = await createItem(tenant, verb)
         const event = eventTemplate(verb, item)
-        // The change leaves a state from which the change is not allowed.
+        // The change results in a state that doesn't allow the change.
         const options = { from: ['open'], events: [event], idempotency: claim() }
         const change = verb.prepare(tenant, item.id, options)
         const answer = await change.send()
@@ -59,7 +59,7 @@ function testRepeat(harness: StoreHarness, verb: Verb): void {
   )
 }
 
-/** Puts a record into a state, as another caller might. */
+/** Sets the state of a record, as another caller might. */
 async function move(tenant: Tenant, { kind }: Verb, recordId: string, state: string): Promise<void> {
   const { id: organizationId, store } = tenant
   const change = {
@@ -76,34 +76,31 @@ async function move(tenant: Tenant, { kind }: Verb, recordId: string, state: str
 }
 
 function testRepeatLater(harness: StoreHarness, verb: Verb): void {
-  harness.test(
-    `${verb.name} sent again after other changes of the record does not happen again`,
-    async () => {
-      const tenant = await createTenant(harness)
-      for (const claim of Object.values(KEYS)) {
-        const item = await createItem(tenant, verb)
-        const options = { from: ['open'], events: [eventTemplate(verb, item)], idempotency: claim() }
-        const change = verb.prepare(tenant, item.id, options)
-        await change.send()
-        const events = await tenant.events()
-        for (const state of ['elsewhere', 'open']) {
-          await move(tenant, verb, item.id, state)
-          const now = { ...verb.after(item), [verb.kind === kinds.leads ? 'stage' : 'status']: state }
-          for (const store of [tenant.store, tenant.secondStore]) {
-            const answer = await change.send(store)
-            assert.deepEqual('representation' in answer && verb.shown(answer.representation), now)
-          }
-          assert.deepEqual(await listed(tenant, verb, item.id), now)
+  harness.test(`${verb.name} sent again after other changes to the record is not applied again`, async () => {
+    const tenant = await createTenant(harness)
+    for (const claim of Object.values(KEYS)) {
+      const item = await createItem(tenant, verb)
+      const options = { from: ['open'], events: [eventTemplate(verb, item)], idempotency: claim() }
+      const change = verb.prepare(tenant, item.id, options)
+      await change.send()
+      const events = await tenant.events()
+      for (const state of ['elsewhere', 'open']) {
+        await move(tenant, verb, item.id, state)
+        const now = { ...verb.after(item), [verb.kind === kinds.leads ? 'stage' : 'status']: state }
+        for (const store of [tenant.store, tenant.secondStore]) {
+          const answer = await change.send(store)
+          assert.deepEqual('representation' in answer && verb.shown(answer.representation), now)
         }
-        assert.deepEqual(await tenant.events(), events)
+        assert.deepEqual(await listed(tenant, verb, item.id), now)
       }
-    },
-  )
+      assert.deepEqual(await tenant.events(), events)
+    }
+  })
 }
 
 function testRepeatAtOnce(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `of one ${verb.name} sent 20 times at once, in two processes, all report success, and the record changes once`,
+    `if one ${verb.name} is sent 20 times concurrently by two processes, all succeed and the record changes once`,
     async () => {
       const tenant = await createTenant(harness)
       const item = await createItem(tenant, verb)
@@ -122,7 +119,7 @@ function sendAtOnce({ store, secondStore }: Tenant, change: PreparedChange, coun
 
 function testConversions(harness: StoreHarness): void {
   harness.test(
-    'leads.convert() sent again after a lost answer makes a single client, and returns the client',
+    'leads.convert() sent again after a lost result creates a single client and returns it',
     async () => {
       const tenant = await createTenant(harness)
       const { id } = await createLeadOfBusiness(tenant)
@@ -162,7 +159,7 @@ function testOthersBetween(harness: StoreHarness): void {
     assert.equal(((await listed(tenant, verbs.proposal, item.id)) as Proposal).version, item.version + 2)
   })
 
-  harness.test('a payment sent again after ten other payments is still one payment', async () => {
+  harness.test('a payment sent again after ten other payments still counts once', async () => {
     const tenant = await createTenant(harness)
     const item = { ...invoiceItem('issued'), amountPaid: '0.000', amountDue: '1250.000' }
     await kinds.invoices.create(tenant, { item })
@@ -183,7 +180,7 @@ function testOthersBetween(harness: StoreHarness): void {
     assert.equal(answer.outcome === 'changed' && answer.representation.invoice.amountPaid, '110.000')
   })
 
-  harness.test('a change sent again after the invoice was marked overdue does not happen again', async () => {
+  harness.test('a change sent again after the invoice was marked overdue is not applied again', async () => {
     const tenant = await createTenant(harness)
     const item = { ...invoiceItem('draft'), dueDate: '2026-03-15T00:00:00.000Z' }
     await kinds.invoices.create(tenant, { item })

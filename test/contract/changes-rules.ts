@@ -6,7 +6,7 @@ import type { StoreHarness } from './harness.ts'
 import { type Kind, kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** The rules of the verbs of a single kind of record. */
+/** Tests rules that only apply to one kind of record. */
 export function testRules(harness: StoreHarness): void {
   testLeads(harness)
   testProposals(harness)
@@ -14,14 +14,14 @@ export function testRules(harness: StoreHarness): void {
   testDates(harness)
 }
 
-/** Sends a change without events and key. */
+/** Returns a change without events and key. */
 function plain<Changes>(tenant: Tenant, recordId: string, set: Changes): Change<Changes> {
   const { id: organizationId } = tenant
   return { organizationId, id: ids('chg'), recordId, from: null, set, events: [], idempotency: null }
 }
 
 function testLeads(harness: StoreHarness): void {
-  harness.test('leads.change() names the business and the previous stage in its events', async () => {
+  harness.test('leads.change() adds the business and the previous stage to its events', async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verbs.lead)
     const events = [eventTemplate(verbs.lead, item)]
@@ -33,7 +33,7 @@ function testLeads(harness: StoreHarness): void {
   })
 
   harness.test(
-    'leads.change() records no event of a stage that stays the same, and the rest is changed',
+    'leads.change() records no event if the stage stays the same, and changes the rest',
     async () => {
       const tenant = await createTenant(harness)
       const item = await createItem(tenant, verbs.lead)
@@ -60,38 +60,46 @@ function testProposals(harness: StoreHarness): void {
     return item.id
   }
 
-  harness.test('proposals.change() refuses a price finer than the currency, present or new', async () => {
-    const tenant = await createTenant(harness)
-    const { change } = tenant.store.proposals
-    const euros = { currency: 'EUR', total: 10.25, monthlyTotal: 0 }
-    const before = await createProposal(tenant, euros)
-    for (const set of [
-      { total: 10.255 },
-      { monthlyTotal: 0.001 },
-      { currency: 'JPY' },
-      { currency: 'JPY', total: 10, monthlyTotal: 0.5 },
-      { currency: 'TND', minorUnits: 1 },
-    ]) {
-      const outcome = await change(plain(tenant, before, { ...set, status: 'sent' }))
-      assert.deepEqual(outcome, { outcome: 'refused', state: 'draft', reason: 'too_fine' })
-    }
-    const item = await listed(tenant, verbs.proposal, before)
-    assert.deepEqual(item, { ...verbs.proposal.item('draft'), ...euros, id: before, number: numberOf(item) })
+  harness.test(
+    'proposals.change() rejects a price that is too precise for the old or new currency',
+    async () => {
+      const tenant = await createTenant(harness)
+      const { change } = tenant.store.proposals
+      const euros = { currency: 'EUR', total: 10.25, monthlyTotal: 0 }
+      const before = await createProposal(tenant, euros)
+      for (const set of [
+        { total: 10.255 },
+        { monthlyTotal: 0.001 },
+        { currency: 'JPY' },
+        { currency: 'JPY', total: 10, monthlyTotal: 0.5 },
+        { currency: 'TND', minorUnits: 1 },
+      ]) {
+        const outcome = await change(plain(tenant, before, { ...set, status: 'sent' }))
+        assert.deepEqual(outcome, { outcome: 'refused', state: 'draft', reason: 'too_fine' })
+      }
+      const item = await listed(tenant, verbs.proposal, before)
+      assert.deepEqual(item, {
+        ...verbs.proposal.item('draft'),
+        ...euros,
+        id: before,
+        number: numberOf(item),
+      })
 
-    for (const set of [
-      { currency: 'TND', total: 10.255 },
-      { currency: 'JPY', minorUnits: 3, monthlyTotal: 0.125 },
-      { currency: 'JPY', total: 10, monthlyTotal: 0 },
-      { total: 11 },
-    ]) {
-      assert.equal((await change(plain(tenant, before, set))).outcome, 'changed')
-    }
-    assert.equal(
-      (await change(plain(tenant, before, { total: 11.5 }))).outcome,
-      'refused',
-      'it is in JPY now',
-    )
-  })
+      for (const set of [
+        { currency: 'TND', total: 10.255 },
+        { currency: 'JPY', minorUnits: 3, monthlyTotal: 0.125 },
+        { currency: 'JPY', total: 10, monthlyTotal: 0 },
+        { total: 11 },
+      ]) {
+        assert.equal((await change(plain(tenant, before, set))).outcome, 'changed')
+      }
+      assert.equal(
+        (await change(plain(tenant, before, { total: 11.5 }))).outcome,
+        'refused',
+        'it is in JPY now',
+      )
+    },
+  )
 
   harness.test('proposals.create() keeps the given decimals of the currency', async () => {
     const tenant = await createTenant(harness)
@@ -100,7 +108,7 @@ function testProposals(harness: StoreHarness): void {
     assert.equal(outcome.outcome, 'refused')
   })
 
-  harness.test('proposals.change() counts a revision for each revising change', async () => {
+  harness.test('proposals.change() increases the version with each revision', async () => {
     const tenant = await createTenant(harness)
     const id = await createProposal(tenant, { version: 1 })
     const versions = []
@@ -118,7 +126,7 @@ function numberOf(item: unknown): unknown {
 
 function testInvoices(harness: StoreHarness): void {
   harness.test(
-    'invoices.change() with isOnlyIfUnpaid is refused after a payment, although the state allows the change',
+    'invoices.change() with isOnlyIfUnpaid is rejected after a payment, although the state allows the change',
     async () => {
       const tenant = await createTenant(harness)
       const { change } = tenant.store.invoices
@@ -147,7 +155,7 @@ function testInvoices(harness: StoreHarness): void {
 }
 
 function testDates(harness: StoreHarness): void {
-  harness.test('invoices.change() refuses an issue date after the due date', async () => {
+  harness.test('invoices.change() rejects an issue date after the due date', async () => {
     const tenant = await createTenant(harness)
     const { change } = tenant.store.invoices
     const item = {

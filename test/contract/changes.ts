@@ -9,7 +9,7 @@ import { createPublisher, deliveriesOf } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** Every change of a record writes the record, the events and the deliveries at once, or nothing. */
+/** Tests that a change writes the record, the events and the deliveries together or not at all. */
 export function testChanges(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
     testStates(harness, verb)
@@ -21,7 +21,7 @@ export function testChanges(harness: StoreHarness): void {
 
 function testStates(harness: StoreHarness, verb: Verb): void {
   for (const from of [['closed', 'open'], null]) {
-    harness.test(`${verb.name} from ${from ?? 'any state'} changes that record only`, async () => {
+    harness.test(`${verb.name} from ${from ?? 'any state'} only changes that record`, async () => {
       const tenant = await createTenant(harness)
       const [other, item] = [await createItem(tenant, verb), await createItem(tenant, verb)]
       const outcome = await verb.prepare(tenant, item.id, { from }).send()
@@ -32,27 +32,24 @@ function testStates(harness: StoreHarness, verb: Verb): void {
     })
   }
 
-  harness.test(
-    `${verb.name} is refused in a state outside the named states, and changes nothing`,
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      const item = await createItem(tenant, verb, verb.item('elsewhere'))
-      const events = [eventTemplate(verb, item)]
-      for (const from of [['open', 'closed'], []]) {
-        const outcome = await verb.prepare(tenant, item.id, { from, events }).send()
-        assert.deepEqual(outcome, { outcome: 'refused', state: 'elsewhere', reason: 'state' })
-      }
-      assert.deepEqual(await listed(tenant, verb, item.id), item)
-      assert.deepEqual(await tenant.events(), [])
-      assert.deepEqual(await deliveriesOf(tenant), [])
-    },
-  )
+  harness.test(`${verb.name} is rejected in any other state and changes nothing`, async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const item = await createItem(tenant, verb, verb.item('elsewhere'))
+    const events = [eventTemplate(verb, item)]
+    for (const from of [['open', 'closed'], []]) {
+      const outcome = await verb.prepare(tenant, item.id, { from, events }).send()
+      assert.deepEqual(outcome, { outcome: 'refused', state: 'elsewhere', reason: 'state' })
+    }
+    assert.deepEqual(await listed(tenant, verb, item.id), item)
+    assert.deepEqual(await tenant.events(), [])
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
 }
 
 function testAbsence(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `${verb.name} answers the same for an unknown id and for an id of another organization, and changes nothing`,
+    `${verb.name} returns the same for an unknown id as for one of another organization, and changes nothing`,
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       const item = await createItem(theirs, verb)
@@ -70,7 +67,7 @@ function testAbsence(harness: StoreHarness, verb: Verb): void {
 
 function testBlanks(harness: StoreHarness, verb: Verb): void {
   harness.test(
-    `${verb.name} records the events in order, with placeholders filled in and a delivery for each endpoint`,
+    `${verb.name} records the events in order, rendered and with a delivery for each endpoint`,
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const endpoints = [
@@ -100,21 +97,18 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
     },
   )
 
-  harness.test(
-    `${verb.name} refuses an event in which a placeholder is left, and changes nothing`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const item = await createItem(tenant, verb)
-      const event = eventTemplate(verb, item)
-      const body = event.body.replace('"data":{', '"data":{"misspelt":"\\u0000amuont",')
-      await assert.rejects(verb.prepare(tenant, item.id, { events: [{ ...event, body }] }).send())
-      assert.deepEqual(await listed(tenant, verb, item.id), item)
-      assert.deepEqual(await tenant.events(), [])
-    },
-  )
+  harness.test(`${verb.name} rejects an event with an unknown placeholder, and changes nothing`, async () => {
+    const tenant = await createTenant(harness)
+    const item = await createItem(tenant, verb)
+    const event = eventTemplate(verb, item)
+    const body = event.body.replace('"data":{', '"data":{"misspelt":"\\u0000amuont",')
+    await assert.rejects(verb.prepare(tenant, item.id, { events: [{ ...event, body }] }).send())
+    assert.deepEqual(await listed(tenant, verb, item.id), item)
+    assert.deepEqual(await tenant.events(), [])
+  })
 
   harness.test(
-    `${verb.name} fills in every value exactly, and shows the record as the list does`,
+    `${verb.name} renders every value exactly, and returns the record as the list does`,
     async () => {
       const tenant = await createTenant(harness)
       for (const example of verb.examples) {
@@ -127,7 +121,7 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
   )
 }
 
-/** Several verbs may change an example: each verb gets a new record. */
+/** Each method gets its own record because several of them may change the same example. */
 function withTextOfItsOwn(example: Item): Item {
   const id = ids('cli')
   const number = 'number' in example ? { number: `${example.number} ${id}` } : {}
@@ -143,7 +137,7 @@ function assertFilled(verb: Verb, body: string, item: Item): void {
   if (verb !== verbs.conversion) assert.deepEqual(fields, item)
 }
 
-// --- The fields that each verb can change ---
+// --- The fields that each method can change ---
 
 function testFields(harness: StoreHarness): void {
   testSets<Client, ClientChanges>(harness, verbs.client, (store) => store.clients.change, [
@@ -183,7 +177,7 @@ function testSets<Shown extends Item, Changes extends object>(
   change: (store: Tenant['store']) => ChangeVerb<Shown, Changes>,
   sets: readonly Changes[],
 ): void {
-  harness.test(`${verb.name} sets the given fields; absent fields stay`, async () => {
+  harness.test(`${verb.name} sets the given fields and keeps the others`, async () => {
     const tenant = await createTenant(harness)
     for (const set of sets) {
       const item = await createItem(tenant, verb)

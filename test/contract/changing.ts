@@ -12,35 +12,37 @@ import { businessOf } from '../_business.ts'
 import { itemsOf, type Kind, kinds } from './kinds.ts'
 import { ids, type Tenant, WEEK_MS } from './tenant.ts'
 
-// The verbs that change a record behind a common interface, so that the common rules are tested on each verb.
+// All methods that change a record, with a common interface, so that the common rules can be tested for each of them.
 
-/** The representation of a record in the API. */
+/** A record as returned by the API. */
 export type Item = { readonly id: string }
 
-/** A verb that changes a record. */
+/** A method that changes a record. */
 export interface Verb {
   readonly name: string
   readonly kind: Kind
-  /** Items for the verb with all values that are easily lost on the way. */
+  /** Items that contain all values which could easily get lost. */
   readonly examples: readonly Item[]
-  /** A plain item in a state, by default `open`. */
+  /** Returns a simple item in a state, by default `open`. */
   item(state?: string): Item
-  /** Placeholders that the verb fills in beside the item's fields, with the values for a plain item in state `open`. */
+  /**
+   * The placeholders that this method adds to those of the item, with their values for a simple item in state `open`.
+   */
   readonly facts: readonly string[]
-  /** Prepares a change, by default from any state, without events and without a key. */
+  /** Prepares a change. By default, it's allowed in any state and has no events or key. */
   prepare(tenant: Tenant, recordId: string, changes?: Partial<Prepared>): PreparedChange
-  /** The item after the change. */
+  /** Returns the item after the change. */
   after(item: Item): Item
-  /** The item in the verb's answer. */
+  /** Returns the item from the method's result. */
   shown(answer: unknown): unknown
 }
 
-/** A change of which the test gives the values. */
+/** The parts of a change that a test can set. */
 export type Prepared = Omit<Change<unknown>, 'set'>
 /** The outcome of any change. */
 export type Outcome = ChangeOutcome<object, string>
 
-/** A change that can be sent, and sent again. */
+/** A change that can be sent several times. */
 export interface PreparedChange {
   readonly id: string
   send(store?: BusinessApiStore): Promise<Outcome>
@@ -123,7 +125,7 @@ function proposalItem(status: string): Proposal {
   }
 }
 
-/** An invoice over 1250 TND with 250 paid. */
+/** Returns an invoice for 1250 TND, of which 250 are paid. */
 export function invoiceItem(status: string): Invoice {
   const id = ids('inv')
   return {
@@ -143,7 +145,7 @@ function projectItem(status: string): Project {
   return { id: ids('proj'), name: 'Relaunch', status, billingType: 'hourly', value: 1234.567 }
 }
 
-/** A settlement by a payment. */
+/** Returns a settlement by a payment. */
 export function settlement(amount: string, changes: Partial<Settlement> = {}): Settlement {
   return {
     payment: { id: ids('pay'), amount, receivedAt: MOMENT },
@@ -154,7 +156,7 @@ export function settlement(amount: string, changes: Partial<Settlement> = {}): S
   }
 }
 
-/** A conversion with a new id for the client. */
+/** Returns a conversion with a new client id. */
 export function conversion(changes: Partial<Conversion> = {}): Conversion {
   const client = {
     id: ids('cli'),
@@ -166,7 +168,7 @@ export function conversion(changes: Partial<Conversion> = {}): Conversion {
   return { stage: 'won', client, clientEvents: [], ...changes }
 }
 
-/** The changes of each resource. */
+/** The methods of all resources. */
 export const verbs = {
   client: verb<Client, ClientChanges>({
     name: 'clients.change()',
@@ -199,7 +201,7 @@ export const verbs = {
     name: 'proposals.change()',
     kind: kinds.proposals,
     item: proposalItem,
-    // The greatest possible version plus one.
+    // The highest possible version plus one.
     examples: kinds.proposals.examples.filter((item) => (item as Proposal).version < 2_147_483_647),
     set: () => ({ status: 'draft', title: 'O\'Brien\\"\u2028🏺', currency: 'CLF', isRevision: true }),
     call: (store, change) => store.proposals.change(change),
@@ -245,18 +247,18 @@ export const verbs = {
   }),
 } as const
 
-/** Creates an item and returns the item. */
+/** Creates an item and returns it. */
 export async function createItem(tenant: Tenant, verb: Verb, item: Item = verb.item()): Promise<Item> {
   await verb.kind.create(tenant, { item })
   return item
 }
 
-/** An item as the list shows the item. */
+/** Returns an item as shown in the list. */
 export async function listed(tenant: Tenant, verb: Verb, id: string): Promise<unknown> {
   return (await itemsOf(verb.kind, tenant)).find((item) => item.id === id)
 }
 
-/** An event with the whole item, each field, and the verb's own facts. */
+/** Returns an event with the whole item, each of its fields, and the method's own facts. */
 export function eventTemplate(verb: Verb, item: Item, type = 'lead.stage_changed'): EventRecord {
   const names = verb.name === 'leads.convert()' ? [] : Object.keys(item)
   const fields = Object.fromEntries(names.map((name) => [name, placeholder<Record<string, unknown>>(name)]))
@@ -267,12 +269,12 @@ export function eventTemplate(verb: Verb, item: Item, type = 'lead.stage_changed
   return toEventRecord(ids('evt'), type, data, Date.parse(MOMENT))
 }
 
-/** The data of a recorded event. */
+/** Returns the data of a recorded event. */
 export function dataOf({ body }: EventRecord): Record<string, unknown> {
   return JSON.parse(body).data
 }
 
-/** The reservation of a new idempotency key for a change. */
+/** Reserves a new idempotency key for a change. */
 export function changeClaim(changes: Partial<ChangeKeyReservation> = {}): ChangeKeyReservation {
   return {
     operation: 'projects.complete',

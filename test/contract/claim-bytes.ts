@@ -15,14 +15,14 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-/** Claims bounded by the bytes of the bodies, and deliveries read one by one. */
+/** Tests claims limited by the size of the bodies, and reading deliveries one by one. */
 export function testClaimBytes(harness: StoreHarness): void {
   testBound(harness)
   testUnread(harness)
   testRepeats(harness)
 }
 
-/** A body of so many bytes: characters of two bytes each, and a character of one byte for an odd number. */
+/** Returns a body of exactly this many bytes, in two-byte characters plus a one-byte character if the number is odd. */
 function bodyOf(bytes: number): string {
   return 'é'.repeat(Math.floor(bytes / 2)) + 'x'.repeat(bytes % 2)
 }
@@ -43,7 +43,7 @@ function unreadOf({ unread, token }: ClaimedSome) {
 
 function testBound(harness: StoreHarness): void {
   harness.test(
-    'claim() gives bodies of at most maxBytes together, and the rest with the next claims',
+    'claim() returns bodies of up to maxBytes in total, and the rest with the next claims',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -60,26 +60,29 @@ function testBound(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() out of bytes lets the next claim begin with the endpoint left out', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const endpoints = [
-      await tenant.insertEndpoint({ types: ['client.created'] }),
-      await tenant.insertEndpoint({ types: ['lead.created'] }),
-      await tenant.insertEndpoint({ types: ['invoice.paid'] }),
-    ].map(({ id }) => ({ organizationId: tenant.id, endpointId: id }))
-    const small = await tenant.publish({ type: 'client.created', body: bodyOf(600) })
-    const medium = await tenant.publish({ type: 'lead.created', body: bodyOf(500) })
-    const last = await tenant.publish({ type: 'invoice.paid', body: bodyOf(500) })
-    const first = await claim(tenant, { maxBytes: 1000 })
-    assert.deepEqual([first.eventIds, first.next], [[small.id], endpoints[0]])
-    const second = await claim(tenant, { maxBytes: 1000, cursor: first.next })
-    assert.deepEqual(second.eventIds, [medium.id, last.id])
-  })
+  harness.test(
+    'if a claim reaches maxBytes, the next one starts with the endpoint that was left out',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const endpoints = [
+        await tenant.insertEndpoint({ types: ['client.created'] }),
+        await tenant.insertEndpoint({ types: ['lead.created'] }),
+        await tenant.insertEndpoint({ types: ['invoice.paid'] }),
+      ].map(({ id }) => ({ organizationId: tenant.id, endpointId: id }))
+      const small = await tenant.publish({ type: 'client.created', body: bodyOf(600) })
+      const medium = await tenant.publish({ type: 'lead.created', body: bodyOf(500) })
+      const last = await tenant.publish({ type: 'invoice.paid', body: bodyOf(500) })
+      const first = await claim(tenant, { maxBytes: 1000 })
+      assert.deepEqual([first.eventIds, first.next], [[small.id], endpoints[0]])
+      const second = await claim(tenant, { maxBytes: 1000, cursor: first.next })
+      assert.deepEqual(second.eventIds, [medium.id, last.id])
+    },
+  )
 }
 
 function testUnread(harness: StoreHarness): void {
   harness.test(
-    'a delivery larger than maxBytes is claimed without its content, and takes no bytes from other deliveries',
+    'a delivery larger than maxBytes is claimed without its contents and does not count towards the limit',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -96,7 +99,7 @@ function testUnread(harness: StoreHarness): void {
   )
 
   harness.test(
-    'with maxBytes 0 every delivery is claimed without its content; read() gives the same content as claim()',
+    'with maxBytes 0 all deliveries are claimed without contents, and read() returns the same as claim()',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint({ headerNames: ['X-Team'], sealedHeaders: 'plain.{"X-Team":"billing"}' })
@@ -126,45 +129,45 @@ function testUnread(harness: StoreHarness): void {
     },
   )
 
+  harness.test('read() omits inactive claims and deliveries of removed endpoints', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const removed = await tenant.insertEndpoint({ types: ['lead.created'] })
+    await tenant.insertEndpoint({ types: ['client.created'] })
+    await tenant.publish({ type: 'lead.created' })
+    await tenant.publish({ type: 'client.created' })
+    const claims = await claim(tenant, { maxBytes: 0 })
+    const refs = unreadOf(claims)
+    assert.equal((await tenant.store.deliveries.read(refs)).length, 2)
+    await tenant.store.endpoints.remove({
+      organizationId: tenant.id,
+      endpointId: removed.id,
+      entry: newEntry(),
+    })
+    const [left, ...others] = await tenant.store.deliveries.read(refs)
+    assert.deepEqual([left?.type, others], ['client.created', []])
+    const foreign = refs.map((ref) => ({ ...ref, token: 'another' }))
+    assert.deepEqual(await tenant.store.deliveries.read(foreign), [])
+    const stranger = refs.map((ref) => ({ ...ref, organizationId: 'org_nobody' }))
+    assert.deepEqual(await tenant.store.deliveries.read(stranger), [])
+    await tenant.store.deliveries.release(refs)
+    assert.deepEqual(await tenant.store.deliveries.read(refs), [])
+    assert.deepEqual(await tenant.store.deliveries.read([]), [])
+  })
+
   harness.test(
-    'read() leaves out claims that are not in force, and deliveries of removed endpoints',
+    'an attempt that failed because its delivery is unreadable does not count against the endpoint',
     async (t) => {
       const tenant = await createPublisher(harness, t)
-      const removed = await tenant.insertEndpoint({ types: ['lead.created'] })
-      await tenant.insertEndpoint({ types: ['client.created'] })
-      await tenant.publish({ type: 'lead.created' })
-      await tenant.publish({ type: 'client.created' })
-      const claims = await claim(tenant, { maxBytes: 0 })
-      const refs = unreadOf(claims)
-      assert.equal((await tenant.store.deliveries.read(refs)).length, 2)
-      await tenant.store.endpoints.remove({
-        organizationId: tenant.id,
-        endpointId: removed.id,
-        entry: newEntry(),
-      })
-      const [left, ...others] = await tenant.store.deliveries.read(refs)
-      assert.deepEqual([left?.type, others], ['client.created', []])
-      const foreign = refs.map((ref) => ({ ...ref, token: 'another' }))
-      assert.deepEqual(await tenant.store.deliveries.read(foreign), [])
-      const stranger = refs.map((ref) => ({ ...ref, organizationId: 'org_nobody' }))
-      assert.deepEqual(await tenant.store.deliveries.read(stranger), [])
-      await tenant.store.deliveries.release(refs)
-      assert.deepEqual(await tenant.store.deliveries.read(refs), [])
-      assert.deepEqual(await tenant.store.deliveries.read([]), [])
+      await tenant.insertEndpoint()
+      await tenant.publish()
+      const delivery = await claimOne(tenant)
+      const result = lastFailure(delivery, { status: null, error: 'unreadable', reason: 'unreadable' })
+      assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
+      const { state, reason, attemptLog } = await onlyDelivery(tenant)
+      assert.deepEqual([state, reason, attemptLog[0]?.error], ['failed', 'unreadable', 'unreadable'])
+      assert.deepEqual((await tenant.store.endpoints.list(tenant.id))[0]?.failures, 0)
     },
   )
-
-  harness.test('an attempt failed by an unreadable delivery says nothing against the endpoint', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    await tenant.insertEndpoint()
-    await tenant.publish()
-    const delivery = await claimOne(tenant)
-    const result = lastFailure(delivery, { status: null, error: 'unreadable', reason: 'unreadable' })
-    assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
-    const { state, reason, attemptLog } = await onlyDelivery(tenant)
-    assert.deepEqual([state, reason, attemptLog[0]?.error], ['failed', 'unreadable', 'unreadable'])
-    assert.deepEqual((await tenant.store.endpoints.list(tenant.id))[0]?.failures, 0)
-  })
 }
 
 function testRepeats(harness: StoreHarness): void {
@@ -178,11 +181,11 @@ function testRepeats(harness: StoreHarness): void {
   }
 
   harness.test(
-    'claim() repeated with fewer bytes gives the deliveries that fit and releases the rest, uncounted',
+    'claim() repeated with fewer bytes returns the deliveries that fit and releases the rest, uncounted',
     async (t) => {
       const { tenant, ids, repeat } = await loseThree(t)
       const again = await claim(tenant, { ...repeat, maxBytes: 950 })
-      // Deliveries of the same millisecond may have been made in any order.
+      // Deliveries of the same millisecond may have been created in any order.
       const bytes = again.deliveries.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
       assert.ok(again.deliveries.length >= 1 && again.deliveries.length < 3 && bytes <= 950, `${bytes} bytes`)
       const rest = ids.filter((id) => !again.eventIds.includes(id))
@@ -199,7 +202,7 @@ function testRepeats(harness: StoreHarness): void {
   )
 
   harness.test(
-    'claim() repeated with maxBytes 0 gives the claimed deliveries again, without content',
+    'claim() repeated with maxBytes 0 returns the claimed deliveries again, without contents',
     async (t) => {
       const { tenant, ids, repeat } = await loseThree(t)
       const again = await claim(tenant, { ...repeat, maxBytes: 0 })

@@ -19,7 +19,7 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-/** The deliveries that a claim gives: to which worker, how many, and in which order. */
+/** Tests which deliveries a claim returns, how many, and in which order. */
 export function testClaims(harness: StoreHarness): void {
   testClaimed(harness)
   testOrder(harness)
@@ -27,35 +27,38 @@ export function testClaims(harness: StoreHarness): void {
 }
 
 function testClaimed(harness: StoreHarness): void {
-  harness.test('claim() gives all that an attempt needs, and puts the delivery in flight', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const endpoint = await tenant.insertEndpoint({
-      headerNames: ['X-Tenant'],
-      sealedHeaders: 'sealed "headers" 🏺',
-      sealedSecret: 'sealed',
-    })
-    const { id, sealedSecret } = endpoint
-    const target = Object.fromEntries(SENT_FIELDS.map((field) => [field, endpoint[field]]))
-    const event = await tenant.publish({ type: 'project.completed' })
-    const before = await onlyDelivery(tenant)
-    const { token, ...delivery } = await claimOne(tenant)
-    assert.deepEqual(delivery, {
-      organizationId: tenant.id,
-      id: before.id,
-      endpointId: id,
-      eventId: event.id,
-      type: 'project.completed',
-      body: event.body,
-      ...target,
-      sealedSecrets: [sealedSecret],
-      attempt: 1,
-    })
-    assert.ok(token, 'no token')
-    const sending = { ...before, state: 'sending', attempts: 1, dueAt: null }
-    assert.deepEqual(await onlyDelivery(tenant), sending, 'the attempt is counted, and not logged yet')
-  })
+  harness.test(
+    'claim() returns everything an attempt needs, and marks the delivery as being sent',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const endpoint = await tenant.insertEndpoint({
+        headerNames: ['X-Tenant'],
+        sealedHeaders: 'sealed "headers" 🏺',
+        sealedSecret: 'sealed',
+      })
+      const { id, sealedSecret } = endpoint
+      const target = Object.fromEntries(SENT_FIELDS.map((field) => [field, endpoint[field]]))
+      const event = await tenant.publish({ type: 'project.completed' })
+      const before = await onlyDelivery(tenant)
+      const { token, ...delivery } = await claimOne(tenant)
+      assert.deepEqual(delivery, {
+        organizationId: tenant.id,
+        id: before.id,
+        endpointId: id,
+        eventId: event.id,
+        type: 'project.completed',
+        body: event.body,
+        ...target,
+        sealedSecrets: [sealedSecret],
+        attempt: 1,
+      })
+      assert.ok(token, 'no token')
+      const sending = { ...before, state: 'sending', attempts: 1, dueAt: null }
+      assert.deepEqual(await onlyDelivery(tenant), sending, 'the attempt is counted, and not logged yet')
+    },
+  )
 
-  harness.test('claim() tells the store’s clock', async (t) => {
+  harness.test('claim() returns the store’s clock', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -65,7 +68,7 @@ function testClaimed(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claim() of 24 workers at once, in two processes, gives each delivery to one worker',
+    'of 24 workers that claim concurrently in two processes, each delivery goes to one',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -91,14 +94,14 @@ function testClaimed(harness: StoreHarness): void {
 }
 
 function testOrder(harness: StoreHarness): void {
-  /** Attempts a delivery once, so that a retry is due at once. */
+  /** Attempts a delivery once, so that its retry is due immediately. */
   async function publishFailed(tenant: Tenant): Promise<string> {
     const { id } = await tenant.publish()
     await writeResults(tenant, [failure(await claimOne(tenant))])
     return id
   }
 
-  harness.test('claim() gives first attempts before retries, and the longest due first', async (t) => {
+  harness.test('claim() returns first attempts before retries, and then those due longest', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [firstRetry, first] = [await publishFailed(tenant), (await tenant.publish()).id]
@@ -116,7 +119,7 @@ function testOrder(harness: StoreHarness): void {
     assert.deepEqual(eventIds, [second, third, firstRetry, first])
   })
 
-  harness.test('claim() gives the first attempt of a new round before retries', async (t) => {
+  harness.test('claim() returns the first attempt of a new round before retries', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const replayed = await tenant.publish()
@@ -134,7 +137,7 @@ function testOrder(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [replayed.id, retry])
   })
 
-  harness.test('claim() gives a released delivery by its original due time', async (t) => {
+  harness.test('claim() returns a released delivery according to its original due time', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const first = await tenant.publish()
@@ -145,7 +148,7 @@ function testOrder(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [first.id, second.id])
   })
 
-  harness.test('claim() gives a retry when it is due and not before', async (t) => {
+  harness.test('claim() returns a retry when it is due and not before', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -161,7 +164,7 @@ function testOrder(harness: StoreHarness): void {
 }
 
 function testRoom(harness: StoreHarness): void {
-  /** Two endpoints with six due deliveries each; returns the number of claimed deliveries by endpoint. */
+  /** Creates two endpoints with six due deliveries each, and returns the number of claimed deliveries by endpoint. */
   async function claimFromTwo(
     t: ContractTest,
     request: (tenant: Tenant, first: string) => Partial<ClaimRequest>,
@@ -173,29 +176,26 @@ function testRoom(harness: StoreHarness): void {
     return [first, second].map(({ id }) => deliveries.filter(({ endpointId }) => endpointId === id).length)
   }
 
-  harness.test('claim() gives at most limit', async (t) => {
+  harness.test('claim() returns up to limit deliveries', async (t) => {
     assert.deepEqual(await claimFromTwo(t, () => ({ limit: 8 })), [6, 2])
   })
 
-  harness.test('claim() gives of each endpoint as far as there is room', async (t) => {
+  harness.test('claim() returns as many deliveries of each endpoint as there is capacity', async (t) => {
     const counts = await claimFromTwo(t, (tenant) => ({ capacity: capacityFor(tenant, { endpoint: 4 }) }))
     assert.deepEqual(counts, [4, 4])
   })
 
-  harness.test(
-    "claim() gives a named endpoint as many deliveries as the endpoint's own capacity, also with a capacity of 0",
-    async (t) => {
-      for (const room of [0, 1, 5]) {
-        const counts = await claimFromTwo(t, (tenant, first) => ({
-          capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
-        }))
-        assert.deepEqual(counts, [room, 3])
-      }
-    },
-  )
+  harness.test('claim() uses the capacity of a listed endpoint, even if it is 0', async (t) => {
+    for (const room of [0, 1, 5]) {
+      const counts = await claimFromTwo(t, (tenant, first) => ({
+        capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
+      }))
+      assert.deepEqual(counts, [room, 3])
+    }
+  })
 
   harness.test(
-    'claim() gives all endpoints of an organization together no more than the organization may have',
+    'claim() limits all endpoints of an organization to the capacity of the organization',
     async (t) => {
       const counts = await claimFromTwo(t, (tenant) => ({
         capacity: capacityFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 5 } }),
@@ -204,7 +204,7 @@ function testRoom(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() gives an unnamed organization no more than the default capacity', async (t) => {
+  harness.test('claim() uses the default capacity for an unlisted organization', async (t) => {
     const counts = await claimFromTwo(t, () => ({
       capacity: { endpoint: 4, organization: 6, endpoints: {}, organizations: {} },
     }))

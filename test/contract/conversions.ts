@@ -11,7 +11,7 @@ import type { StoreHarness } from './harness.ts'
 import { itemsOf, kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** A won lead makes its business a client, once. */
+/** Tests that a won lead makes its business a client, once. */
 export function testConversions(harness: StoreHarness): void {
   testNewClient(harness)
   testKnownClient(harness)
@@ -89,7 +89,7 @@ function testNewClient(harness: StoreHarness): void {
     },
   )
 
-  harness.test('leads.convert() of a won lead makes the client, without an event of the lead', async () => {
+  harness.test('leads.convert() of a won lead creates the client without an event for the lead', async () => {
     const tenant = await createTenant(harness)
     await createBusiness(tenant)
     const { id } = await createLead(tenant, 'won')
@@ -100,37 +100,34 @@ function testNewClient(harness: StoreHarness): void {
 }
 
 function testKnownClient(harness: StoreHarness): void {
-  harness.test(
-    'leads.convert() of a business that is a client makes no second client, and returns the existing client',
-    async () => {
-      const tenant = await createTenant(harness)
-      await createBusiness(tenant)
-      const [first, second] = [await createLead(tenant), await createLead(tenant)]
-      const made = await tenant.store.leads.convert(prepare(tenant, first.id))
-      const [client] = (await clientsOf(tenant)) as Client[]
-      assert.ok(client, 'no client')
-      const change = {
-        organizationId: tenant.id,
-        id: ids('chg'),
-        recordId: client.id,
-        from: null,
-        events: [],
-        idempotency: null,
-      }
-      await tenant.store.clients.change({ ...change, set: { status: 'inactive', totalRevenue: 18250.5 } })
+  harness.test('leads.convert() returns the existing client if the business already is one', async () => {
+    const tenant = await createTenant(harness)
+    await createBusiness(tenant)
+    const [first, second] = [await createLead(tenant), await createLead(tenant)]
+    const made = await tenant.store.leads.convert(prepare(tenant, first.id))
+    const [client] = (await clientsOf(tenant)) as Client[]
+    assert.ok(client, 'no client')
+    const change = {
+      organizationId: tenant.id,
+      id: ids('chg'),
+      recordId: client.id,
+      from: null,
+      events: [],
+      idempotency: null,
+    }
+    await tenant.store.clients.change({ ...change, set: { status: 'inactive', totalRevenue: 18250.5 } })
 
-      const known = await tenant.store.leads.convert(prepare(tenant, second.id))
-      assert.equal(made.outcome, 'changed')
-      assert.deepEqual(known.outcome === 'changed' && known.representation, {
-        lead: { ...second, stage: 'won' },
-        client: { ...client, status: 'inactive', totalRevenue: 18250.5 },
-      })
-      assert.equal((await clientsOf(tenant)).length, 1)
-      assert.deepEqual(await typesOf(tenant), ['lead.stage_changed', 'client.created', 'lead.stage_changed'])
-    },
-  )
+    const known = await tenant.store.leads.convert(prepare(tenant, second.id))
+    assert.equal(made.outcome, 'changed')
+    assert.deepEqual(known.outcome === 'changed' && known.representation, {
+      lead: { ...second, stage: 'won' },
+      client: { ...client, status: 'inactive', totalRevenue: 18250.5 },
+    })
+    assert.equal((await clientsOf(tenant)).length, 1)
+    assert.deepEqual(await typesOf(tenant), ['lead.stage_changed', 'client.created', 'lead.stage_changed'])
+  })
 
-  harness.test('leads.convert() knows a client created together with the business', async () => {
+  harness.test('leads.convert() finds a client that was created together with the business', async () => {
     const tenant = await createTenant(harness)
     const lead = (await kinds.leads.create(tenant)).id
     const [client] = await clientsOf(tenant)
@@ -138,7 +135,7 @@ function testKnownClient(harness: StoreHarness): void {
     assert.deepEqual(answer.outcome === 'changed' && answer.representation.client, client)
   })
 
-  harness.test('leads.convert() that is refused makes no client', async () => {
+  harness.test('leads.convert() creates no client if it is rejected', async () => {
     const tenant = await createTenant(harness)
     await createBusiness(tenant)
     const { id } = await createLead(tenant, 'lost')
@@ -150,7 +147,7 @@ function testKnownClient(harness: StoreHarness): void {
 
 function testRaces(harness: StoreHarness): void {
   harness.test(
-    'two leads of the same business converted at the same moment make a single client and a single client.created',
+    'two leads of the same business converted concurrently create a single client and a single client.created',
     async () => {
       for (let round = 0; round < 5; round++) {
         const tenant = await createTenant(harness)

@@ -6,7 +6,7 @@ import type { StoreHarness } from './harness.ts'
 import { idsOf, itemsOf, type Kind, kinds } from './kinds.ts'
 import { claim, createTenant, events, ids } from './tenant.ts'
 
-/** Every create writes the record and the events together, once. */
+/** Tests that a create writes the record and the events together, once. */
 export function testCreations(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testCreate(harness, kind)
   for (const kind of [kinds.invoices, kinds.proposals]) testTakenNumber(harness, kind)
@@ -16,11 +16,11 @@ export function testCreations(harness: StoreHarness): void {
   for (const kind of [kinds.clients, kinds.leads]) testApiKey(harness, kind)
 }
 
-/** Between the judgement of a request and its creation the key may be revoked, and the organization deleted. */
+/** Between a request's admission and its creation, the key may be revoked or the organization deleted. */
 function testApiKey(harness: StoreHarness, kind: Kind): void {
   const create = `${kind.name}.create()`
 
-  harness.test(`${create} for an API key in force writes the record`, async () => {
+  harness.test(`${create} for an active API key writes the record`, async () => {
     const tenant = await createTenant(harness)
     const { id, outcome } = await kind.create(tenant, { apiKeyId: tenant.key.id })
     assert.deepEqual([outcome, await idsOf(kind, tenant)], [{ outcome: 'created' }, [id]])
@@ -28,7 +28,7 @@ function testApiKey(harness: StoreHarness, kind: Kind): void {
 
   for (const key of ['with', 'without']) {
     harness.test(
-      `${create} ${key} an idempotency key writes and replays nothing for an API key that was revoked, has expired or is of another organization`,
+      `${create} ${key} an idempotency key writes and replays nothing if the API key is revoked, expired or belongs to another organization`,
       async () => {
         const tenant = await createTenant(harness)
         const reserve = () => (key === 'with' ? { idempotency: claim() } : {})
@@ -67,7 +67,7 @@ function testCreate(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await tenant.events(), published)
   })
 
-  harness.test(`${create} without an idempotency key makes a record for every new id`, async () => {
+  harness.test(`${create} without an idempotency key creates a record for every new id`, async () => {
     const tenant = await createTenant(harness)
     const [one, other] = [await kind.create(tenant), await kind.create(tenant)]
     assert.deepEqual([one.outcome, other.outcome], [{ outcome: 'created' }, { outcome: 'created' }])
@@ -76,7 +76,7 @@ function testCreate(harness: StoreHarness, kind: Kind): void {
 
   for (const key of ['with', 'without']) {
     harness.test(
-      `${create} ${key} an idempotency key, sent again after a lost answer, is created and nothing is doubled`,
+      `${create} ${key} an idempotency key, sent again after a lost result, succeeds and duplicates nothing`,
       async () => {
         const tenant = await createTenant(harness)
         const published = events(2)
@@ -92,38 +92,32 @@ function testCreate(harness: StoreHarness, kind: Kind): void {
     )
   }
 
-  harness.test(
-    `${create} lets an existing event of the same id stand, where a host made the id`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const published = events(2).map((event, index) => ({ ...event, id: `evt_of-the-host-${index}` }))
-      await kind.create(tenant, { events: published.slice(0, 1) })
-      const changed = published.map((event) => ({ ...event, body: `${event.body} ` }))
-      await kind.create(tenant, { events: changed })
-      assert.deepEqual(await tenant.events(), [published[0], changed[1]])
-    },
-  )
+  harness.test(`${create} keeps an existing event with the same id, if a host chose the id`, async () => {
+    const tenant = await createTenant(harness)
+    const published = events(2).map((event, index) => ({ ...event, id: `evt_of-the-host-${index}` }))
+    await kind.create(tenant, { events: published.slice(0, 1) })
+    const changed = published.map((event) => ({ ...event, body: `${event.body} ` }))
+    await kind.create(tenant, { events: changed })
+    assert.deepEqual(await tenant.events(), [published[0], changed[1]])
+  })
 }
 
 function testTakenNumber(harness: StoreHarness, kind: Kind): void {
-  harness.test(
-    `${kind.name}.create() of a number that is taken throws and leaves nothing behind`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const [example] = kind.examples
-      assert.ok(example, 'no example')
-      await kind.create(tenant, { item: example })
-      const idempotency = claim()
-      const attempt = { item: { ...example, id: ids('inv') }, events: events(2), idempotency }
-      await assert.rejects(kind.create(tenant, attempt), { code: 'already_exists' })
-      assert.deepEqual(await idsOf(kind, tenant), [example.id])
-      assert.deepEqual(await tenant.events(), [])
+  harness.test(`${kind.name}.create() of a number already in use throws and writes nothing`, async () => {
+    const tenant = await createTenant(harness)
+    const [example] = kind.examples
+    assert.ok(example, 'no example')
+    await kind.create(tenant, { item: example })
+    const idempotency = claim()
+    const attempt = { item: { ...example, id: ids('inv') }, events: events(2), idempotency }
+    await assert.rejects(kind.create(tenant, attempt), { code: 'already_exists' })
+    assert.deepEqual(await idsOf(kind, tenant), [example.id])
+    assert.deepEqual(await tenant.events(), [])
 
-      const { id, outcome } = await kind.create(tenant, { idempotency })
-      assert.deepEqual(outcome, { outcome: 'created' }, 'the idempotency key is free')
-      assert.deepEqual(await idsOf(kind, tenant), [example.id, id].sort().reverse())
-    },
-  )
+    const { id, outcome } = await kind.create(tenant, { idempotency })
+    assert.deepEqual(outcome, { outcome: 'created' }, 'the idempotency key is free')
+    assert.deepEqual(await idsOf(kind, tenant), [example.id, id].sort().reverse())
+  })
 }
 
 function testAmounts(harness: StoreHarness): void {
@@ -132,7 +126,7 @@ function testAmounts(harness: StoreHarness): void {
   const { invoices, projects } = kinds
 
   harness.test(
-    "invoices.create() gives money the currency's decimals and computes the amount due",
+    'invoices.create() stores amounts with the decimals of the currency and calculates the amount due',
     async () => {
       const tenant = await createTenant(harness)
       const item = {
@@ -156,7 +150,7 @@ function testAmounts(harness: StoreHarness): void {
     ['overpaid', { currency: 'EUR', total: '10.00', amountPaid: '11.00' }],
     ['below zero', { currency: 'EUR', total: '-1.00', amountPaid: '-1.00' }],
   ] as const) {
-    harness.test(`invoices.create() refuses money ${what} and writes nothing`, async () => {
+    harness.test(`invoices.create() rejects an amount ${what} and writes nothing`, async () => {
       const tenant = await createTenant(harness)
       const item = { ...example, ...money, id: ids('inv'), number: 'A', amountDue: money.total }
       await assert.rejects(invoices.create(tenant, { item }), { code: 'invalid_input' })
@@ -164,7 +158,7 @@ function testAmounts(harness: StoreHarness): void {
     })
   }
 
-  harness.test('projects.create() refuses NaN as a value', async () => {
+  harness.test('projects.create() rejects NaN as a value', async () => {
     const tenant = await createTenant(harness)
     const item = {
       id: ids('proj'),
@@ -178,7 +172,7 @@ function testAmounts(harness: StoreHarness): void {
 }
 
 function testClients(harness: StoreHarness): void {
-  harness.test('clients.create() writes the business too, and the business can have leads', async () => {
+  harness.test('clients.create() also writes the business, which can have leads', async () => {
     const tenant = await createTenant(harness)
     const client = newClient({ name: 'Atlas' }, { ids, now: Date.now() })
     const plain = { organizationId: tenant.id, idempotency: null }
@@ -193,14 +187,14 @@ function testClients(harness: StoreHarness): void {
 }
 
 function testLeads(harness: StoreHarness): void {
-  // Without NUL and lone surrogates: a store gets only text that can be stored.
+  // NUL and lone surrogates aren't included because stores only receive strings that can be stored.
   const strangers = {
     'an unknown id': ids('biz'),
     'an empty text': '',
     'a very long text': 'x'.repeat(10_000),
   }
   for (const [what, businessId] of Object.entries(strangers)) {
-    harness.test(`leads.create() of ${what} as business answers no_business and writes nothing`, async () => {
+    harness.test(`leads.create() of ${what} as business returns no_business and writes nothing`, async () => {
       const tenant = await createTenant(harness)
       const { record, events } = newLead({ businessId }, { ids, now: Date.now() })
       const creation = { organizationId: tenant.id, record, events, idempotency: null }
@@ -210,7 +204,7 @@ function testLeads(harness: StoreHarness): void {
     })
   }
 
-  harness.test('leads.create() makes many leads for the same business', async () => {
+  harness.test('leads.create() can create many leads for the same business', async () => {
     const tenant = await createTenant(harness)
     const businessId = await tenant.insertBusiness()
     for (let lead = 0; lead < 3; lead++) {

@@ -15,7 +15,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** The delivery log. */
+/** Tests the delivery log. */
 export function testDeliveries(harness: StoreHarness): void {
   testPages(harness)
   testFilters(harness)
@@ -23,7 +23,7 @@ export function testDeliveries(harness: StoreHarness): void {
 
 function testPages(harness: StoreHarness): void {
   harness.test(
-    'deliveries.list() gives the newest first, at most limit, and goes on before the last of a page',
+    'deliveries.list() returns the newest first, up to limit, and continues after the last of a page',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -36,7 +36,7 @@ function testPages(harness: StoreHarness): void {
       const pages: (readonly Delivery[])[] = []
       for (let before: string | null = null; pages.length < 4; before = pages.at(-1)?.at(-1)?.id ?? null) {
         pages.push(await tenant.secondStore.deliveries.list(tenant.id, {}, 4, before))
-        // A delivery made meanwhile is on no later page.
+        // A delivery created in the meantime isn't on a later page.
         await tenant.publish()
         if (pages.at(-1)?.length === 0) break
       }
@@ -49,7 +49,7 @@ function testPages(harness: StoreHarness): void {
   )
 
   harness.test(
-    'deliveries.list() of an endpoint goes through the deliveries of every state in one order, page by page',
+    'deliveries.list() of an endpoint pages through deliveries of all states in one order',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -90,7 +90,7 @@ function testPages(harness: StoreHarness): void {
     assert.deepEqual(await deliveriesOf(tenant), [])
   })
 
-  harness.test('deliveries.get() gives null for an id that no delivery has', async (t) => {
+  harness.test('deliveries.get() returns null for an unknown id', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const { id: eventId } = await tenant.publish()
@@ -105,12 +105,12 @@ function idOf({ id }: Delivery): string {
 }
 
 function testFilters(harness: StoreHarness): void {
-  /** Three endpoints with two types of events each, in four states. */
+  /** Creates three endpoints with deliveries for two event types each, in four states. */
   async function createLog(tenant: Tenant): Promise<readonly Delivery[]> {
     for (let endpoint = 0; endpoint < 3; endpoint++) await tenant.insertEndpoint()
     for (const type of ['client.created', 'lead.created', 'client.created']) {
       await tenant.publish({ type })
-      // A different time for each event, because the assertions distinguish events by time.
+      // Each event needs a different time because the assertions distinguish events by time.
       await setTimeout(3)
     }
     const { deliveries } = await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 2 }) })
@@ -120,51 +120,48 @@ function testFilters(harness: StoreHarness): void {
     return deliveriesOf(tenant)
   }
 
-  harness.test(
-    'deliveries.list() selects by each part of the filter and by all parts together',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const all = await createLog(tenant)
-      assert.equal(new Set(all.map(({ state }) => state)).size, 4)
-      const times = [...new Set(all.map(({ createdAt }) => createdAt))].toSorted()
-      const [, since = '', until = ''] = times
-      const endpointId = all[4]?.endpointId ?? ''
-      const filters: readonly [DeliveryFilter, (delivery: Delivery) => boolean][] = [
-        [{}, () => true],
-        [{ endpointId }, (delivery) => delivery.endpointId === endpointId],
-        [{ eventId: all[2]?.eventId ?? '' }, ({ eventId }) => eventId === all[2]?.eventId],
-        [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
-        [{ states: ['pending'] }, ({ state }) => state === 'pending'],
-        [{ states: ['delivered', 'sending'] }, ({ state }) => state === 'delivered' || state === 'sending'],
-        [{ since }, ({ createdAt }) => createdAt >= since],
-        [{ until }, ({ createdAt }) => createdAt < until],
-        [{ since, until }, ({ createdAt }) => createdAt >= since && createdAt < until],
-        [
-          {
-            endpointId,
-            type: 'client.created',
-            states: ['pending', 'sending', 'delivered'],
-            since,
-            until: '9999-12-31T23:59:59.999Z',
-          },
-          (delivery) =>
-            delivery.endpointId === endpointId &&
-            delivery.type === 'client.created' &&
-            delivery.state !== 'failed' &&
-            delivery.createdAt >= since,
-        ],
-      ]
-      for (const [filter, isLetThrough] of filters) {
-        const expected = all.filter(isLetThrough)
-        assert.ok(expected.length > 0, 'no delivery matches')
-        assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
-        assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 100), expected.length)
-      }
-    },
-  )
+  harness.test('deliveries.list() supports each field of the filter and all of them combined', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    assert.equal(new Set(all.map(({ state }) => state)).size, 4)
+    const times = [...new Set(all.map(({ createdAt }) => createdAt))].toSorted()
+    const [, since = '', until = ''] = times
+    const endpointId = all[4]?.endpointId ?? ''
+    const filters: readonly [DeliveryFilter, (delivery: Delivery) => boolean][] = [
+      [{}, () => true],
+      [{ endpointId }, (delivery) => delivery.endpointId === endpointId],
+      [{ eventId: all[2]?.eventId ?? '' }, ({ eventId }) => eventId === all[2]?.eventId],
+      [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
+      [{ states: ['pending'] }, ({ state }) => state === 'pending'],
+      [{ states: ['delivered', 'sending'] }, ({ state }) => state === 'delivered' || state === 'sending'],
+      [{ since }, ({ createdAt }) => createdAt >= since],
+      [{ until }, ({ createdAt }) => createdAt < until],
+      [{ since, until }, ({ createdAt }) => createdAt >= since && createdAt < until],
+      [
+        {
+          endpointId,
+          type: 'client.created',
+          states: ['pending', 'sending', 'delivered'],
+          since,
+          until: '9999-12-31T23:59:59.999Z',
+        },
+        (delivery) =>
+          delivery.endpointId === endpointId &&
+          delivery.type === 'client.created' &&
+          delivery.state !== 'failed' &&
+          delivery.createdAt >= since,
+      ],
+    ]
+    for (const [filter, isLetThrough] of filters) {
+      const expected = all.filter(isLetThrough)
+      assert.ok(expected.length > 0, 'no delivery matches')
+      assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
+      assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 100), expected.length)
+    }
+  })
 
   harness.test(
-    'deliveries.list() finds the deliveries of a record, in every state and page by page',
+    'deliveries.list() finds the deliveries of a record in all states, page by page',
     async (t) => {
       const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
       for (const { insertEndpoint } of [tenant, tenant, other]) await insertEndpoint()
@@ -222,14 +219,14 @@ function testFilters(harness: StoreHarness): void {
     },
   )
 
-  harness.test('deliveries.count() ends at the greatest number wanted', async (t) => {
+  harness.test('deliveries.count() counts up to a maximum', async (t) => {
     const tenant = await createPublisher(harness, t)
     assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 0)
     await createLog(tenant)
     assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 5)
   })
 
-  harness.test('deliveries.list() gives the status or the error of the last attempt', async (t) => {
+  harness.test('deliveries.list() returns the status or error of the last attempt', async (t) => {
     const tenant = await createPublisher(harness, t)
     const all = await createLog(tenant)
     const seen = new Set(all.map(({ state, lastStatus, lastError }) => `${state} ${lastStatus} ${lastError}`))
@@ -241,7 +238,7 @@ function testFilters(harness: StoreHarness): void {
     assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
   })
 
-  harness.test('deliveries.listAttempts() gives the attempts that deliveries.get() gives', async (t) => {
+  harness.test('deliveries.listAttempts() returns the same attempts as deliveries.get()', async (t) => {
     const tenant = await createPublisher(harness, t)
     const all = await createLog(tenant)
     const details = await Promise.all(all.map(({ id }) => getDelivery(tenant, id)))
@@ -255,7 +252,7 @@ function testFilters(harness: StoreHarness): void {
     assert.equal((await deliveries.listAttempts(tenant.id, [])).size, 0)
   })
 
-  harness.test('deliveries.list() gives an empty page for a filter without matches', async (t) => {
+  harness.test('deliveries.list() returns an empty page if nothing matches the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [newest] = await createLog(tenant)
     for (const filter of [
@@ -273,7 +270,7 @@ function testFilters(harness: StoreHarness): void {
   })
 
   harness.test(
-    'deliveries.list() goes on before a delivery that the filter does not let through',
+    'deliveries.list() can continue after a delivery that does not match the filter',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const all = await createLog(tenant)

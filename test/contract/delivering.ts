@@ -15,16 +15,16 @@ import { newEntry } from './audit-entry.ts'
 import type { ContractTest, StoreUnderTest } from './harness.ts'
 import { createTenant, type Tenant } from './tenant.ts'
 
-// An organization that publishes, and the part of a delivery loop.
+// An organization that publishes, and what a delivery loop does.
 
-/** A timestamp in UTC with milliseconds. */
+/** Matches a timestamp in UTC with milliseconds. */
 export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-/** The duration of a claim, in milliseconds. */
+/** The lease of a claim in milliseconds. */
 export const LEASE_MS = 60_000
-/** No endpoint is disabled. */
+/** A limit that never disables an endpoint. */
 export const NEVER: FailureLimit = { failures: 1_000_000, failingMs: 1_000_000_000_000 }
 
-/** Makes an organization that has no delivery left to send after the test. */
+/** Creates an organization that has no more deliveries to send after the test. */
 export async function createPublisher(harness: StoreUnderTest, test: ContractTest): Promise<Tenant> {
   const tenant = await createTenant(harness)
   test.after(() => retire(tenant))
@@ -33,13 +33,13 @@ export async function createPublisher(harness: StoreUnderTest, test: ContractTes
 
 async function retire(tenant: Tenant): Promise<void> {
   const { store, id } = tenant
-  // One after another, because calls at the same time would each open a connection.
+  // One after another, because concurrent calls would each open a connection.
   for (const endpoint of await store.endpoints.list(id))
     await store.endpoints.remove({ organizationId: id, endpointId: endpoint.id, entry: newEntry() })
   await claim(tenant, { capacity: NO_CAPACITY })
 }
 
-/** Publishes a number of events, one after another; returns the ids. */
+/** Publishes a number of events one after another and returns their ids. */
 export async function publishMany(tenant: Tenant, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let event = 0; event < count; event++) ids.push((await tenant.publish()).id)
@@ -48,27 +48,27 @@ export async function publishMany(tenant: Tenant, count: number): Promise<string
 
 // --- Claims ---
 
-/** A delivery with the token that fences its result. */
+/** A delivery with the token of its claim. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
 }
 
-/** The deliveries of a claim, and the token. */
+/** The deliveries of a claim and its token. */
 export interface ClaimedSome extends Claims {
   readonly token: string
   readonly deliveries: readonly Claimed[]
-  /** Of the events, in the order of the deliveries. */
+  /** The event ids in the order of the deliveries. */
   readonly eventIds: readonly string[]
 }
 
 const NO_CAPACITY = { endpoint: 0, organization: 0, endpoints: {}, organizations: {} } as const
 
-/** The position in the round robin directly before the organization's endpoints. */
+/** Returns the round-robin cursor directly before the organization's endpoints. */
 export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['cursor']> {
   return { organizationId: id, endpointId: '' }
 }
 
-/** Claims the due deliveries of the organization and no others: the claim inspects this organization's endpoints first. */
+/** Claims due deliveries of the organization only. The claim scans this organization's endpoints first. */
 export async function claim(
   tenant: Tenant,
   changes: Partial<ClaimRequest> = {},
@@ -100,7 +100,7 @@ export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = 
   return delivery
 }
 
-/** The default capacity for the organization's deliveries. */
+/** Returns the default capacity for the organization's deliveries. */
 export function capacityFor(
   tenant: Tenant,
   changes: Partial<ClaimRequest['capacity']>,
@@ -108,7 +108,7 @@ export function capacityFor(
   return { ...NO_CAPACITY, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
 }
 
-/** The store's clock. Reclaims expired leases, and does nothing else. */
+/** Returns the time of the store's clock. Reclaims expired leases and does nothing else. */
 export async function storeTime(tenant: Tenant): Promise<number> {
   return (await claim(tenant, { capacity: NO_CAPACITY, scanLimit: 1 })).storeTime
 }
@@ -118,12 +118,12 @@ export async function storeTime(tenant: Tenant): Promise<number> {
 /** The fields that identify a claim. */
 export type ClaimedName = Pick<Claimed, 'organizationId' | 'id' | 'token'>
 
-/** Identifies a claim. */
+/** Returns a reference to a claim. */
 export function refOf({ organizationId, id, token }: ClaimedName): ClaimRef {
   return { organizationId, deliveryId: id, token }
 }
 
-/** A success. */
+/** Returns a success. */
 export function success(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return {
     ...refOf(delivery),
@@ -146,12 +146,12 @@ export function success(delivery: ClaimedName, changes: Partial<AttemptResult> =
   }
 }
 
-/** A failure that makes the delivery due again at once. */
+/** Returns a failure that makes the delivery due again immediately. */
 export function failure(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return success(delivery, { outcome: 'retry', status: 500, bodyExcerpt: 'oops', ...changes })
 }
 
-/** A failure without a further attempt. */
+/** Returns a failure after which there are no more attempts. */
 export function lastFailure(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return failure(delivery, { outcome: 'failed', reason: 'http_500', ...changes })
 }
@@ -167,7 +167,7 @@ export async function writeResults(
 
 // --- Reading ---
 
-/** The organization's deliveries, newest first. */
+/** Returns the organization's deliveries, newest first. */
 export function deliveriesOf(
   { store, id }: Tenant,
   filter: DeliveryFilter = {},
@@ -175,28 +175,28 @@ export function deliveriesOf(
   return store.deliveries.list(id, filter, 1000, null)
 }
 
-/** The only delivery of the organization. */
+/** Returns the organization's only delivery. */
 export async function onlyDelivery(tenant: Tenant): Promise<DeliveryDetails> {
   const [delivery, ...others] = await deliveriesOf(tenant)
   if (!delivery || others.length > 0) throw new Error('There is not just one delivery')
   return getDelivery(tenant, delivery.id)
 }
 
-/** Reads a delivery that there is. */
+/** Returns an existing delivery. */
 export async function getDelivery({ store, id }: Tenant, deliveryId: string): Promise<DeliveryDetails> {
   const delivery = await store.deliveries.get(id, deliveryId)
   if (delivery === null) throw new Error(`There is no delivery ${deliveryId}`)
   return delivery
 }
 
-/** The only endpoint of the organization. */
+/** Returns the organization's only endpoint. */
 export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoint> {
   const [endpoint, ...others] = await store.endpoints.list(id)
   if (!endpoint || others.length > 0) throw new Error('There is not just one endpoint')
   return endpoint
 }
 
-/** A new endpoint as `endpoints.list` shows the endpoint. */
+/** Returns a new endpoint as shown by `endpoints.list`. */
 export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,

@@ -20,9 +20,9 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-// The rates of endpoints: lib/webhooks/endpoint-rate.ts. The receivers of the tests decide by the time that the tests let pass.
+// Tests the rates of endpoints (lib/webhooks/endpoint-rate.ts). The receivers use the time controlled by the tests.
 
-/** How many deliveries an endpoint gets that rejects some, or that has a limit of its own. */
+/** Tests how many deliveries an endpoint receives if it rejects some or has its own limit. */
 export function testEndpointRates(harness: StoreHarness): void {
   testBackingOff(harness)
   testPacing(harness)
@@ -33,7 +33,7 @@ export function testEndpointRates(harness: StoreHarness): void {
 const DELAYS_MS = [30_000, 60_000, 120_000, 240_000] as const
 const HOUR_MS = 3_600_000
 const HOOK = 'https://hooks.example/limited'
-/** An attempt without a duration, so that it began after every result that is written. */
+/** An attempt without a duration, so that it started after all results that were written. */
 const AT_ONCE = { startedAgoMs: 0, endedAgoMs: 0, durationMs: 0 } as const
 
 function rejection(delivery: Claimed, askedMs = 0, changes: Partial<AttemptResult> = {}): AttemptResult {
@@ -64,7 +64,7 @@ async function createRejected(harness: StoreHarness, t: ContractTest, events: nu
 
 function testBackingOff(harness: StoreHarness): void {
   harness.test(
-    'an endpoint that rejects a delivery gets none for a second, then one for all workers',
+    'an endpoint that rejects a delivery receives none for a second, and then one from all workers together',
     async (t) => {
       const tenant = await createRejected(harness, t, 20)
       assert.deepEqual((await claim(tenant)).eventIds, [])
@@ -81,24 +81,27 @@ function testBackingOff(harness: StoreHarness): void {
     },
   )
 
-  harness.test('each failed probe doubles the wait, and the next probe is another delivery', async (t) => {
-    const tenant = await createRejected(harness, t, 20)
-    const probed = new Set<string>()
-    for (const waitMs of [1000, 2000, 4000, 8000]) {
-      await tenant.letTimePass(waitMs - 500)
-      assert.deepEqual((await claim(tenant)).eventIds, [], `before ${waitMs} ms`)
-      await tenant.letTimePass(500)
-      const probe = await claimOne(tenant)
-      assert.equal(probe.attempt, 1)
-      probed.add(probe.id)
-      await writeResults(tenant, [
-        waitMs === 2000 ? failure(probe, { ...AT_ONCE, delayMs: 30_000 }) : rejection(probe),
-      ])
-    }
-    assert.equal(probed.size, 4)
-  })
+  harness.test(
+    'each failed probe doubles the wait, and the next probe is a different delivery',
+    async (t) => {
+      const tenant = await createRejected(harness, t, 20)
+      const probed = new Set<string>()
+      for (const waitMs of [1000, 2000, 4000, 8000]) {
+        await tenant.letTimePass(waitMs - 500)
+        assert.deepEqual((await claim(tenant)).eventIds, [], `before ${waitMs} ms`)
+        await tenant.letTimePass(500)
+        const probe = await claimOne(tenant)
+        assert.equal(probe.attempt, 1)
+        probed.add(probe.id)
+        await writeResults(tenant, [
+          waitMs === 2000 ? failure(probe, { ...AT_ONCE, delayMs: 30_000 }) : rejection(probe),
+        ])
+      }
+      assert.equal(probed.size, 4)
+    },
+  )
 
-  harness.test('an endpoint backs off for as long as it asks, an hour at most', async (t) => {
+  harness.test('an endpoint backs off as long as it asks to, up to an hour', async (t) => {
     const tenant = await createRejected(harness, t, 3, 24 * HOUR_MS)
     await tenant.letTimePass(HOUR_MS - 1000)
     assert.deepEqual((await claim(tenant, { leaseMs: 1 })).eventIds, [])
@@ -107,7 +110,7 @@ function testBackingOff(harness: StoreHarness): void {
   })
 
   harness.test(
-    'the rejections of a burst count as one, and a success of the burst ends nothing',
+    'the rejections of a burst count as one, and a success in the burst changes nothing',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -115,7 +118,7 @@ function testBackingOff(harness: StoreHarness): void {
       const { deliveries } = await claim(tenant, { limit: 4 })
       const [first, second, third, fourth] = deliveries
       assert.ok(first && second && third && fourth, 'four deliveries are pending')
-      // Attempts that began before the first rejection was written.
+      // Attempts that started before the first rejection was written.
       const early = { startedAgoMs: 60_000, endedAgoMs: 0, durationMs: 60_000 }
       await writeResults(tenant, [rejection(first)])
       await writeResults(tenant, [rejection(second, 0, early), success(third, early)])
@@ -126,26 +129,23 @@ function testBackingOff(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'a probe that is released, or whose process dies, makes room for the next probe',
-    async (t) => {
-      const tenant = await createRejected(harness, t, 20)
-      await tenant.letTimePass(1000)
-      const released = await claimOne(tenant)
-      await tenant.store.deliveries.release([refOf(released)])
-      const again = await claimOne(tenant)
-      assert.equal(again.attempt, 1, 'the release is not counted')
-      assert.deepEqual((await claim(tenant, {}, tenant.secondStore)).eventIds, [], 'another worker')
-      await tenant.letTimePass(60_000)
-      const { deliveries } = await claim(tenant, {}, tenant.secondStore)
-      assert.equal(deliveries.length, 1)
-      const [late] = await writeResults(tenant, [rejection(again)])
-      assert.equal(late, undefined, 'the result of the dead process is dropped')
-    },
-  )
+  harness.test('if a probe is released or its process dies, the next probe can follow', async (t) => {
+    const tenant = await createRejected(harness, t, 20)
+    await tenant.letTimePass(1000)
+    const released = await claimOne(tenant)
+    await tenant.store.deliveries.release([refOf(released)])
+    const again = await claimOne(tenant)
+    assert.equal(again.attempt, 1, 'the release is not counted')
+    assert.deepEqual((await claim(tenant, {}, tenant.secondStore)).eventIds, [], 'another worker')
+    await tenant.letTimePass(60_000)
+    const { deliveries } = await claim(tenant, {}, tenant.secondStore)
+    assert.equal(deliveries.length, 1)
+    const [late] = await writeResults(tenant, [rejection(again)])
+    assert.equal(late, undefined, 'the result of the dead process is dropped')
+  })
 
   harness.test(
-    'a rejection that is no probe begins no longer wait, whenever its attempt began',
+    'a rejection that is not a probe does not extend the wait, whenever its attempt started',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -162,7 +162,7 @@ function testBackingOff(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a probe that its process interrupted makes room for the next one at once', async (t) => {
+  harness.test('if a probe is interrupted by its process, the next one can follow immediately', async (t) => {
     const tenant = await createRejected(harness, t, 5)
     await tenant.letTimePass(1000)
     const probe = await claimOne(tenant)
@@ -171,7 +171,7 @@ function testBackingOff(harness: StoreHarness): void {
     assert.notEqual((await claimOne(tenant)).id, probe.id)
   })
 
-  harness.test('a probe that is being sent is not cancelled, and a pause forgets it', async (t) => {
+  harness.test('a probe that is being sent cannot be cancelled, and is forgotten on a pause', async (t) => {
     const tenant = await createRejected(harness, t, 5)
     const { id: endpointId } = await onlyEndpoint(tenant)
     await tenant.letTimePass(1000)
@@ -191,7 +191,7 @@ function testBackingOff(harness: StoreHarness): void {
   })
 
   harness.test(
-    'update() forgets what is known of a rate with another URL or limit, and with no other change',
+    'update() resets what is known about the rate if the URL or limit changes, and only then',
     async (t) => {
       for (const [changes, claimed] of [
         [{ url: 'https://other.test/' }, 4],
@@ -217,7 +217,7 @@ function testBackingOff(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() says when an endpoint that backs off may get its next probe', async (t) => {
+  harness.test('claim() returns when an endpoint that backs off can receive its next probe', async (t) => {
     const tenant = await createRejected(harness, t, 5, 5000)
     const { nextInMs } = await claim(tenant)
     assert.ok((nextInMs ?? 0) > 4000 && (nextInMs ?? 0) <= 5000, `${nextInMs} ms`)
@@ -267,7 +267,7 @@ function testBackingOff(harness: StoreHarness): void {
     },
   )
 
-  harness.test('an endpoint that always asks for a day fails a delivery after five hours', async (t) => {
+  harness.test('an endpoint that always asks to wait a day fails a delivery after five hours', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 5)
@@ -286,7 +286,7 @@ function testPacing(harness: StoreHarness): void {
   }
 
   harness.test(
-    'claim() gives an endpoint at most its maxPerSecond, of all workers, and says when more may come',
+    'claim() limits an endpoint to its maxPerSecond across all workers, and returns when there can be more',
     async (t) => {
       const tenant = await createPaced(t, 10, 0.5)
       const first = await claim(tenant)
@@ -306,7 +306,7 @@ function testPacing(harness: StoreHarness): void {
   )
 
   harness.test(
-    'claim() names no turn of an endpoint that may get one now, or that it may not serve',
+    'claim() returns no next turn for an endpoint that can have one now, or that it cannot serve',
     async (t) => {
       const tenant = await createPaced(t, 3, 0.5)
       await claimOne(tenant)
@@ -316,7 +316,7 @@ function testPacing(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a fast limit lets a claim take a tenth of a second at once', async (t) => {
+  harness.test('with a fast limit, a claim can take a tenth of a second at once', async (t) => {
     const tenant = await createPaced(t, 20, 100)
     assert.equal((await claim(tenant)).deliveries.length, 10)
     assert.deepEqual((await claim(tenant)).eventIds, [])
@@ -324,7 +324,7 @@ function testPacing(harness: StoreHarness): void {
     assert.equal((await claim(tenant)).deliveries.length, 10)
   })
 
-  harness.test('the rate rises only while deliveries wait for their turn', async (t) => {
+  harness.test('the rate only increases while deliveries are waiting for their turn', async (t) => {
     const tenant = await createRejected(harness, t, 1)
     await tenant.letTimePass(30_000)
     await writeResults(tenant, [success(await claimOne(tenant), AT_ONCE)])
@@ -374,10 +374,10 @@ function testPacing(harness: StoreHarness): void {
 
 // --- Receivers with a rate limit ---
 
-/** The answer of a receiver at a moment, in milliseconds. */
+/** Returns the response of a receiver at a time in milliseconds. */
 type Receive = (atMs: number) => { readonly ok: boolean; readonly askedMs: number }
 
-/** Takes one request in each interval. */
+/** Accepts one request in each interval. */
 function everyMs(intervalMs: number, askedMs: number): Receive {
   let last = Number.NEGATIVE_INFINITY
   return (atMs) => {
@@ -387,7 +387,7 @@ function everyMs(intervalMs: number, askedMs: number): Receive {
   }
 }
 
-/** Takes some requests in each window. */
+/** Accepts some requests in each window. */
 function perWindow(count: number, windowMs: number, askedMs: number): Receive {
   let window = -1
   let taken = 0
@@ -409,7 +409,7 @@ function testReceivers(harness: StoreHarness): void {
   ]
   for (const [name, events, workers, create] of receivers) {
     harness.test(
-      `a receiver that takes ${name} gets all of ${events} from ${workers === 1 ? 'a worker' : `${workers} workers`}`,
+      `a receiver that accepts ${name} receives all of ${events} from ${workers === 1 ? 'a worker' : `${workers} workers`}`,
       async (t) => {
         const tenant = await createPublisher(harness, t)
         await tenant.insertEndpoint()
@@ -424,7 +424,7 @@ function testReceivers(harness: StoreHarness): void {
   }
 
   harness.test(
-    'a receiver that rejects every second request gets nearly all, with as many rejections',
+    'a receiver that rejects every second request receives nearly all, with as many rejections',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -438,14 +438,14 @@ function testReceivers(harness: StoreHarness): void {
   )
 }
 
-/** Claims and answers until all deliveries have ended. */
+/** Claims deliveries and writes results until all deliveries have ended. */
 async function drive(tenant: Tenant, receive: Receive, { workers = 1, stepMs = 500 } = {}) {
   const stores = [tenant.store, tenant.secondStore]
   const startedAt = performance.now()
   let passedMs = 0
   let rejected = 0
   const capacity = capacityFor(tenant, { endpoint: 4 })
-  /** @param sentAt before every result of the same round is written */
+  /** @param sentAt before any result of the same round is written */
   const answer = (delivery: Claimed, sentAt: number): AttemptResult => {
     const { ok, askedMs } = receive(passedMs + performance.now() - startedAt)
     const times = { ...AT_ONCE, startedAgoMs: performance.now() - sentAt + 1 }
@@ -467,7 +467,7 @@ async function drive(tenant: Tenant, receive: Receive, { workers = 1, stepMs = 5
           deliveries.map((delivery) => answer(delivery, sentAt)),
         )
       }
-      // As a loop, which claims again when attempts have ended.
+      // Like a loop, which claims again once attempts have ended.
       nextInMs = Math.min(nextInMs, some.nextInMs ?? (deliveries.length > 0 ? 0 : stepMs))
     }
     const open = await tenant.store.deliveries.count(tenant.id, { states: ['pending', 'sending'] }, 1)

@@ -17,12 +17,12 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { callAtOnce, ids } from './tenant.ts'
 
-/** An endpoint is enabled, paused or disabled. */
+/** Tests that an endpoint is enabled, paused or disabled. */
 export function testStates(harness: StoreHarness): void {
   const all: readonly EndpointState[] = ['enabled', 'paused', 'disabled']
 
   harness.test(
-    'endpoints.setState() moves an endpoint that is in a given state, and no other endpoint',
+    'endpoints.setState() only changes an endpoint that is in one of the given states',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { store, id: organizationId } = tenant
@@ -77,7 +77,7 @@ export function testStates(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.setState() made ten times at once, in two processes, gives every caller the endpoint in its new state',
+    'endpoints.setState() called ten times concurrently by two processes returns the endpoint in its new state to all',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint()
@@ -93,44 +93,41 @@ export function testStates(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'endpoints.setState() forgets the failures of an endpoint only when enabling the endpoint',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { store, id: organizationId } = tenant
-      const { id } = await tenant.insertEndpoint()
-      await tenant.publish()
-      await writeResults(tenant, [failure(await claimOne(tenant))])
-      const kept = await store.endpoints.setState({
-        organizationId,
-        endpointId: id,
-        state: 'enabled',
-        from: ['paused'],
-        entry: newEntry(),
-      })
-      assert.equal(kept?.failures, 1, 'it was enabled all the time')
+  harness.test('endpoints.setState() resets the failures of an endpoint only when enabling it', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { store, id: organizationId } = tenant
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    const kept = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
+    assert.equal(kept?.failures, 1, 'it was enabled all the time')
 
-      const paused = await store.endpoints.setState({
-        organizationId,
-        endpointId: id,
-        state: 'paused',
-        from: ['enabled'],
-        entry: newEntry(),
-      })
-      assert.equal(paused?.failures, 1)
-      assert.match(paused.failingSince ?? '', TIMESTAMP)
-      const enabled = await store.endpoints.setState({
-        organizationId,
-        endpointId: id,
-        state: 'enabled',
-        from: ['paused'],
-        entry: newEntry(),
-      })
-      assert.deepEqual([enabled?.failures, enabled?.failingSince], [0, null])
-    },
-  )
+    const paused = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    assert.equal(paused?.failures, 1)
+    assert.match(paused.failingSince ?? '', TIMESTAMP)
+    const enabled = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
+    assert.deepEqual([enabled?.failures, enabled?.failingSince], [0, null])
+  })
 
-  harness.test('endpoints.setState() of an endpoint that is disabled already keeps the reason', async (t) => {
+  harness.test('endpoints.setState() keeps the reason if the endpoint is already disabled', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -148,9 +145,9 @@ export function testStates(harness: StoreHarness): void {
   })
 }
 
-/** A removed endpoint leaves its delivery log. */
+/** Tests that a removed endpoint keeps its delivery log. */
 export function testRemove(harness: StoreHarness): void {
-  harness.test('endpoints.remove() makes an endpoint as absent as an unknown endpoint', async (t) => {
+  harness.test('endpoints.remove() makes an endpoint indistinguishable from an unknown one', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { endpoints } = tenant.store
     const endpoint = await tenant.insertEndpoint()
@@ -203,7 +200,7 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
   })
 
-  harness.test('endpoints.listRemoved() gives removed endpoints in pages, and nothing secret', async (t) => {
+  harness.test('endpoints.listRemoved() returns removed endpoints in pages, without secrets', async (t) => {
     const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     const remove = ({ id, store }: typeof tenant, endpointId: string) =>
       store.endpoints.remove({ organizationId: id, endpointId, entry: newEntry() })
@@ -232,7 +229,7 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual(await list(2, third), [])
   })
 
-  harness.test('endpoints.remove() keeps the delivery log, and skips waiting deliveries', async (t) => {
+  harness.test('endpoints.remove() keeps the delivery log and skips waiting deliveries', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -249,7 +246,7 @@ export function testRemove(harness: StoreHarness): void {
   })
 
   harness.test(
-    'an attempt in flight when its endpoint is removed is still recorded, and the endpoint gets no more',
+    'if an endpoint is removed during an attempt, the attempt is recorded and there are no more',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint()

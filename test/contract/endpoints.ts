@@ -23,7 +23,7 @@ import type { StoreHarness } from './harness.ts'
 import { entriesOf } from './settings-changes.ts'
 import { callAtOnce, createTenant, ids, newEndpoint } from './tenant.ts'
 
-/** The stored fields of endpoints, and their changes. */
+/** Tests the stored fields of endpoints and how they are changed. */
 export function testEndpoints(harness: StoreHarness): void {
   testList(harness)
   testGet(harness)
@@ -33,7 +33,7 @@ export function testEndpoints(harness: StoreHarness): void {
   testRemove(harness)
 }
 
-/** A value of each type that is easily lost. */
+/** A value of each type that could easily get lost. */
 const ODD_VALUES: Record<ColumnType, unknown> = {
   text: 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028',
   'text[]': ['support.ticket_created', 'client.created'],
@@ -45,25 +45,25 @@ const ODD_VALUES: Record<ColumnType, unknown> = {
   timestamptz: '9999-12-31T23:59:59.999Z',
 }
 
-/** Other choices than those of a plain endpoint, with values that are easily lost. */
+/** Choices that differ from those of a simple endpoint, with values that could easily get lost. */
 const ODD = {
   ...Object.fromEntries(ENDPOINT_CHOICES.map(({ field, type }) => [field, ODD_VALUES[type]])),
   url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
 } as EndpointChoices
 
-/** {@link ODD}, choice by choice. */
+/** The values of {@link ODD} one by one. */
 const ODD_CHOICES: readonly Partial<EndpointChoices>[] = ENDPOINT_CHOICES.map(({ field }) => ({
   [field]: Reflect.get(ODD, field),
 }))
 
-/** What an attempt gets of an endpoint as it is. */
+/** Returns what an attempt receives of an endpoint. */
 function sentOf(endpoint: object): object {
   return Object.fromEntries(SENT_FIELDS.map((field) => [field, Reflect.get(endpoint, field)]))
 }
 
 function testList(harness: StoreHarness): void {
   harness.test(
-    'endpoints.list() gives every endpoint newest first, each field as inserted, and nothing secret',
+    'endpoints.list() returns all endpoints newest first, with each field as inserted and no secrets',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const plain = newEndpoint({ createdAt: '2019-01-01T00:00:00.000Z' })
@@ -104,7 +104,7 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual(await (await harness.store(id)).endpoints.list(id), [])
   })
 
-  harness.test('endpoints.insert() of an id that exists changes nothing', async (t) => {
+  harness.test('endpoints.insert() of an existing id changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ types: ['client.created'] })
     await tenant.store.endpoints.setState({
@@ -147,7 +147,7 @@ function testGet(harness: StoreHarness): void {
 
 function testTarget(harness: StoreHarness): void {
   harness.test(
-    'endpoints.getTarget() gives URL, secrets and headers of an endpoint in every state',
+    'endpoints.getTarget() returns the URL, secrets and headers of an endpoint in any state',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const own = { headerNames: ['X-Tenant', 'é "'], sealedHeaders: 'sealed \'"\\é🏺' }
@@ -170,14 +170,14 @@ function testTarget(harness: StoreHarness): void {
   )
 }
 
-/** The headers of a record that are called so. */
+/** Returns the headers of a record with this name. */
 function sealedHeaders(name: string): Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
   return { headerNames: [name], sealedHeaders: `sealed ${name}` }
 }
 
 function testUpdate(harness: StoreHarness): void {
   harness.test(
-    'endpoints.update() changes the given fields only, and returns the endpoint after the change',
+    'endpoints.update() only changes the given fields, and returns the endpoint after the change',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const other = await tenant.insertEndpoint()
@@ -208,7 +208,7 @@ function testUpdate(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.update() of headers that were changed meanwhile changes nothing, reports the conflict and leaves no entry',
+    'endpoints.update() of headers that were changed in the meantime changes nothing, reports a conflict and writes no entry',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint(sealedHeaders('one'))
@@ -234,7 +234,7 @@ function testUpdate(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.update() of the same headers ten times at once, in two processes, changes the headers once',
+    'endpoints.update() of the same headers ten times concurrently in two processes changes them once',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -249,14 +249,14 @@ function testUpdate(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.update() that replaces another version than the present one changes nothing, and one of ten at once is made',
+    'endpoints.update() changes nothing if the version is not the current one, and one of ten concurrent calls succeeds',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint(sealedHeaders('one'))
       const { id: organizationId, store } = tenant
       const update = (changes: EndpointChanges, replaces?: number, by = store) =>
         by.endpoints.update({ organizationId, endpointId, changes, entry: newEntry(), replaces })
-      // Each is a version of its own; what is so already is none.
+      // Each change creates a version, but setting the same values doesn't.
       const headers = { headerNames: ['one'], sealedHeaders: 'another value', replaces: 'sealed one' }
       const updates: readonly EndpointChanges[] = [...ODD_CHOICES, { headers }]
       for (const changes of updates) {
@@ -280,7 +280,7 @@ function testUpdate(harness: StoreHarness): void {
     },
   )
 
-  harness.test('endpoints.update() counts from the next claim and from the next event on', async (t) => {
+  harness.test('endpoints.update() takes effect with the next claim and the next event', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'client.created' })
@@ -300,7 +300,7 @@ function testUpdate(harness: StoreHarness): void {
     assert.deepEqual([headerNames, sealed], [['new'], 'sealed new'])
   })
 
-  harness.test('endpoints.update() leaves the state, the failures and the secrets alone', async (t) => {
+  harness.test('endpoints.update() does not change the state, failures or secrets', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.store.endpoints.rotateSecret({

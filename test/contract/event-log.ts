@@ -10,16 +10,16 @@ import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { events, ids, newEvent, type Tenant } from './tenant.ts'
 
-/** The events of an organization, also events without an endpoint. */
+/** Tests the events of an organization, including those without an endpoint. */
 export function testEventLog(harness: StoreHarness): void {
   testLists(harness)
   testNotes(harness)
 }
 
-/** From the first moment on. */
+/** The earliest possible time. */
 const BEGINNING = '1970-01-01T00:00:00.000Z'
 
-/** Publishes events at different moments, with ids whose order is not that of the moments. @returns oldest first */
+/** Publishes events at different times, with ids that sort differently. @returns the events, oldest first */
 async function publishSome(tenant: Tenant): Promise<EventRecord[]> {
   const published: EventRecord[] = []
   for (const [index, id] of ['m', 'z', 'a', 'evt_1', 'b'].entries()) {
@@ -30,7 +30,7 @@ async function publishSome(tenant: Tenant): Promise<EventRecord[]> {
   return published
 }
 
-/** Lets the store's clock go on by a millisecond at least. */
+/** Moves the store's clock forward by at least a millisecond. */
 async function goOn(tenant: Tenant): Promise<void> {
   await tenant.letTimePass(1000)
   await setTimeout(2)
@@ -40,7 +40,7 @@ const idsOf = (events: readonly { readonly id: string }[]): string[] => events.m
 
 function testLists(harness: StoreHarness): void {
   harness.test(
-    'list() gives the newest events by the moment of publishing, page by page, each event once',
+    'list() returns the newest events by time of publishing, page by page, each event once',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const newestFirst = idsOf(await publishSome(tenant)).reverse()
@@ -79,7 +79,7 @@ function testLists(harness: StoreHarness): void {
     assert.deepEqual(idsOf(later.events), [`z-${tenant.id}`])
   })
 
-  harness.test('list() finds the events of a record, page by page, alone and with a type', async (t) => {
+  harness.test('list() finds the events of a record, page by page, with or without a type', async (t) => {
     const tenant = await createPublisher(harness, t)
     const about: EventRecord[] = []
     for (const type of ['invoice.issued', 'payment.received', 'payment.received', 'invoice.paid']) {
@@ -105,7 +105,7 @@ function testLists(harness: StoreHarness): void {
     assert.deepEqual(await read(tenant.id, [id]), [{ id, type, body }])
   })
 
-  harness.test('list() gives the events of one write in reverse order', async (t) => {
+  harness.test('list() returns the events of one write in reverse order', async (t) => {
     const tenant = await createPublisher(harness, t)
     const written = events(3)
     await kinds.clients.create(tenant, { events: written })
@@ -113,7 +113,7 @@ function testLists(harness: StoreHarness): void {
     assert.deepEqual(idsOf(listed), idsOf(written).reverse())
   })
 
-  harness.test('the time in the log is the moment of publishing by the store’s clock', async (t) => {
+  harness.test('the time in the log is when the event was published by the store’s clock', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id, type } = newEvent()
     const before = Math.floor(await storeTime(tenant))
@@ -124,7 +124,7 @@ function testLists(harness: StoreHarness): void {
   })
 
   harness.test(
-    'list() and get() count the deliveries in each state, and show events that no endpoint wanted',
+    'list() and get() count the deliveries in each state, and include events without an endpoint',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { list, get } = tenant.store.eventLog
@@ -149,7 +149,7 @@ function testLists(harness: StoreHarness): void {
     },
   )
 
-  harness.test('the event log shows events of its organization only', async (t) => {
+  harness.test('the event log only returns events of its organization', async (t) => {
     const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     await tenant.insertEndpoint()
     await tenant.publish({ id: 'the-same' })
@@ -164,11 +164,11 @@ function testLists(harness: StoreHarness): void {
   })
 }
 
-/** Milliseconds for which a transaction of another test, also in another database of the server, may stay open. */
+/** How long a transaction of another test, even in a different database of the server, can stay open, in ms. */
 const OTHERS_MS = 20_000
 
 function testNotes(harness: StoreHarness): void {
-  harness.test('listSince() notes the events from a moment on, oldest first, page by page', async (t) => {
+  harness.test('listSince() returns the events since a time, oldest first, page by page', async (t) => {
     const tenant = await createPublisher(harness, t)
     const oldestFirst = (await publishSome(tenant)).slice(1)
     const { list, listSince } = tenant.store.eventLog
@@ -186,7 +186,7 @@ function testNotes(harness: StoreHarness): void {
     }
   })
 
-  harness.test('read() gives events byte for byte', async (t) => {
+  harness.test('read() returns events byte for byte', async (t) => {
     const tenant = await createPublisher(harness, t)
     const events = await publishSome(tenant)
     const read = await tenant.store.eventLog.read(tenant.id, [...idsOf(events), 'unknown'])
@@ -194,7 +194,7 @@ function testNotes(harness: StoreHarness): void {
     assert.deepEqual(read.toSorted(byId), events.toSorted(byId))
   })
 
-  harness.test('mark() tells the store’s clock, and that every write before has ended', async (t) => {
+  harness.test('mark() returns the store’s clock, and that all earlier writes have ended', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { mark } = tenant.store.eventLog
     const first = await mark(tenant.id)
@@ -207,7 +207,7 @@ function testNotes(harness: StoreHarness): void {
     }
   })
 
-  harness.test('the event log names the endpoint of an event of a backfill', async (t) => {
+  harness.test('the event log contains the endpoint of a backfilled event', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { record, events: created } = newBusiness({ name: 'Atlas' }, { ids, now: Date.now() })
     await tenant.store.businesses.create({

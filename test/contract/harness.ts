@@ -2,40 +2,43 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 
 /**
- * The parts that the suite needs beside a store. Every test works in new organizations, named `org_contract_<n>`, so that a
- * single store, empty at the start, serves the whole suite. The tests run one after another.
+ * What the suite needs in addition to a store. Tests run one after another in new organizations named
+ * `org_contract_<n>`, so a single store that is initially empty is enough for the whole suite.
  */
 export interface StoreUnderTest {
   /**
-   * Returns the store for the calls on behalf of an organization: under row level security a store with a pool of that
-   * organization, otherwise the same store for all.
+   * Returns the store to call for an organization. With row-level security, this is a store with that organization's
+   * pool, otherwise the same store for all.
    */
   store(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
-  /** Returns another store on the same data, as in another process; the same store where there can be only one. */
+  /**
+   * Returns another store with the same data, as in a different process. Returns the same store if there can
+   * only be one.
+   */
   secondStore(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
-  /** The recorded events of an organization, oldest id first. */
+  /** Returns the recorded events of an organization by ascending id. */
   events(organizationId: string): readonly EventRecord[] | Promise<readonly EventRecord[]>
   /**
-   * Makes the store judge an organization as `ms` milliseconds later: either the store's clock goes on, or every compared time
-   * goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times of the rate buckets; the times at
-   * which deliveries are due, were claimed, and end their lease; the time at which an endpoint began to fail, and at which its
-   * previous secret ends; the expiry in notices; the moments of an endpoint's rate; from a day on the moments at which events were
-   * published, with the ids of deliveries if these tell the moment, and the hours of activity). Nothing else may change, and other organizations may go along or
-   * not.
+   * Makes the store treat an organization as if `ms` milliseconds had passed. Either move the store's clock forward, or
+   * move all compared times back. These are `expires_at` of idempotency entries and API keys, `last_used_at` and the
+   * times of rate buckets, the times when deliveries are due, were claimed and their lease ends, the times when an
+   * endpoint started to fail and its previous secret expires, the expiry in notices, and the times of an endpoint's
+   * rate. From one day on, also the times when events were published, including the ids of deliveries if these contain
+   * the time, and the hours of activity. Nothing else may change, but other organizations may be affected as well.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>
 }
 
 /** The context of a test. */
 export interface ContractTest {
-  /** Runs a function after the test, also when the test has failed. */
+  /** Runs a function after the test, even if it failed. */
   after(cleanUp: () => unknown): void
 }
 
-/** The store with the runner of its tests. */
+/** The store and the runner for its tests. */
 export interface StoreHarness extends StoreUnderTest {
-  /** Registers a test. */
+  /** Defines a test. */
   test(name: string, body: (test: ContractTest) => unknown): void
-  /** Registers a test that needs one store for all organizations: skipped without that capability. */
+  /** Defines a test that requires a single store for all organizations. Skipped if there is none. */
   sharedTest(name: string, body: (test: ContractTest) => unknown): void
 }

@@ -18,14 +18,14 @@ import {
 import type { StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-/** The health of endpoints by recorded attempts, and when an endpoint is disabled. */
+/** Tests the health of endpoints based on recorded attempts, and when they are disabled. */
 export function testHealth(harness: StoreHarness): void {
   testCounters(harness)
   testFailing(harness)
   testGone(harness)
 }
 
-/** Publishes an event and records an attempt of the delivery. */
+/** Publishes an event and records an attempt of its delivery. */
 async function attemptOnce(
   tenant: Tenant,
   resultOf: (delivery: Claimed) => AttemptResult,
@@ -39,71 +39,65 @@ const fails = (delivery: Claimed) => lastFailure(delivery)
 const succeeds = (delivery: Claimed) => success(delivery)
 
 function testCounters(harness: StoreHarness): void {
-  harness.test(
-    'writeResults() reports the health of each endpoint with a failed attempt, and of no other endpoint',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const failing = await tenant.insertEndpoint()
-      await tenant.insertEndpoint()
-      await tenant.publish()
-      const { deliveries, storeTime } = await claim(tenant)
-      const results = deliveries.map((delivery) =>
-        delivery.endpointId === failing.id ? failure(delivery, { endedAgoMs: 20_000 }) : success(delivery),
-      )
-      const [{ failingSince, ...health } = { failingSince: null }, ...others] = await writeResults(
-        tenant,
-        results,
-      )
-      assert.deepEqual(health, {
-        organizationId: tenant.id,
-        endpointId: failing.id,
-        state: 'enabled',
-        disabledReason: null,
-        failures: 1,
-        isNewlyFailing: false,
-        isNewlyDisabled: false,
-      })
-      assert.deepEqual(others, [])
-      assert.match(failingSince ?? '', TIMESTAMP)
-      const agoMs = storeTime - Date.parse(failingSince ?? '')
-      // Recorded after the claim, and cut to milliseconds.
-      assert.ok(agoMs > 10_000 && agoMs <= 20_001, 'since the failed attempt ended')
-      const endpoints = await tenant.store.endpoints.list(tenant.id)
-      assert.deepEqual(
-        endpoints.map((endpoint) => [endpoint.id === failing.id, endpoint.failures, endpoint.failingSince]),
-        [
-          [false, 0, null],
-          [true, 1, failingSince],
-        ],
-      )
-    },
-  )
+  harness.test('writeResults() only returns the health of endpoints with a failed attempt', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const failing = await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const { deliveries, storeTime } = await claim(tenant)
+    const results = deliveries.map((delivery) =>
+      delivery.endpointId === failing.id ? failure(delivery, { endedAgoMs: 20_000 }) : success(delivery),
+    )
+    const [{ failingSince, ...health } = { failingSince: null }, ...others] = await writeResults(
+      tenant,
+      results,
+    )
+    assert.deepEqual(health, {
+      organizationId: tenant.id,
+      endpointId: failing.id,
+      state: 'enabled',
+      disabledReason: null,
+      failures: 1,
+      isNewlyFailing: false,
+      isNewlyDisabled: false,
+    })
+    assert.deepEqual(others, [])
+    assert.match(failingSince ?? '', TIMESTAMP)
+    const agoMs = storeTime - Date.parse(failingSince ?? '')
+    // Recorded after the claim, and truncated to milliseconds.
+    assert.ok(agoMs > 10_000 && agoMs <= 20_001, 'since the failed attempt ended')
+    const endpoints = await tenant.store.endpoints.list(tenant.id)
+    assert.deepEqual(
+      endpoints.map((endpoint) => [endpoint.id === failing.id, endpoint.failures, endpoint.failingSince]),
+      [
+        [false, 0, null],
+        [true, 1, failingSince],
+      ],
+    )
+  })
 
-  harness.test(
-    'failures are counted from the first since the last success, in every state of the deliveries',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      await attemptOnce(tenant, fails)
-      const { failingSince } = await onlyEndpoint(tenant)
-      await attemptOnce(tenant, (delivery) => failure(delivery, { delayMs: 60_000 }))
-      const [health] = await attemptOnce(tenant, fails)
-      assert.deepEqual([health?.failures, health?.failingSince], [3, failingSince])
+  harness.test('failures are counted since the last success, in all states of the deliveries', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await attemptOnce(tenant, fails)
+    const { failingSince } = await onlyEndpoint(tenant)
+    await attemptOnce(tenant, (delivery) => failure(delivery, { delayMs: 60_000 }))
+    const [health] = await attemptOnce(tenant, fails)
+    assert.deepEqual([health?.failures, health?.failingSince], [3, failingSince])
 
-      assert.deepEqual(await attemptOnce(tenant, succeeds), [])
-      const healthy = await onlyEndpoint(tenant)
-      assert.deepEqual([healthy.failures, healthy.failingSince], [0, null])
-      await attemptOnce(tenant, fails)
-      assert.equal((await onlyEndpoint(tenant)).failures, 1)
-    },
-  )
+    assert.deepEqual(await attemptOnce(tenant, succeeds), [])
+    const healthy = await onlyEndpoint(tenant)
+    assert.deepEqual([healthy.failures, healthy.failingSince], [0, null])
+    await attemptOnce(tenant, fails)
+    assert.equal((await onlyEndpoint(tenant)).failures, 1)
+  })
 
-  harness.test('within a call, attempts count in the order of their ends', async (t) => {
+  harness.test('within a call, attempts count in the order in which they ended', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await attemptOnce(tenant, fails)
     const cases = [
-      // Failures and a success, in milliseconds ago, and the counts that remain.
+      // Failures and a success in milliseconds ago, and the resulting count.
       { failed: [50, 40, 30], succeeded: 20, failures: 0 },
       { failed: [50, 30, 20], succeeded: 40, failures: 2 },
       { failed: [30, 20, 10], succeeded: 40, failures: 3 },
@@ -149,7 +143,7 @@ function testFailing(harness: StoreHarness): void {
     assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, true)
   })
 
-  harness.test('a success begins the failing of an endpoint anew', async (t) => {
+  harness.test('a success resets the failures of an endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const limit = { failures: 2, failingMs: HOUR_MS }
@@ -161,22 +155,25 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual([health?.state, health?.failures], ['enabled', 2])
   })
 
-  harness.test('an endpoint is newly disabled once, and its waiting deliveries are skipped', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    await tenant.insertEndpoint()
-    for (let event = 0; event < 4; event++) await tenant.publish()
-    const [one, other] = (await claim(tenant, { limit: 2 })).deliveries
-    assert.ok(one && other, 'one or other is missing')
-    const limit = { failures: 1, failingMs: 0 }
-    assert.equal((await writeResults(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
-    const [again] = await writeResults(tenant, [lastFailure(other)], limit)
-    assert.deepEqual([again?.state, again?.isNewlyDisabled], ['disabled', false])
-    assert.deepEqual((await claim(tenant)).eventIds, [])
-    const states = (await deliveriesOf(tenant)).map(({ state }) => state)
-    assert.deepEqual(states.toSorted(), ['failed', 'skipped', 'skipped', 'skipped'])
-  })
+  harness.test(
+    'an endpoint is reported as newly disabled once, and its waiting deliveries are skipped',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      for (let event = 0; event < 4; event++) await tenant.publish()
+      const [one, other] = (await claim(tenant, { limit: 2 })).deliveries
+      assert.ok(one && other, 'one or other is missing')
+      const limit = { failures: 1, failingMs: 0 }
+      assert.equal((await writeResults(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
+      const [again] = await writeResults(tenant, [lastFailure(other)], limit)
+      assert.deepEqual([again?.state, again?.isNewlyDisabled], ['disabled', false])
+      assert.deepEqual((await claim(tenant)).eventIds, [])
+      const states = (await deliveriesOf(tenant)).map(({ state }) => state)
+      assert.deepEqual(states.toSorted(), ['failed', 'skipped', 'skipped', 'skipped'])
+    },
+  )
 
-  harness.test('a paused endpoint whose attempts in flight fail is disabled too', async (t) => {
+  harness.test('a paused endpoint is disabled as well if its running attempts fail', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -192,7 +189,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', true])
   })
 
-  harness.test('an endpoint that is enabled again may fail as often as a new endpoint', async (t) => {
+  harness.test('an endpoint that is enabled again can fail as often as a new one', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const limit = { failures: 2, failingMs: 0 }
@@ -214,7 +211,7 @@ function testGone(harness: StoreHarness): void {
   const gone = (delivery: Claimed) => lastFailure(delivery, { isGone: true, reason: 'gone', status: 410 })
 
   harness.test(
-    'an endpoint that asks for no more is disabled at once as gone, under any limits',
+    'an endpoint that responds with gone is disabled immediately, whatever the limits',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -227,7 +224,7 @@ function testGone(harness: StoreHarness): void {
     },
   )
 
-  harness.test('an endpoint that is disabled already keeps the first reason', async (t) => {
+  harness.test('an endpoint that is already disabled keeps the first reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -244,7 +241,7 @@ function testGone(harness: StoreHarness): void {
     assert.equal((await onlyEndpoint(tenant)).disabledReason, 'administrator')
   })
 
-  harness.test('gone is the reason also when the endpoint has failed too often as well', async (t) => {
+  harness.test('the reason is gone even if the endpoint has failed too often as well', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await attemptOnce(tenant, gone, { failures: 1, failingMs: 0 })

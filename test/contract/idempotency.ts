@@ -4,7 +4,7 @@ import type { StoreHarness } from './harness.ts'
 import { idsOf, type Kind, kinds, type Outcome } from './kinds.ts'
 import { claim, createTenant, events, ids, type Tenant, WEEK_MS } from './tenant.ts'
 
-/** Specification, section 4, rule 4, and decisions.md, section 3. */
+/** Tests idempotency keys (specification, section 4, rule 4, and decisions.md, section 3). */
 export function testIdempotency(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testReplay(harness, kind)
   testEntries(harness)
@@ -18,14 +18,14 @@ function testReplay(harness: StoreHarness, kind: Kind): void {
   const create = `${kind.name}.create()`
 
   harness.test(
-    `${create} under a key that was used replays the first reply byte for byte and writes nothing`,
+    `${create} with a used key replays the first reply byte for byte and writes nothing`,
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()
       const published = events(2)
       const { id } = await kind.create(tenant, { idempotency: first, events: published })
       for (const store of [tenant.store, tenant.secondStore]) {
-        // Another reply, as the retry has made a record with another id.
+        // The reply differs because the retry has created a record with a different id.
         const idempotency = { ...first, reply: '{"data":"not this one"}' }
         const retry = await kind.create(tenant, { idempotency, events: events(2), store })
         assert.deepEqual(retry.outcome, { outcome: 'replayed', reply: first.reply })
@@ -36,7 +36,7 @@ function testReplay(harness: StoreHarness, kind: Kind): void {
   )
 
   harness.test(
-    `${create} under a key that was used with another fingerprint is a mismatch and writes nothing`,
+    `${create} with a key used with a different fingerprint is a mismatch and writes nothing`,
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()
@@ -59,14 +59,14 @@ function testEntries(harness: StoreHarness): void {
     assert.deepEqual(outcome, { outcome: 'created' }, `${idempotency.operation} ${idempotency.key}`)
   }
 
-  harness.test('the same idempotency key is independent in another operation', async () => {
+  harness.test('an idempotency key is independent of other operations', async () => {
     const tenant = await createTenant(harness)
     const first = claim()
     await expectCreated(tenant, first)
     await expectCreated(tenant, { ...first, operation: 'POST /api/v1/leads', fingerprint: OTHER_FINGERPRINT })
   })
 
-  harness.test('the same idempotency key is independent in another organization', async () => {
+  harness.test('an idempotency key is independent of other organizations', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const first = claim()
     await expectCreated(ours, first)
@@ -75,12 +75,12 @@ function testEntries(harness: StoreHarness): void {
     assert.deepEqual(outcome, { outcome: 'replayed', reply: first.reply })
   })
 
-  harness.test('idempotency keys are opaque: case, order and every character count', async () => {
+  harness.test('idempotency keys are opaque, so case, order and all characters matter', async () => {
     const tenant = await createTenant(harness)
     for (const key of ['a', 'A', 'a,b', 'b,a', "'a", '"a"', 'a\\', '%61', '{"a":1}', '~'.repeat(200)]) {
       await expectCreated(tenant, claim({ key }))
     }
-    // Pairs that make the same text when concatenated carelessly.
+    // Pairs that would be the same string if simply concatenated.
     for (const [operation, key] of [
       ['x', 'yz'],
       ['xy', 'z'],
@@ -96,7 +96,7 @@ function testEntries(harness: StoreHarness): void {
 
 function testWindow(harness: StoreHarness): void {
   harness.test(
-    'an entry is replayed until its window has ended, then taken over with the new reply and a new window',
+    'an entry is replayed until its window ends, and then replaced with a new reply and window',
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()
@@ -120,7 +120,7 @@ function testWindow(harness: StoreHarness): void {
   )
 
   harness.test(
-    'a creation sent again after its window has ended is created and nothing is doubled',
+    'a creation sent again after its window has ended succeeds and duplicates nothing',
     async () => {
       const tenant = await createTenant(harness)
       const published = events(2)
@@ -143,22 +143,25 @@ function testLeads(harness: StoreHarness): void {
     return tenant.store.leads.create({ organizationId: tenant.id, record, events, idempotency })
   }
 
-  harness.test('no_business records nothing: the same key succeeds once the business exists', async () => {
-    const tenant = await createTenant(harness)
-    const idempotency = claim()
-    assert.deepEqual(await createLead(tenant, ids('biz'), idempotency), { outcome: 'no_business' })
-    const businessId = await tenant.insertBusiness()
-    const second = { ...idempotency, fingerprint: OTHER_FINGERPRINT, reply: '{"data":"second"}' }
-    assert.deepEqual(await createLead(tenant, businessId, second), { outcome: 'created' })
-    assert.deepEqual(await createLead(tenant, businessId, second), {
-      outcome: 'replayed',
-      reply: '{"data":"second"}',
-    })
-    assert.equal((await tenant.events()).length, 1)
-  })
+  harness.test(
+    'no_business does not use up the key, which can be used once the business exists',
+    async () => {
+      const tenant = await createTenant(harness)
+      const idempotency = claim()
+      assert.deepEqual(await createLead(tenant, ids('biz'), idempotency), { outcome: 'no_business' })
+      const businessId = await tenant.insertBusiness()
+      const second = { ...idempotency, fingerprint: OTHER_FINGERPRINT, reply: '{"data":"second"}' }
+      assert.deepEqual(await createLead(tenant, businessId, second), { outcome: 'created' })
+      assert.deepEqual(await createLead(tenant, businessId, second), {
+        outcome: 'replayed',
+        reply: '{"data":"second"}',
+      })
+      assert.equal((await tenant.events()).length, 1)
+    },
+  )
 
   harness.test(
-    'a live entry is judged before the business: replay and mismatch do not query the business',
+    'an active entry has precedence, so replay and mismatch do not query the business',
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()
@@ -171,7 +174,7 @@ function testLeads(harness: StoreHarness): void {
   )
 
   harness.test(
-    'an expired entry is not judged: no_business comes through, and the entry may still be taken over',
+    'an expired entry is ignored, so no_business is returned and the entry can still be replaced',
     async () => {
       const tenant = await createTenant(harness)
       const first = claim()

@@ -59,7 +59,7 @@ function project(changes: Partial<RecordOf<'project'>> = {}): ImportedRecord {
   return { kind: 'project', record: { ...plain, ...changes } }
 }
 
-/** A record of each plain kind. */
+/** Returns a record of each plain kind. */
 export function plainRecords(): readonly ImportedRecord[] {
   return Object.entries(PLAIN_RESOURCES).map(([resource, { kind, idKind }]) => {
     const [example] = kinds[resource as keyof typeof PLAIN_RESOURCES].examples
@@ -67,7 +67,7 @@ export function plainRecords(): readonly ImportedRecord[] {
   })
 }
 
-/** A record of each kind, in an order in which the store cannot write them. */
+/** Returns a record of each kind, in an order in which the store can't write them. */
 function oneOfEach(): readonly ImportedRecord[] {
   const own = business()
   const billed = invoice()
@@ -96,7 +96,7 @@ function imported(...states: readonly ImportState[]): ImportOutcome {
   return { outcome: 'imported', states }
 }
 
-/** Everything that the host's reads show of the records, but the time of the writing. */
+/** Returns everything that the host's reads show of the records, except when they were written. */
 async function shown({ id: organizationId, store }: Tenant): Promise<object> {
   const lists = (['businesses', ...RESOURCES] as const).map(async (name) => {
     const records: readonly object[] = await store[name].list(organizationId, {}, 200, null)
@@ -106,7 +106,7 @@ async function shown({ id: organizationId, store }: Tenant): Promise<object> {
   return Object.fromEntries(await Promise.all(lists))
 }
 
-/** Registers the tests of imports. */
+/** Defines the tests of imports. */
 export function testImports(harness: StoreHarness): void {
   testWrites(harness)
   testStates(harness)
@@ -116,7 +116,7 @@ export function testImports(harness: StoreHarness): void {
 }
 
 function testWrites(harness: StoreHarness): void {
-  harness.test('imports.write() writes every kind with every value, and no event', async () => {
+  harness.test('imports.write() writes all kinds with all values, and no events', async () => {
     const tenant = await createTenant(harness)
     const records = oneOfEach()
     assert.deepEqual(await write(tenant, records), imported(...records.map(() => 'added' as const)))
@@ -142,7 +142,7 @@ function testWrites(harness: StoreHarness): void {
     assert.deepEqual(await tenant.events(), [])
   })
 
-  harness.test('imports.write() writes records that later calls change like any other record', async () => {
+  harness.test('imports.write() writes records that later calls can change like any others', async () => {
     const tenant = await createTenant(harness)
     const records = oneOfEach()
     await write(tenant, records)
@@ -156,7 +156,7 @@ function testWrites(harness: StoreHarness): void {
     assert.deepEqual([paid?.status, paid?.amountDue], ['paid', '0.000'])
   })
 
-  harness.test('imports.write() writes to one organization only, whatever ids another one has', async () => {
+  harness.test('imports.write() only writes to one organization, whatever ids another one has', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const records = oneOfEach()
     await write(ours, records)
@@ -181,7 +181,7 @@ function testStates(harness: StoreHarness): void {
   })
 
   harness.test(
-    'imports.write() leaves a different record as it is, and writes the others of the batch',
+    'imports.write() does not change a different record, and writes the others in the batch',
     async () => {
       const tenant = await createTenant(harness)
       const [owner, other] = [business(), business()]
@@ -214,7 +214,7 @@ function testStates(harness: StoreHarness): void {
     },
   )
 
-  harness.test('imports.write() leaves out a new payment of an invoice that is different', async () => {
+  harness.test('imports.write() omits a new payment if its invoice is different', async () => {
     const tenant = await createTenant(harness)
     const first = invoice()
     const { id, number } = find([first], 'invoice')
@@ -236,7 +236,7 @@ function testStates(harness: StoreHarness): void {
 }
 
 function testRefusals(harness: StoreHarness): void {
-  harness.test('imports.write() refuses each record that cannot be written, and writes nothing', async () => {
+  harness.test('imports.write() rejects all records that cannot be written, and writes nothing', async () => {
     const tenant = await createTenant(harness)
     const owner = business()
     const kept = invoice({ number: 'I' })
@@ -309,7 +309,7 @@ function testSeries(harness: StoreHarness): void {
   }
 
   for (const [name, series, numbered] of kinds) {
-    harness.test(`${name} of a series go on after the greatest imported number`, async () => {
+    harness.test(`${name} of a series continue after the highest imported number`, async () => {
       const tenant = await createTenant(harness)
       assert.equal(await next(tenant, name, series), number(1, series))
       await write(tenant, [numbered(12_345), numbered(7)])
@@ -318,7 +318,7 @@ function testSeries(harness: StoreHarness): void {
       assert.equal(await next(tenant, name, series), number(12_347, series), 'a smaller number moves nothing')
     })
 
-    harness.test(`a refused import moves no series of ${name}`, async () => {
+    harness.test(`a rejected import does not change any series of ${name}`, async () => {
       const tenant = await createTenant(harness)
       assert.equal((await write(tenant, [numbered(5), lead(ids('biz'))])).outcome, 'refused')
       assert.equal(await next(tenant, name, series), number(1, series))
@@ -328,7 +328,7 @@ function testSeries(harness: StoreHarness): void {
 
 function testRaces(harness: StoreHarness): void {
   harness.test(
-    'of 10 imports.write() of the same records at once, in two processes, one adds them',
+    'of 10 concurrent imports.write() of the same records in two processes, one adds them',
     async () => {
       const tenant = await createTenant(harness)
       const records = oneOfEach()
@@ -345,7 +345,7 @@ function testRaces(harness: StoreHarness): void {
   )
 
   harness.test(
-    'imports of numbers and creations of the same series at once give no number twice',
+    'concurrent imports of numbers and creations in the same series never use a number twice',
     async () => {
       const tenant = await createTenant(harness)
       const { store, secondStore } = tenant

@@ -17,7 +17,7 @@ import {
   type Tenant,
 } from './tenant.ts'
 
-/** The outcome that an insertion of a key or an endpoint reports, and the bounds per organization. */
+/** Tests the outcome of inserting a key or endpoint, and the limits per organization. */
 export function testInsertions(harness: StoreHarness): void {
   for (const kind of [keys, endpoints]) {
     testOutcomes(harness, kind)
@@ -27,10 +27,10 @@ export function testInsertions(harness: StoreHarness): void {
   testCountedEndpoints(harness)
 }
 
-/** A kind of record: each test has an organization with one record of the kind. */
+/** A kind of record. Each test has an organization with one record of it. */
 interface Kind {
   readonly name: string
-  /** A new record, of an id if that is given. */
+  /** Creates a new record, optionally with a given id. */
   make(id?: string): NewRecord
   list(store: BusinessApiStore, organizationId: string): Promise<readonly { readonly id: string }[]>
 }
@@ -71,7 +71,7 @@ const endpoints: Kind = {
   list: (store, organizationId) => store.endpoints.list(organizationId),
 }
 
-/** An organization with one key and one endpoint. */
+/** Creates an organization with one key and one endpoint. */
 async function setUp(harness: StoreHarness, t: ContractTest): Promise<Tenant> {
   const tenant = await createPublisher(harness, t)
   await tenant.insertEndpoint()
@@ -79,23 +79,20 @@ async function setUp(harness: StoreHarness, t: ContractTest): Promise<Tenant> {
 }
 
 function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
-  harness.test(
-    `${name} reports the insertion with the record, also when sent again after a lost answer`,
-    async (t) => {
-      const tenant = await setUp(harness, t)
-      const record = make()
-      const entry = newEntry()
-      const inserted = await record.insert(tenant.store, tenant.id, 10, entry)
-      const [shown] = await list(tenant.store, tenant.id)
-      assert.deepEqual(inserted, { outcome: 'inserted', item: shown })
-      assert.equal(shown?.id, record.id)
-      assert.deepEqual(await record.insert(tenant.secondStore, tenant.id, 10, entry), inserted)
-      assert.equal((await entriesOf(tenant, entry.subjectId)).filter(({ id }) => id === entry.id).length, 1)
-    },
-  )
+  harness.test(`${name} returns the inserted record, even if sent again after a lost result`, async (t) => {
+    const tenant = await setUp(harness, t)
+    const record = make()
+    const entry = newEntry()
+    const inserted = await record.insert(tenant.store, tenant.id, 10, entry)
+    const [shown] = await list(tenant.store, tenant.id)
+    assert.deepEqual(inserted, { outcome: 'inserted', item: shown })
+    assert.equal(shown?.id, record.id)
+    assert.deepEqual(await record.insert(tenant.secondStore, tenant.id, 10, entry), inserted)
+    assert.equal((await entriesOf(tenant, entry.subjectId)).filter(({ id }) => id === entry.id).length, 1)
+  })
 
   harness.test(
-    `${name} of a used id returns the record of that id, changes nothing and leaves no entry`,
+    `${name} of a used id returns the record with that id, changes nothing and writes no entry`,
     async (t) => {
       const tenant = await setUp(harness, t)
       const first = make()
@@ -109,7 +106,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
   )
 
   harness.test(
-    `${name} of ten records with one id at once, in two processes, inserts a single record and reports the insertion to the maker only`,
+    `${name} of ten records with one id concurrently in two processes inserts one and only reports it to its creator`,
     async (t) => {
       const tenant = await setUp(harness, t)
       const { id } = make()
@@ -121,7 +118,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
     },
   )
 
-  harness.test(`${name} of an id that another organization uses inserts a new record`, async (t) => {
+  harness.test(`${name} of an id used by another organization inserts a new record`, async (t) => {
     const [ours, theirs] = [await setUp(harness, t), await setUp(harness, t)]
     const { id } = make()
     const outcomes = [
@@ -137,7 +134,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
 
 function testLimits(harness: StoreHarness, { name, make, list }: Kind): void {
   harness.test(
-    `${name} inserts up to the limit and no further, and keeps records beyond a lowered limit`,
+    `${name} inserts up to the limit, and keeps existing records if the limit is lowered`,
     async (t) => {
       const tenant = await setUp(harness, t)
       const [second, third] = [make(), make()]
@@ -155,7 +152,7 @@ function testLimits(harness: StoreHarness, { name, make, list }: Kind): void {
   )
 
   harness.test(
-    `${name} called 50 times at once by two processes inserts exactly up to the limit`,
+    `${name} called 50 times concurrently by two processes inserts exactly up to the limit`,
     async (t) => {
       const tenant = await setUp(harness, t)
       const other = await setUp(harness, t)
@@ -179,19 +176,22 @@ function testCountedKeys(harness: StoreHarness): void {
     return (await keys.make().insert(store, id, limit)).outcome === 'inserted'
   }
 
-  harness.test('apiKeys.insert() counts keys in force: neither revoked nor expired keys', async () => {
-    const tenant = await createTenant(harness)
-    const { id: organizationId, store, key } = tenant
-    const inAnHour = new Date((await storeTime(tenant)) + 3_600_000).toISOString()
-    await tenant.insertKey({ expiresAt: inAnHour })
-    await tenant.insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
-    assert.equal(await canInsert(tenant, 2), false)
-    await store.apiKeys.revoke({ organizationId, keyId: key.id, entry: newEntry() })
-    assert.equal(await canInsert(tenant, 2), true)
-    assert.equal(await canInsert(tenant, 2), false)
-    await tenant.letTimePass(7_200_000)
-    assert.equal(await canInsert(tenant, 2), true)
-  })
+  harness.test(
+    'apiKeys.insert() only counts active keys, which are neither revoked nor expired',
+    async () => {
+      const tenant = await createTenant(harness)
+      const { id: organizationId, store, key } = tenant
+      const inAnHour = new Date((await storeTime(tenant)) + 3_600_000).toISOString()
+      await tenant.insertKey({ expiresAt: inAnHour })
+      await tenant.insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
+      assert.equal(await canInsert(tenant, 2), false)
+      await store.apiKeys.revoke({ organizationId, keyId: key.id, entry: newEntry() })
+      assert.equal(await canInsert(tenant, 2), true)
+      assert.equal(await canInsert(tenant, 2), false)
+      await tenant.letTimePass(7_200_000)
+      assert.equal(await canInsert(tenant, 2), true)
+    },
+  )
 
   const rotate = (
     { id: organizationId, store }: Tenant,
@@ -202,7 +202,7 @@ function testCountedKeys(harness: StoreHarness): void {
   ) => store.apiKeys.rotate({ organizationId, keyId, successor, entry, ...changes })
 
   harness.test(
-    'apiKeys.rotate() with an overlap is refused at its limit and changes nothing; without an overlap no key is added',
+    'apiKeys.rotate() with an overlap is rejected at the limit and changes nothing, while no key is added without an overlap',
     async () => {
       const tenant = await createTenant(harness)
       const { key, store, id } = tenant
@@ -221,7 +221,7 @@ function testCountedKeys(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.rotate() called for 20 keys at once by two processes keeps to its limit',
+    'apiKeys.rotate() called for 20 keys concurrently by two processes respects the limit',
     async () => {
       const tenant = await createTenant(harness)
       const others = await Promise.all(Array.from({ length: 19 }, () => tenant.insertKey()))
@@ -237,7 +237,7 @@ function testCountedKeys(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.rotate() to a used id returns the key of that id, and leaves the rotated key unchanged',
+    'apiKeys.rotate() to a used id returns the key with that id, and does not change the key to rotate',
     async () => {
       const tenant = await createTenant(harness)
       const { id, store, key } = tenant
@@ -252,7 +252,7 @@ function testCountedKeys(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.rotate() ten times at once to one id, in two processes, rotates once and reports the rotation to a single caller',
+    'apiKeys.rotate() ten times concurrently to one id in two processes rotates once and reports it to one caller',
     async () => {
       const tenant = await createTenant(harness)
       const { id } = newSuccessor()
@@ -268,7 +268,7 @@ function testCountedKeys(harness: StoreHarness): void {
 
 function testCountedEndpoints(harness: StoreHarness): void {
   harness.test(
-    'endpoints.insert() counts paused and disabled endpoints, but no removed endpoint, whose id stays taken',
+    'endpoints.insert() counts paused and disabled endpoints, but not removed ones, whose id stays in use',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: organizationId, store } = tenant

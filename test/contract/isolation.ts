@@ -7,7 +7,10 @@ import { claim, createTenant, events, ids, newKey, requestOf, type Tenant } from
 
 const LIMITS = { key: { perSecond: 0.01, burst: 2 }, organization: { perSecond: 0.01, burst: 2 } }
 
-/** An id of another organization is as absent as an unknown id, and no data passes between organizations. */
+/**
+ * Tests that an id of another organization is treated as unknown, and that organizations can't access
+ * each other's data.
+ */
 export function testIsolation(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testSameIds(harness, kind)
   testIds(harness)
@@ -18,7 +21,7 @@ async function createTwo(harness: StoreHarness): Promise<readonly [Tenant, Tenan
   return [await createTenant(harness), await createTenant(harness)]
 }
 
-/** Everything that an organization can read. */
+/** Returns everything that an organization can read. */
 async function stateOf(tenant: Tenant): Promise<object> {
   const lists = Object.values(kinds).map((kind) => itemsOf(kind, tenant))
   return {
@@ -30,7 +33,7 @@ async function stateOf(tenant: Tenant): Promise<object> {
 
 function testSameIds(harness: StoreHarness, kind: Kind): void {
   harness.test(
-    `two organizations can have the same ${kind.name}, event and idempotency key, and neither sees the other's`,
+    `two organizations can have the same ${kind.name}, event and idempotency key without seeing each other`,
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const [item, unshared] = kind.examples
@@ -51,7 +54,7 @@ function testSameIds(harness: StoreHarness, kind: Kind): void {
 
 function testIds(harness: StoreHarness): void {
   harness.test(
-    'leads.create() answers the same for a business of another organization and for an unknown business',
+    'leads.create() returns the same for a business of another organization as for an unknown one',
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const foreign = await theirs.insertBusiness()
@@ -68,7 +71,7 @@ function testIds(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.update() gives null for a key of another organization, and changes nothing there',
+    'apiKeys.update() of a key of another organization returns null and changes nothing',
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const before = await stateOf(theirs)
@@ -81,7 +84,7 @@ function testIds(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.revoke() answers the same for a key of another organization and an unknown one',
+    'apiKeys.revoke() returns the same for a key of another organization as for an unknown one',
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const before = await stateOf(theirs)
@@ -100,7 +103,7 @@ function testIds(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.markUsed() answers the same for a key of another organization and for an unknown key',
+    'apiKeys.markUsed() returns the same for a key of another organization as for an unknown one',
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const before = await stateOf(theirs)
@@ -110,7 +113,7 @@ function testIds(harness: StoreHarness): void {
     },
   )
 
-  harness.test('apiKeys.insert() of an id that another organization uses makes a new key', async () => {
+  harness.test('apiKeys.insert() of an id used by another organization creates a new key', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const key = newKey({ id: theirs.key.id })
@@ -127,7 +130,7 @@ function testIds(harness: StoreHarness): void {
 
 function testShared(harness: StoreHarness): void {
   harness.test(
-    "requests of one organization take no token from another's buckets, also under a key of the same id",
+    'requests of one organization take no token from another, even for a key with the same id',
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const twin = newKey({ id: theirs.key.id })
@@ -142,7 +145,7 @@ function testShared(harness: StoreHarness): void {
     },
   )
 
-  harness.test("an organization's own limit is not another's", async () => {
+  harness.test('the limit of an organization does not apply to another', async () => {
     const [ours, theirs] = await createTwo(harness)
     await ours.store.apiKeys.limitOrganization({
       organizationId: ours.id,
@@ -154,7 +157,7 @@ function testShared(harness: StoreHarness): void {
     assert.equal(admission.rateLimit?.organization.burst, 2)
   })
 
-  harness.test('a key reads the lists of its own organization only', async () => {
+  harness.test('a key can only read the lists of its own organization', async () => {
     const [ours, theirs] = await createTwo(harness)
     for (const kind of Object.values(kinds)) {
       const mine = await kind.create(ours)

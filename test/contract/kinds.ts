@@ -14,33 +14,33 @@ import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { businessOf } from '../_business.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-// The kinds of listed records behind a common interface, so that the common rules are tested on each kind.
+// All listed kinds of records, with a common interface, so that the common rules can be tested for each of them.
 
 /** A resource. */
 export interface Kind {
   readonly name: string
   readonly scope: Scope
-  /** Items that together show every field with every value that is easily lost on the way. */
+  /** Items that together contain every field with all values that could easily get lost. */
   readonly examples: readonly { readonly id: string }[]
   admitAndList(
     store: BusinessApiStore,
     request: AdmissionRequest,
     asked: PageRequest,
   ): Promise<AdmittedPage<unknown>>
-  /** Creates a record; returns the item, and the same creation to be sent again. */
+  /** Creates a record. Returns the item, and a function to send the same creation again. */
   create(tenant: Tenant, attempt?: Attempt): Promise<Attempted>
 }
 
-/** A creation that is to be tried. */
+/** A creation to try. */
 export interface Attempt {
-  /** Default a plain record with a new id. */
+  /** Defaults to a simple record with a new id. */
   readonly item?: { readonly id: string }
-  /** Default none. */
+  /** None by default. */
   readonly events?: readonly EventRecord[]
   readonly idempotency?: KeyReservation
-  /** Default none: by the host's own code. */
+  /** None by default, as if called by the host's own code. */
   readonly apiKeyId?: string
-  /** Default the tenant's first. */
+  /** Defaults to the tenant's first store. */
   readonly store?: BusinessApiStore
 }
 
@@ -48,7 +48,7 @@ export interface Attempt {
 export interface Attempted {
   readonly id: string
   readonly outcome: Outcome
-  /** Sends the very same creation again. */
+  /** Sends exactly the same creation again. */
   again(store?: BusinessApiStore): Promise<Outcome>
 }
 
@@ -62,10 +62,11 @@ interface Slice<Item, NewRecord> {
 
 interface KindOf<Item extends { id: string }, NewRecord> {
   readonly idKind: IdKind
-  /** The record of an item. */
+  /** Returns the record of an item. */
   toRecord(item: Item, tenant: Tenant): Promise<NewRecord> | NewRecord
   /**
-   * At least one record. A plain record is the first record with another id, and with other values where values must be unique.
+   * One or more records. A simple record is the first one with a different id and different values where these
+   * must be unique.
    */
   readonly examples: readonly [Item, ...Item[]]
   plain(example: Item, id: string): Item
@@ -95,12 +96,12 @@ function kind<Item extends { id: string }, NewRecord>(name: Resource, of: KindOf
   }
 }
 
-/** The common fields of the kinds; numbers have separate tests. */
+/** Removes the number, so that all kinds have the same fields. Numbers have their own tests. */
 function withoutNumber(outcome: Outcome | NumberedOutcome): Outcome {
   return outcome.outcome === 'created' ? { outcome: 'created' } : outcome
 }
 
-// --- Values that are easily lost ---
+// --- Values that could easily get lost ---
 
 const TEXTS = [
   'O\'Brien & "Söhne" <b>株式会社</b> \\ / 🏺',
@@ -110,7 +111,7 @@ const TEXTS = [
   'null',
   'العربية עברית 👩‍👩‍👧‍👦 \u{10ffff}',
 ] as const
-/** Thousandths, zero, and as large as numeric(15,3) and a double both hold exactly. */
+/** Thousandths, zero, and the largest numbers that both numeric(15,3) and a double can represent exactly. */
 const NUMBERS = [0.1, 1234567.891, 0, -12.5, 99_999_999_999.999, 0.001] as const
 const TIMES = [
   '2026-03-14T09:26:53.589Z',
@@ -121,7 +122,7 @@ const TIMES = [
   '2000-01-01T00:00:00.001Z',
 ] as const
 
-/** Makes an item of each set of values. */
+/** Creates an item for each set of values. */
 function examplesOf<Item>(
   make: (text: string, number: number, time: string, index: number) => Item,
 ): readonly [Item, ...Item[]] {
@@ -139,7 +140,7 @@ const clientExamples = examplesOf<Client>((text, number, time, index) => ({
   monthlyRevenue: NUMBERS[(index + 1) % NUMBERS.length] ?? 0,
   convertedAt: time,
   business: businessOf({
-    // Null, empty and text, each in every field once.
+    // Each field is null, empty and a string once.
     ...Object.fromEntries(
       Object.keys(BusinessSchema.entries).map((field, at) => [field, [null, '', text][(index + at) % 3]]),
     ),
@@ -157,7 +158,7 @@ const leadExamples = examplesOf<Lead>((text, number, time, index) => ({
   createdAt: time,
 }))
 
-// Money as [currency, total, paid, due]: each currency's decimals, and digits that no double can hold.
+// Amounts as [currency, total, paid, due], with the decimals of each currency and more digits than a double can hold.
 const MONEY = [
   ['TND', '1250.000', '250.000', '1000.000'],
   ['JPY', '900', '0', '900'],
@@ -197,7 +198,7 @@ const proposalExamples = examplesOf<Proposal>((text, number, _time, index) => ({
 
 type PlainName = keyof typeof PLAIN_RESOURCES
 
-/** The creations of a resource of plain records, with a value of its type in each column. */
+/** The creations of a resource with plain records. Each column contains a value of its type. */
 function plainKind(name: PlainName): Kind {
   const { idKind, ...table } = PLAIN_RESOURCES[name]
   const columns = columnsOf(table).filter(({ field }) => field !== 'id')
@@ -222,7 +223,7 @@ function plainKind(name: PlainName): Kind {
   })
 }
 
-/** The creations of each resource. */
+/** The creations of all resources. */
 export const kinds = {
   clients: kind<Client, Client>('clients', {
     idKind: 'cli',
@@ -253,14 +254,14 @@ export const kinds = {
   ) as Record<PlainName, Kind>),
 } as const
 
-/** Reads a kind's newest items without taking a token. */
+/** Returns the newest items of a kind without taking a token. */
 export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<{ id: string }[]> {
   const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
   const { page } = await kind.admitAndList(tenant.store, request, { limit })
   return JSON.parse(String(page)) as { id: string }[]
 }
 
-/** The ids of a page, with `next`, read without taking a token. */
+/** Returns the ids of a page and `next` without taking a token. */
 export async function pageOf(
   kind: Kind,
   tenant: Tenant,
@@ -271,7 +272,7 @@ export async function pageOf(
   return { ids: (JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id), next }
 }
 
-/** A pass over a list of changes: the ids page by page, and the position after the last page. */
+/** Reads a list of changes to the end. Returns the ids page by page and the position after the last page. */
 export async function changesOf(
   kind: Kind,
   tenant: Tenant,
@@ -290,7 +291,7 @@ export async function changesOf(
   }
 }
 
-/** The ids of a kind's newest items. */
+/** Returns the ids of a kind's newest items. */
 export async function idsOf(kind: Kind, tenant: Tenant, limit?: number): Promise<string[]> {
   return (await itemsOf(kind, tenant, limit)).map(({ id }) => id)
 }

@@ -17,14 +17,14 @@ import {
 import type { StoreHarness } from './harness.ts'
 import { ids } from './tenant.ts'
 
-/** The duration of a claim, and writes under a claim that is no longer in force. */
+/** Tests how long a claim lasts, and writes with a claim that is no longer active. */
 export function testLeases(harness: StoreHarness): void {
   testEnds(harness)
   testFences(harness)
 }
 
 function testEnds(harness: StoreHarness): void {
-  harness.test('the next worker gets a delivery after the end of the lease, and not before', async (t) => {
+  harness.test('the next worker receives a delivery when the lease expires, and not before', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -71,7 +71,7 @@ function testEnds(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a delivery whose lease has ended waits as a retry due at once', async (t) => {
+  harness.test('a delivery with an expired lease waits as a retry that is due immediately', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const interrupted = await tenant.publish()
@@ -86,7 +86,7 @@ function testEnds(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [interrupted.id])
   })
 
-  harness.test('the fifth lease that ends fails the delivery, with the reason interrupted', async (t) => {
+  harness.test('the fifth expired lease fails the delivery with the reason interrupted', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -105,7 +105,7 @@ function testEnds(harness: StoreHarness): void {
     )
   })
 
-  harness.test('the maximum of attempts of the interrupted claim decides, after failures too', async (t) => {
+  harness.test('the maximum of attempts of the interrupted claim applies, even after failures', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -121,7 +121,7 @@ function testEnds(harness: StoreHarness): void {
     )
   })
 
-  harness.test('an attempt that was interrupted is no failure of the endpoint', async (t) => {
+  harness.test('an interrupted attempt is not a failure of the endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -136,34 +136,31 @@ function testEnds(harness: StoreHarness): void {
 }
 
 function testFences(harness: StoreHarness): void {
-  harness.test(
-    'a result of a claim that is no longer in force is dropped whole, and nothing is logged',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      await tenant.publish()
-      const late = await claimOne(tenant)
-      await tenant.letTimePass(LEASE_MS + 1)
-      const current = await claimOne(tenant)
-      const before = [await onlyDelivery(tenant), await onlyEndpoint(tenant)]
-      for (const result of [success(late), failure(late), lastFailure(late, { isGone: true })]) {
-        assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
-        assert.deepEqual([await onlyDelivery(tenant), await onlyEndpoint(tenant)], before)
-      }
-      await writeResults(tenant, [success(current)])
-      const { state, attemptLog } = await onlyDelivery(tenant)
-      assert.equal(state, 'delivered')
-      assert.deepEqual(
-        attemptLog.map(({ number, error, status }) => [number, error, status]),
-        [
-          [1, 'interrupted', null],
-          [2, null, 204],
-        ],
-      )
-    },
-  )
+  harness.test('a result of an inactive claim is dropped entirely, and nothing is logged', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const late = await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS + 1)
+    const current = await claimOne(tenant)
+    const before = [await onlyDelivery(tenant), await onlyEndpoint(tenant)]
+    for (const result of [success(late), failure(late), lastFailure(late, { isGone: true })]) {
+      assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
+      assert.deepEqual([await onlyDelivery(tenant), await onlyEndpoint(tenant)], before)
+    }
+    await writeResults(tenant, [success(current)])
+    const { state, attemptLog } = await onlyDelivery(tenant)
+    assert.equal(state, 'delivered')
+    assert.deepEqual(
+      attemptLog.map(({ number, error, status }) => [number, error, status]),
+      [
+        [1, 'interrupted', null],
+        [2, null, 204],
+      ],
+    )
+  })
 
-  harness.test('release() passes over claims that are not in force', async (t) => {
+  harness.test('release() ignores inactive claims', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -181,7 +178,7 @@ function testFences(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), delivered)
   })
 
-  harness.test('only a claim’s own token ends the claim', async (t) => {
+  harness.test('a claim can only be ended with its own token', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()

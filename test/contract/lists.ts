@@ -8,7 +8,7 @@ const ONE_TOKEN = {
   organization: { perSecond: 0.01, burst: 10 },
 }
 
-/** The common rules of every list. */
+/** Tests the rules that all lists have in common. */
 export function testLists(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testList(harness, kind)
 }
@@ -16,7 +16,7 @@ export function testLists(harness: StoreHarness): void {
 function testList(harness: StoreHarness, kind: Kind): void {
   const list = `${kind.name}.list()`
 
-  harness.test(`${list} gives an empty page, not null, to an organization without records`, async () => {
+  harness.test(`${list} returns an empty page, not null, for an organization without records`, async () => {
     const tenant = await createTenant(harness)
     const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), {
       limit: 50,
@@ -24,7 +24,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.equal(String(page), '[]')
   })
 
-  harness.test(`${list} gives the newest id first, in any order of writing`, async () => {
+  harness.test(`${list} returns the newest id first, whatever the order of writing`, async () => {
     const tenant = await createTenant(harness)
     const items = kind.examples.toReversed()
     for (const item of [...items.slice(3), ...items.slice(0, 3)]) await kind.create(tenant, { item })
@@ -34,7 +34,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
     )
   })
 
-  harness.test(`${list} gives at most limit, and all there are when limit is more`, async () => {
+  harness.test(`${list} returns up to limit records, and all if limit is larger`, async () => {
     const tenant = await createTenant(harness)
     const created = await Promise.all(Array.from({ length: 201 }, () => kind.create(tenant)))
     const newestFirst = created
@@ -49,35 +49,28 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await idsOf(kind, few, 200), [id])
   })
 
-  harness.test(
-    `${list} pages before an id, and names the next page where there are older records`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const created = await Promise.all(Array.from({ length: 7 }, () => kind.create(tenant)))
-      const newestFirst = created
-        .map(({ id }) => id)
-        .sort()
-        .reverse()
-      for (const limit of [1, 2, 6, 7, 200]) {
-        const read: string[] = []
-        for (let before: string | null | undefined; before !== null; ) {
-          const page = await pageOf(kind, tenant, { limit, ...(before === undefined ? {} : { before }) })
-          const expected = newestFirst.slice(read.length, read.length + limit)
-          assert.deepEqual(page.ids, expected)
-          read.push(...page.ids)
-          assert.equal(
-            page.next,
-            read.length < 7 ? expected.at(-1) : null,
-            `after ${read.length} by ${limit}`,
-          )
-          before = page.next
-        }
-        assert.deepEqual(read, newestFirst, `limit ${limit}`)
+  harness.test(`${list} pages before an id, and returns next if there are older records`, async () => {
+    const tenant = await createTenant(harness)
+    const created = await Promise.all(Array.from({ length: 7 }, () => kind.create(tenant)))
+    const newestFirst = created
+      .map(({ id }) => id)
+      .sort()
+      .reverse()
+    for (const limit of [1, 2, 6, 7, 200]) {
+      const read: string[] = []
+      for (let before: string | null | undefined; before !== null; ) {
+        const page = await pageOf(kind, tenant, { limit, ...(before === undefined ? {} : { before }) })
+        const expected = newestFirst.slice(read.length, read.length + limit)
+        assert.deepEqual(page.ids, expected)
+        read.push(...page.ids)
+        assert.equal(page.next, read.length < 7 ? expected.at(-1) : null, `after ${read.length} by ${limit}`)
+        before = page.next
       }
-    },
-  )
+      assert.deepEqual(read, newestFirst, `limit ${limit}`)
+    }
+  })
 
-  harness.test(`${list} pages from the position of an id that no record has`, async () => {
+  harness.test(`${list} accepts a before id that does not exist`, async () => {
     const tenant = await createTenant(harness)
     const created = await Promise.all(Array.from({ length: 3 }, () => kind.create(tenant)))
     const [first = '', second = '', third = ''] = created.map(({ id }) => id).sort()
@@ -89,20 +82,20 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await before(''), { ids: [], next: null })
   })
 
-  harness.test(`${list} shows every field as created, and no other field`, async () => {
+  harness.test(`${list} returns all fields as created and no others`, async () => {
     const tenant = await createTenant(harness)
     for (const item of kind.examples) await kind.create(tenant, { item })
     assert.deepEqual(await itemsOf(kind, tenant), kind.examples.toReversed())
   })
 
-  harness.test(`${list} shows a record that another store has just written`, async () => {
+  harness.test(`${list} returns a record that was just written by another store`, async () => {
     const tenant = await createTenant(harness)
     const { id } = await kind.create(tenant, { store: tenant.secondStore })
     assert.deepEqual(await idsOf(kind, tenant), [id])
   })
 
   harness.test(
-    `${list} gives no page to a key that is unknown, lacks the scope or is over the limit`,
+    `${list} returns no page for a key that is unknown, lacks the scope or is over the limit`,
     async () => {
       const tenant = await createTenant(harness)
       await kind.create(tenant)
@@ -126,7 +119,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
     },
   )
 
-  harness.test(`${list} judges a request as admit() does, and takes its tokens`, async () => {
+  harness.test(`${list} checks a request like admit() and takes the same tokens`, async () => {
     const tenant = await createTenant(harness)
     const request = requestOf(tenant.key, {
       scope: kind.scope,

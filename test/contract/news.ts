@@ -17,7 +17,7 @@ import {
 import type { StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-/** The store reports a new failure once over all processes, so that a host gets a single notice. */
+/** Tests that the store reports a new failure once across all processes, so that a host receives a single notice. */
 export function testNews(harness: StoreHarness): void {
   testFailing(harness)
   testLostAnswers(harness)
@@ -35,13 +35,13 @@ function attempt(
   return (inSecond ? secondStore : store).deliveries.writeResults(results, limit)
 }
 
-/** Publishes an event and claims the delivery. */
+/** Publishes an event and claims its delivery. */
 async function next(tenant: Tenant): Promise<Claimed> {
   await tenant.publish()
   return claimOne(tenant)
 }
 
-/** The new reports by endpoint. */
+/** Returns what is newly reported by endpoint. */
 function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
   return endpoints.map(({ isNewlyFailing, isNewlyDisabled }) => {
     if (isNewlyFailing && isNewlyDisabled) return 'both'
@@ -51,7 +51,7 @@ function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
 
 function testFailing(harness: StoreHarness): void {
   harness.test(
-    'an endpoint is newly failing once, at half of the failures that disable an endpoint, in any process',
+    'an endpoint is newly failing once, at half of the failures that disable it, in any process',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -67,13 +67,13 @@ function testFailing(harness: StoreHarness): void {
   )
 
   harness.test(
-    'an endpoint with failures recorded by two processes at once is newly failing to a single process',
+    'an endpoint whose failures are recorded concurrently by two processes is reported as newly failing by one',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       await publishMany(tenant, 12)
       const { deliveries } = await claim(tenant)
-      // A row of an endpoint that another process holds is skipped, so not every failure here counts.
+      // An endpoint locked by another process is skipped, so not all failures count here.
       const reports = await Promise.all(
         deliveries.map((delivery, index) =>
           attempt(tenant, [lastFailure(delivery)], { inSecond: index % 2 === 0 }),
@@ -86,38 +86,35 @@ function testFailing(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'after a success, or after being enabled, an endpoint can be newly failing again',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { id } = await tenant.insertEndpoint()
-      const failTwice = async (): Promise<readonly (string | null)[]> => {
-        const first = await attempt(tenant, [lastFailure(await next(tenant))])
-        return [...newsOf(first), ...newsOf(await attempt(tenant, [lastFailure(await next(tenant))]))]
-      }
-      assert.deepEqual(await failTwice(), [null, 'failing'])
-      await attempt(tenant, [success(await next(tenant))])
-      assert.deepEqual(await failTwice(), [null, 'failing'])
-      await tenant.store.endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: id,
-        state: 'disabled',
-        from: ['enabled'],
-        entry: newEntry(),
-      })
-      await tenant.store.endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: id,
-        state: 'enabled',
-        from: ['disabled'],
-        entry: newEntry(),
-      })
-      assert.deepEqual(await failTwice(), [null, 'failing'])
-    },
-  )
+  harness.test('an endpoint can be newly failing again after a success or after being enabled', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const failTwice = async (): Promise<readonly (string | null)[]> => {
+      const first = await attempt(tenant, [lastFailure(await next(tenant))])
+      return [...newsOf(first), ...newsOf(await attempt(tenant, [lastFailure(await next(tenant))]))]
+    }
+    assert.deepEqual(await failTwice(), [null, 'failing'])
+    await attempt(tenant, [success(await next(tenant))])
+    assert.deepEqual(await failTwice(), [null, 'failing'])
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
+    assert.deepEqual(await failTwice(), [null, 'failing'])
+  })
 
   harness.test(
-    'within a call a success begins anew: later failures can make the endpoint newly failing again',
+    'a success within a call resets the failures, so later ones can make the endpoint newly failing again',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -135,7 +132,7 @@ function testFailing(harness: StoreHarness): void {
   )
 
   harness.test(
-    'results that disable an endpoint do not also report the endpoint as newly failing, and give the reason',
+    'results that disable an endpoint do not report it as newly failing as well, and return the reason',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -146,7 +143,7 @@ function testFailing(harness: StoreHarness): void {
     },
   )
 
-  harness.test('failures of an endpoint that is disabled already are not reported', async (t) => {
+  harness.test('failures of an endpoint that is already disabled are not reported', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await publishMany(tenant, 3)
@@ -171,7 +168,7 @@ function testLostAnswers(harness: StoreHarness): void {
   const gone = (delivery: Claimed) => lastFailure(delivery, { isGone: true, reason: 'gone', status: 410 })
 
   harness.test(
-    'the same results sent again report the same consequences, also together with other results',
+    'the same results sent again report the same consequences, even together with other results',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint()
@@ -200,7 +197,7 @@ function testLostAnswers(harness: StoreHarness): void {
     },
   )
 
-  harness.test('results that have disabled an endpoint say so again', async (t) => {
+  harness.test('results that have disabled an endpoint report it again if repeated', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const results = [gone(await next(tenant))]
@@ -209,7 +206,7 @@ function testLostAnswers(harness: StoreHarness): void {
     assert.deepEqual(await attempt(tenant, results, { inSecond: true }), lost)
   })
 
-  harness.test('a consequence that an administrator has undone since is not reported again', async (t) => {
+  harness.test('a consequence that an administrator has since undone is not reported again', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const results = [gone(await next(tenant))]
@@ -249,7 +246,7 @@ function testLostAnswers(harness: StoreHarness): void {
 }
 
 function testFailedDeliveries(harness: StoreHarness): void {
-  harness.test('writeResults() reports exactly the deliveries that the call has failed', async (t) => {
+  harness.test('writeResults() returns exactly the deliveries that failed in this call', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'project.completed' })
@@ -265,7 +262,7 @@ function testFailedDeliveries(harness: StoreHarness): void {
   })
 
   harness.test(
-    'only the claim that ends the lease of a last attempt reports the failed delivery',
+    'a failed delivery is only returned by the claim that ends the lease of its last attempt',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()

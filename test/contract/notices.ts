@@ -8,7 +8,7 @@ import { createPublisher, storeTime } from './delivering.ts'
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** Expiries that come soon are given once. */
+/** Tests that upcoming expiries are returned once. */
 export function testNotices(harness: StoreHarness): void {
   testSecrets(harness)
   testApiKeys(harness)
@@ -17,7 +17,7 @@ export function testNotices(harness: StoreHarness): void {
 
 const HOUR_MS = 3_600_000
 
-/** The expiries of an organization; the expiries of other tests are claimed first. */
+/** Returns the expiries of an organization. Those of other tests are claimed first. */
 async function claimExpiring(
   tenant: Tenant,
   changes: Partial<ExpiryRequest> = {},
@@ -34,7 +34,7 @@ async function createExpecting(harness: StoreHarness, t: ContractTest): Promise<
   return tenant
 }
 
-/** A secret that is replaced, and signs for so long; gives the endpoint's id. */
+/** Replaces a secret, which stays valid for this long. Returns the endpoint's id. */
 async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): Promise<string> {
   const id = endpointId ?? (await tenant.insertEndpoint()).id
   await tenant.store.endpoints.rotateSecret({
@@ -48,7 +48,7 @@ async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): P
   return id
 }
 
-/** Makes a key that is in force for so long; returns the id. */
+/** Creates a key that is active for this long and returns its id. */
 async function expire(tenant: Tenant, ms: number, name = 'Website'): Promise<string> {
   return (await tenant.insertKey({ name, expiresAt: toTimestamp((await storeTime(tenant)) + ms) })).id
 }
@@ -59,7 +59,7 @@ function idOf(notice: ExpiryNotice): string {
 
 function testSecrets(harness: StoreHarness): void {
   harness.test(
-    'claimExpiring() gives a secret that ends within the given time, once, to a single process',
+    'claimExpiring() returns a secret that expires within the given time once, to a single process',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       const endpointId = await rotate(tenant, 2 * HOUR_MS)
@@ -75,7 +75,7 @@ function testSecrets(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claimExpiring() gives a secret anew when it has been rotated again', async (t) => {
+  harness.test('claimExpiring() returns a secret again after it was rotated again', async (t) => {
     const tenant = await createExpecting(harness, t)
     const endpointId = await rotate(tenant, HOUR_MS / 2)
     assert.equal((await claimExpiring(tenant)).length, 1)
@@ -85,7 +85,7 @@ function testSecrets(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claimExpiring() gives no secret that signs no longer, has no end, or belongs to a removed endpoint',
+    'claimExpiring() returns no secret that is expired, never expires, or belongs to a removed endpoint',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       await tenant.insertEndpoint()
@@ -105,7 +105,7 @@ function testSecrets(harness: StoreHarness): void {
 
 function testApiKeys(harness: StoreHarness): void {
   harness.test(
-    'claimExpiring() gives a key that ends within the given time, once, to a single process',
+    'claimExpiring() returns a key that expires within the given time once, to a single process',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       const keyId = await expire(tenant, 2 * HOUR_MS, 'Website "é"')
@@ -120,7 +120,7 @@ function testApiKeys(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claimExpiring() gives no key that is expired or revoked or has no end', async (t) => {
+  harness.test('claimExpiring() returns no key that is expired or revoked or never expires', async (t) => {
     const tenant = await createExpecting(harness, t)
     await expire(tenant, 1000)
     await tenant.store.apiKeys.revoke({
@@ -135,7 +135,7 @@ function testApiKeys(harness: StoreHarness): void {
 
 function testRequests(harness: StoreHarness): void {
   harness.test(
-    'claimExpiring() gives the first ends of each kind, up to the limit, and the rest at the next call',
+    'claimExpiring() returns the earliest expiries of each kind up to the limit, and the rest in the next call',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       const keys = []
@@ -149,7 +149,7 @@ function testRequests(harness: StoreHarness): void {
   )
 
   harness.test(
-    'claimExpiring() gives only the requested kind, and leaves the notices of other kinds for later',
+    'claimExpiring() returns only the requested kind, and leaves notices of other kinds for later',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       const [keyId, endpointId] = [await expire(tenant, 60_000), await rotate(tenant, 60_000)]
@@ -160,7 +160,7 @@ function testRequests(harness: StoreHarness): void {
   )
 
   harness.test(
-    'claimExpiring() erases previous secrets whose overlap has ended, and no other, also where no notice is wanted',
+    'claimExpiring() deletes previous secrets whose overlap has ended, and no others, even if no notice is requested',
     async (t) => {
       const tenant = await createExpecting(harness, t)
       const [ended, open] = [await rotate(tenant, 60_000), await rotate(tenant, 2 * HOUR_MS)]
@@ -180,31 +180,24 @@ function testRequests(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'claimExpiring() under the same token gives the same again, first of all, and then more',
-    async (t) => {
-      const tenant = await createExpecting(harness, t)
-      const [keyId, endpointId] = [await expire(tenant, 120_000), await rotate(tenant, 120_000)]
-      const token = randomUUID()
-      const lost = await claimExpiring(tenant, { token })
-      assert.deepEqual(new Set(lost.map(idOf)), new Set([keyId, endpointId]))
-      const sooner = await expire(tenant, 60_000)
-      assert.deepEqual(await claimExpiring(tenant, { token, limit: 1 }, tenant.secondStore), lost)
-      assert.deepEqual(
-        (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
-        [keyId, endpointId, sooner].toSorted(),
-      )
-      await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId, entry: newEntry() })
-      assert.equal(
-        (await claimExpiring(tenant, { token })).map(idOf).includes(keyId),
-        false,
-        'it was revoked',
-      )
-      assert.deepEqual(await claimExpiring(tenant), [])
-    },
-  )
+  harness.test('claimExpiring() with the same token returns the same again before any others', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const [keyId, endpointId] = [await expire(tenant, 120_000), await rotate(tenant, 120_000)]
+    const token = randomUUID()
+    const lost = await claimExpiring(tenant, { token })
+    assert.deepEqual(new Set(lost.map(idOf)), new Set([keyId, endpointId]))
+    const sooner = await expire(tenant, 60_000)
+    assert.deepEqual(await claimExpiring(tenant, { token, limit: 1 }, tenant.secondStore), lost)
+    assert.deepEqual(
+      (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
+      [keyId, endpointId, sooner].toSorted(),
+    )
+    await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId, entry: newEntry() })
+    assert.equal((await claimExpiring(tenant, { token })).map(idOf).includes(keyId), false, 'it was revoked')
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
 
-  harness.test('of many processes that ask at once a single process gets each expiry', async (t) => {
+  harness.test('if many processes ask concurrently, each expiry is returned to one', async (t) => {
     const tenant = await createExpecting(harness, t)
     const expected = [
       await expire(tenant, 60_000),
@@ -219,7 +212,7 @@ function testRequests(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claimExpiring() gives an expiry for its own organization, also where another has an endpoint or a key of the same id',
+    'claimExpiring() returns an expiry for its own organization, even if another has an endpoint or key with the same id',
     async (t) => {
       const [ours, theirs] = [await createExpecting(harness, t), await createExpecting(harness, t)]
       const [keyId, endpointId] = [ids('key'), (await ours.insertEndpoint()).id]

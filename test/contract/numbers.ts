@@ -11,7 +11,7 @@ import type { StoreHarness } from './harness.ts'
 import { itemsOf, kinds } from './kinds.ts'
 import { claim, createTenant, ids, type Tenant, WEEK_MS } from './tenant.ts'
 
-/** Numbers of invoices and proposals: the next of a series, without a gap, or given by the host. */
+/** Tests the numbers of invoices and proposals, either the next of a gapless series or given by the host. */
 export function testNumbers(harness: StoreHarness): void {
   for (const numbered of [invoices, proposals]) {
     testSeries(harness, numbered)
@@ -27,14 +27,14 @@ export function testNumbers(harness: StoreHarness): void {
 interface Numbered {
   readonly name: string
   readonly kind: typeof kinds.invoices
-  /** Prepares a creation that can be sent, and sent again. */
+  /** Prepares a creation that can be sent several times. */
   prepare(tenant: Tenant, number: NewNumber, changes?: Changes): Creation
 }
 
 interface Changes {
   readonly idempotency?: KeyReservation | null
   readonly events?: readonly EventRecord[]
-  /** The record breaks a rule of the table. */
+  /** If `true`, the record violates a rule of the table. */
   readonly isBroken?: boolean
 }
 
@@ -67,7 +67,7 @@ const proposals: Numbered = {
 
 const SERIES = { series: 'INV-2026' }
 
-/** `INV-2026-0001` and so on. */
+/** Returns `INV-2026-0001` and so on. */
 function nth(count: number, series = 'INV-2026'): string {
   return `${series}-${String(count).padStart(4, '0')}`
 }
@@ -85,7 +85,7 @@ function created(number: string): NumberedOutcome {
   return { outcome: 'created', number }
 }
 
-/** The numbers of the organization's records, oldest first. */
+/** Returns the numbers of the organization's records, oldest first. */
 async function numbersOf({ kind }: Numbered, tenant: Tenant): Promise<readonly string[]> {
   const items = await itemsOf(kind, tenant)
   return items.map((item) => String(Reflect.get(item, 'number'))).toReversed()
@@ -100,7 +100,7 @@ function testSeries(harness: StoreHarness, numbered: Numbered): void {
   const { name } = numbered
 
   harness.test(
-    `${name}.create() gives the next number of its series, each organization and each series from 1`,
+    `${name}.create() uses the next number of its series, starting at 1 for each organization and series`,
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       for (const tenant of [ours, theirs]) {
@@ -114,29 +114,26 @@ function testSeries(harness: StoreHarness, numbered: Numbered): void {
     },
   )
 
-  harness.test(
-    `${name}.create() puts the number into the events and into the reply of the key, and changes nothing else`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const reply = JSON.stringify({ number: placeholder('number'), text: '"\\u0000number"' })
-      const idempotency = claim({ reply })
-      const events = [eventWithNumber(), eventWithNumber()]
-      await create(numbered, tenant, SERIES, { events, idempotency })
-      for (const event of await tenant.events()) {
-        assert.deepEqual(dataOf(event), { number: nth(1), text: '"\\u0000number" é 🏺' })
-      }
-      const replay = await create(numbered, tenant, SERIES, { idempotency })
-      assert.equal(replay.outcome, 'replayed')
-      const said = 'reply' in replay && JSON.parse(replay.reply)
-      assert.deepEqual(said, { number: nth(1), text: '"\\u0000number"' })
-    },
-  )
+  harness.test(`${name}.create() only adds the number to the events and the reply of the key`, async () => {
+    const tenant = await createTenant(harness)
+    const reply = JSON.stringify({ number: placeholder('number'), text: '"\\u0000number"' })
+    const idempotency = claim({ reply })
+    const events = [eventWithNumber(), eventWithNumber()]
+    await create(numbered, tenant, SERIES, { events, idempotency })
+    for (const event of await tenant.events()) {
+      assert.deepEqual(dataOf(event), { number: nth(1), text: '"\\u0000number" é 🏺' })
+    }
+    const replay = await create(numbered, tenant, SERIES, { idempotency })
+    assert.equal(replay.outcome, 'replayed')
+    const said = 'reply' in replay && JSON.parse(replay.reply)
+    assert.deepEqual(said, { number: nth(1), text: '"\\u0000number"' })
+  })
 }
 
 function testUnused(harness: StoreHarness, numbered: Numbered): void {
   const { name } = numbered
 
-  harness.test(`${name}.create() that is refused, mismatched or replayed uses no number`, async () => {
+  harness.test(`${name}.create() uses no number if it is rejected, a mismatch or a replay`, async () => {
     const tenant = await createTenant(harness)
     const idempotency = claim()
     assert.deepEqual(await create(numbered, tenant, SERIES, { idempotency }), created(nth(1)))
@@ -148,7 +145,7 @@ function testUnused(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(await create(numbered, tenant), created(nth(2)))
   })
 
-  harness.test(`${name}.create() under a key that has expired makes a record with a new number`, async () => {
+  harness.test(`${name}.create() with an expired key creates a record with a new number`, async () => {
     const tenant = await createTenant(harness)
     const idempotency = claim()
     assert.deepEqual(await create(numbered, tenant, SERIES, { idempotency }), created(nth(1)))
@@ -160,7 +157,7 @@ function testUnused(harness: StoreHarness, numbered: Numbered): void {
 function testGiven(harness: StoreHarness, numbered: Numbered): void {
   const { name } = numbered
 
-  harness.test(`${name}.create() skips numbers that the host has given by hand`, async () => {
+  harness.test(`${name}.create() skips numbers that the host has used`, async () => {
     const tenant = await createTenant(harness)
     for (const number of [nth(2), nth(3), 'another']) {
       assert.deepEqual(await create(numbered, tenant, number), created(number))
@@ -172,7 +169,7 @@ function testGiven(harness: StoreHarness, numbered: Numbered): void {
   })
 
   harness.test(
-    `${name}.create() fills every gap that numbers by hand have left, and ignores other forms of numbers`,
+    `${name}.create() fills all gaps left by numbers of the host, and ignores other formats`,
     async () => {
       const tenant = await createTenant(harness)
       const { series } = SERIES
@@ -195,7 +192,7 @@ function testGiven(harness: StoreHarness, numbered: Numbered): void {
   )
 
   harness.test(
-    `${name}.create() of a taken number leaves no event and no key behind; another organization may use the number`,
+    `${name}.create() of a number in use writes no event and no key, while another organization can use the number`,
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       await create(numbered, ours, 'A')
@@ -213,7 +210,7 @@ function testRepeats(harness: StoreHarness, numbered: Numbered): void {
 
   for (const how of ['with', 'without']) {
     harness.test(
-      `${name}.create() ${how} a key, sent again after a lost answer, keeps its number and uses no further number`,
+      `${name}.create() ${how} a key, sent again after a lost result, keeps its number and uses no other`,
       async () => {
         const tenant = await createTenant(harness)
         const events = [eventWithNumber()]
@@ -232,22 +229,19 @@ function testRepeats(harness: StoreHarness, numbered: Numbered): void {
     )
   }
 
-  harness.test(
-    `${name}.create() of a number given by hand, sent again after a lost answer, is created`,
-    async () => {
-      const tenant = await createTenant(harness)
-      const creation = numbered.prepare(tenant, 'by hand')
-      for (const store of [tenant.store, tenant.secondStore, tenant.store]) {
-        assert.deepEqual(await creation.send(store), created('by hand'))
-      }
-      assert.deepEqual(await numbersOf(numbered, tenant), ['by hand'])
-    },
-  )
+  harness.test(`${name}.create() of a given number, sent again after a lost result, succeeds`, async () => {
+    const tenant = await createTenant(harness)
+    const creation = numbered.prepare(tenant, 'by hand')
+    for (const store of [tenant.store, tenant.secondStore, tenant.store]) {
+      assert.deepEqual(await creation.send(store), created('by hand'))
+    }
+    assert.deepEqual(await numbersOf(numbered, tenant), ['by hand'])
+  })
 }
 
 function testReplays(harness: StoreHarness, numbered: Numbered): void {
   harness.test(
-    `of 20 ${numbered.name}.create() at once under one key, in two processes, a single number is used`,
+    `20 concurrent ${numbered.name}.create() with one key in two processes use a single number`,
     async () => {
       const tenant = await createTenant(harness)
       const idempotency = claim({ reply: JSON.stringify({ number: placeholder('number') }) })
@@ -269,7 +263,7 @@ function testReplays(harness: StoreHarness, numbered: Numbered): void {
 
 function testRaces(harness: StoreHarness, numbered: Numbered): void {
   harness.test(
-    `50 ${numbered.name}.create() at once, in two processes, get 1 to 50 without a gap`,
+    `50 concurrent ${numbered.name}.create() in two processes use 1 to 50 without a gap`,
     async () => {
       const tenant = await createTenant(harness)
       const { store, secondStore } = tenant
@@ -290,7 +284,7 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
   )
 
   harness.test(
-    `${numbered.name}.create() of a series and of its numbers by hand at once: every record has a different number`,
+    `${numbered.name}.create() concurrently in a series and with given numbers of it uses each number once`,
     async () => {
       const tenant = await createTenant(harness)
       const { store, secondStore } = tenant
@@ -317,7 +311,7 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
 
 function testKinds(harness: StoreHarness): void {
   harness.test(
-    'invoices and proposals may have the same numbers, by hand and from series of the same name',
+    'invoices and proposals can have the same numbers, whether given or from series with the same name',
     async () => {
       const tenant = await createTenant(harness)
       for (const numbered of [invoices, proposals]) {

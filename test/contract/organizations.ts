@@ -11,7 +11,7 @@ import type { ContractTest, StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { ids, claim as reservation, type Tenant } from './tenant.ts'
 
-/** Makes an organization with something in every collection, and a delivery that is pending. */
+/** Creates an organization with something in all collections and a pending delivery. */
 async function createFull(harness: StoreHarness, test: ContractTest): Promise<Tenant> {
   const tenant = await createPublisher(harness, test)
   const { store, id: organizationId } = tenant
@@ -34,7 +34,7 @@ async function createFull(harness: StoreHarness, test: ContractTest): Promise<Te
   return tenant
 }
 
-/** Deletes part by part, in one pass. @returns the sum of the counts */
+/** Deletes an organization in parts, in one pass. @returns the sum of the counts */
 async function deleteAll({ store, id: organizationId }: Tenant, limit: number): Promise<number> {
   let sum = 0
   let after: string | null = null
@@ -46,7 +46,7 @@ async function deleteAll({ store, id: organizationId }: Tenant, limit: number): 
   return sum
 }
 
-/** What an organization has, as far as the store shows it. */
+/** Returns what is left of an organization, as far as the store shows it. */
 async function left({ store, id }: Tenant): Promise<readonly unknown[]> {
   const lists = await Promise.all(
     (['businesses', ...RESOURCES] as const).map((resource) => store[resource].list(id, {}, 200, null)),
@@ -61,11 +61,11 @@ async function left({ store, id }: Tenant): Promise<readonly unknown[]> {
   return [...lists, ...others].flat()
 }
 
-/** Registers the tests of the deletion of organizations and of personal values. */
+/** Defines the tests for deleting organizations and personal data. */
 export function testOrganizations(harness: StoreHarness): void {
   for (const limit of [1, 7, 1000]) {
     harness.test(
-      `organizations.deletePart() by parts of ${limit} leaves nothing, and others untouched`,
+      `organizations.deletePart() in parts of ${limit} deletes everything and does not affect others`,
       async (test) => {
         const [ours, theirs] = [await createFull(harness, test), await createFull(harness, test)]
         const before = await left(theirs)
@@ -87,16 +87,19 @@ export function testOrganizations(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).deliveries, [])
   })
 
-  harness.test('organizations.deletePart() drops the result of a delivery in flight', async (test) => {
-    const tenant = await createFull(harness, test)
-    const delivery = await claimOne(tenant)
-    await deleteAll(tenant, 1000)
-    await writeResults(tenant, [success(delivery)])
-    assert.equal(await deleteAll(tenant, 1000), 0)
-    assert.deepEqual(await left(tenant), [])
-  })
+  harness.test(
+    'organizations.deletePart() drops the result of a delivery that is being sent',
+    async (test) => {
+      const tenant = await createFull(harness, test)
+      const delivery = await claimOne(tenant)
+      await deleteAll(tenant, 1000)
+      await writeResults(tenant, [success(delivery)])
+      assert.equal(await deleteAll(tenant, 1000), 0)
+      assert.deepEqual(await left(tenant), [])
+    },
+  )
 
-  harness.test('organizations.deletePart() lets an organization of the same id begin anew', async (test) => {
+  harness.test('organizations.deletePart() allows a new organization with the same id', async (test) => {
     const tenant = await createFull(harness, test)
     await deleteAll(tenant, 1000)
     await kinds.clients.create(tenant)
@@ -111,7 +114,7 @@ const NAMES: CreateBusinessInput = Object.fromEntries(
   Object.keys(CreateBusinessInputSchema.entries).map((field) => [field, `Zoë's ${field}`]),
 ) as CreateBusinessInput
 
-/** Creates a client with the events of a request and a reply under a key, and a lead, and lets each delivery fail once. */
+/** Creates a client with the events and keyed reply of a request, and a lead, and lets each delivery fail once. */
 async function createPerson(tenant: Tenant): Promise<Person> {
   const { store, id: organizationId } = tenant
   await tenant.insertEndpoint()
@@ -142,7 +145,7 @@ interface Person {
   readonly proposalIds: readonly string[]
 }
 
-/** @returns the id of a proposal that the person has signed */
+/** @returns the id of a proposal signed by the person */
 async function createSigned(tenant: Tenant): Promise<string> {
   const { store, id: organizationId } = tenant
   const { id: recordId } = await kinds.proposals.create(tenant)
@@ -153,7 +156,7 @@ async function createSigned(tenant: Tenant): Promise<string> {
   return recordId
 }
 
-/** Removes part by part. @returns the sums of the counts */
+/** Erases a business in parts. @returns the sums of the counts */
 async function forget(
   tenant: Tenant,
   person: Person,
@@ -173,7 +176,7 @@ async function forget(
   return sums
 }
 
-/** All that the store shows of an organization, with the replays of a creation, as JSON. */
+/** Returns everything that the store shows of an organization, including the replay of a creation, as JSON. */
 async function shown(tenant: Tenant, { creation }: Person): Promise<string> {
   const { store, id } = tenant
   const deliveries = await store.deliveries.list(id, {}, 200, null)
@@ -187,14 +190,14 @@ async function shown(tenant: Tenant, { creation }: Person): Promise<string> {
 function testForgetting(harness: StoreHarness): void {
   for (const limit of [1, 1000]) {
     harness.test(
-      `organizations.forgetPart() by parts of ${limit} leaves no personal value, and others untouched`,
+      `organizations.forgetPart() in parts of ${limit} erases all personal data and does not affect others`,
       async (test) => {
         const [ours, theirs] = [await createPublisher(harness, test), await createPublisher(harness, test)]
         const [person, stranger] = [await createPerson(ours), await createPerson(theirs)]
         const neighbour = newClient({ name: 'Neighbour' }, { ids, now: Date.now() })
         const { record, events } = neighbour
         await ours.store.clients.create({ organizationId: ours.id, record, events, idempotency: null })
-        // A type that the store does not know: of a host's own.
+        // The store doesn't know this type, which is a host's own.
         const body = JSON.stringify({ data: { bookingId: 'b', business: person.client.business } })
         await ours.publish({ type: 'booking.created', body })
         const others = await shown(theirs, stranger)
@@ -209,7 +212,7 @@ function testForgetting(harness: StoreHarness): void {
         const forgotten = businessOf({ id: business.id, name: 'Deleted' })
         assert.deepEqual(await ours.store.businesses.get(ours.id, business.id), forgotten)
         const replaced = [JSON.stringify(business), JSON.stringify(forgotten)] as const
-        // Every other byte of an event stays.
+        // The rest of an event doesn't change.
         assert.deepEqual(
           await ours.events(),
           before.map((event) => ({ ...event, body: event.body.replaceAll(...replaced) })),
@@ -237,7 +240,7 @@ function testForgetting(harness: StoreHarness): void {
     assert.deepEqual(JSON.parse(replay.reply), { data: forgotten })
 
     const { deliveries } = await claim(tenant)
-    // Retries may be due in either order.
+    // Retries may be due in any order.
     const bodies = deliveries.map(({ body }) => JSON.parse(body))
     const ordered = bodies.sort((one, other) => (one.id < other.id ? -1 : 1))
     const data = ordered.map((body) => body.data)
@@ -278,10 +281,13 @@ function testForgetting(harness: StoreHarness): void {
     },
   )
 
-  harness.test('organizations.forgetPart() knows no business of another organization', async (test) => {
-    const [ours, theirs] = [await createPublisher(harness, test), await createPublisher(harness, test)]
-    const { client, proposalIds } = await createPerson(theirs)
-    const request = { organizationId: ours.id, businessId: client.business.id, proposalIds, limit: 1000 }
-    assert.equal(await ours.store.organizations.forgetPart({ ...request, after: null }), null)
-  })
+  harness.test(
+    'organizations.forgetPart() does not find a business of another organization',
+    async (test) => {
+      const [ours, theirs] = [await createPublisher(harness, test), await createPublisher(harness, test)]
+      const { client, proposalIds } = await createPerson(theirs)
+      const request = { organizationId: ours.id, businessId: client.business.id, proposalIds, limit: 1000 }
+      assert.equal(await ours.store.organizations.forgetPart({ ...request, after: null }), null)
+    },
+  )
 }

@@ -10,7 +10,7 @@ import type { StoreHarness } from './harness.ts'
 import { itemsOf, kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** Invoices become overdue by date: a bounded number at a time, each once. */
+/** Tests that invoices become overdue by date, a limited number at a time and each once. */
 export function testOverdue(harness: StoreHarness): void {
   testMarking(harness)
   testTimes(harness)
@@ -53,32 +53,29 @@ async function invoiceOf(tenant: Tenant, id: string): Promise<unknown> {
 }
 
 function testMarking(harness: StoreHarness): void {
-  harness.test(
-    'markOverdue() marks due invoices that are issued or partially paid, and no other invoices',
-    async () => {
-      const tenant = await createTenant(harness)
-      const due = [
-        await createInvoice(tenant, day(1)),
-        await createInvoice(tenant, day(2), { status: 'partially_paid' }),
-      ]
-      const others = [
-        await createInvoice(tenant, AS_OF),
-        await createInvoice(tenant, '9999-12-31T00:00:00.000Z'),
-      ]
-      for (const status of ['draft', 'paid', 'overdue', 'void', 'theirs']) {
-        others.push(await createInvoice(tenant, day(3), { status }))
-      }
-      assert.deepEqual(await mark(tenant), due.map(marked))
-      for (const invoice of due) assert.deepEqual(await invoiceOf(tenant, invoice.id), marked(invoice))
-      for (const invoice of others) assert.deepEqual(await invoiceOf(tenant, invoice.id), invoice)
-      assert.deepEqual(await mark(tenant), [], 'each once')
-      assert.equal((await tenant.events()).length, 2)
-      for (const { id: subjectId } of due) {
-        const { events } = await tenant.store.eventLog.list(tenant.id, { subjectId }, 10, null)
-        assert.equal(events.length, 1)
-      }
-    },
-  )
+  harness.test('markOverdue() only marks due invoices that are issued or partially paid', async () => {
+    const tenant = await createTenant(harness)
+    const due = [
+      await createInvoice(tenant, day(1)),
+      await createInvoice(tenant, day(2), { status: 'partially_paid' }),
+    ]
+    const others = [
+      await createInvoice(tenant, AS_OF),
+      await createInvoice(tenant, '9999-12-31T00:00:00.000Z'),
+    ]
+    for (const status of ['draft', 'paid', 'overdue', 'void', 'theirs']) {
+      others.push(await createInvoice(tenant, day(3), { status }))
+    }
+    assert.deepEqual(await mark(tenant), due.map(marked))
+    for (const invoice of due) assert.deepEqual(await invoiceOf(tenant, invoice.id), marked(invoice))
+    for (const invoice of others) assert.deepEqual(await invoiceOf(tenant, invoice.id), invoice)
+    assert.deepEqual(await mark(tenant), [], 'each once')
+    assert.equal((await tenant.events()).length, 2)
+    for (const { id: subjectId } of due) {
+      const { events } = await tenant.store.eventLog.list(tenant.id, { subjectId }, 10, null)
+      assert.equal(events.length, 1)
+    }
+  })
 
   harness.test(
     'markOverdue() records an event for each, with a new id and a delivery for each endpoint',
@@ -107,7 +104,7 @@ function testMarking(harness: StoreHarness): void {
     },
   )
 
-  harness.test('markOverdue() marks at most the limit, the longest due first', async () => {
+  harness.test('markOverdue() marks up to the limit, earliest due date first', async () => {
     const tenant = await createTenant(harness)
     const created = []
     for (const number of [5, 2, 4, 1, 3]) created.push(await createInvoice(tenant, day(number)))
@@ -130,7 +127,7 @@ function assertEnvelope({ id, type, body }: EventRecord): void {
 }
 
 function testTimes(harness: StoreHarness): void {
-  harness.test('markOverdue() marks invoices due before the given moment, not at that moment', async () => {
+  harness.test('markOverdue() marks invoices due before the given time, not at that time', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createInvoice(tenant, AS_OF)
     assert.deepEqual(await mark(tenant), [])
@@ -138,7 +135,7 @@ function testTimes(harness: StoreHarness): void {
     assert.equal(only?.id, id)
   })
 
-  harness.test('markOverdue() goes by the clock of the store unless a moment is given', async () => {
+  harness.test('markOverdue() uses the clock of the store if no time is given', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createInvoice(tenant, toTimestamp(Date.now() - 60_000))
     await createInvoice(tenant, '9999-12-31T23:59:59.999Z')
@@ -151,7 +148,7 @@ function testTimes(harness: StoreHarness): void {
 }
 
 function testOrganizations(harness: StoreHarness): void {
-  harness.test('markOverdue() of an organization leaves other organizations alone', async () => {
+  harness.test('markOverdue() of an organization does not affect other organizations', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const foreign = await createInvoice(theirs, day(1))
     assert.deepEqual(await mark(ours), [])
@@ -160,17 +157,17 @@ function testOrganizations(harness: StoreHarness): void {
   })
 
   harness.test(
-    'markOverdue() of all organizations marks the invoices of each, with the events in the same organization',
+    'markOverdue() of all organizations marks the invoices of each, with events in the same organization',
     async () => {
       const tenants = [await createTenant(harness), await createTenant(harness)]
-      // Before anything else that the suite has written.
+      // Earlier than anything else written by the suite.
       const all = { organizationId: null, asOf: '1969-12-31T00:00:00.000Z' }
       const created: Invoice[] = []
       for (const [index, tenant] of [...tenants, ...tenants].entries()) {
         created.push(await createInvoice(tenant, `1969-01-0${index + 1}T00:00:00.000Z`))
       }
       const answers = []
-      // Under row level security each call sees the rows of its own organization only.
+      // With row-level security, each call only sees the rows of its own organization.
       for (const tenant of tenants) answers.push(...(await mark(tenant, all)))
       const byDate = answers.toSorted((one, other) => (one.dueDate < other.dueDate ? -1 : 1))
       assert.deepEqual(byDate, created.map(marked))
@@ -184,7 +181,7 @@ function testOrganizations(harness: StoreHarness): void {
 }
 
 function testConcurrency(harness: StoreHarness): void {
-  harness.test('of ten calls at once, in two processes, each invoice is marked once', async () => {
+  harness.test('of ten concurrent calls in two processes, each invoice is marked once', async () => {
     const tenant = await createTenant(harness)
     const created: string[] = []
     for (let number = 1; number <= 20; number++) created.push((await createInvoice(tenant, day(number))).id)
@@ -194,7 +191,7 @@ function testConcurrency(harness: StoreHarness): void {
         mark(tenant, { limit: 7 }, index % 2 === 0 ? store : secondStore),
       ),
     )
-    // Invoices that other calls were changing at that moment are left to the next call.
+    // Invoices being changed by other calls at that time are left for the next call.
     answers.push(await mark(tenant))
     assert.deepEqual(
       answers
@@ -207,7 +204,7 @@ function testConcurrency(harness: StoreHarness): void {
   })
 
   harness.test(
-    'an invoice that is paid and marked at the same moment is paid, and marked at most before',
+    'an invoice that is paid and marked concurrently is paid, and can only have been marked before',
     async () => {
       for (let round = 0; round < 5; round++) {
         const tenant = await createTenant(harness)

@@ -11,27 +11,27 @@ import { invoiceItem, type Prepared } from './changing.ts'
 import { kinds } from './kinds.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-// What the tests of payments and those of reversals have in common.
+// Helpers for the tests of payments and reversals.
 
 /** The time at which payments are received. */
 export const MOMENT = '2026-03-14T09:26:53.589Z'
 
-/** The outcome of a payment or of a reversal. */
+/** The outcome of a payment or reversal. */
 export type PaymentOutcome = ChangeOutcome<PaidInvoice, PaymentRefusal>
 
-/** What a test gives of a settlement's change, and the store that it goes through. */
+/** The parts of a settlement that a test can set, and the store to use. */
 export interface SettleChoices extends Partial<Prepared> {
   readonly through?: BusinessApiStore | undefined
 }
 
-/** Creates an issued invoice over 1250 TND without payments, and returns its id. */
+/** Creates an issued invoice for 1250 TND without payments and returns its id. */
 export async function createInvoice(tenant: Tenant, changes: Partial<InvoiceRecord> = {}): Promise<string> {
   const item = { ...invoiceItem('issued'), amountPaid: '0', ...changes }
   await kinds.invoices.create(tenant, { item })
   return item.id
 }
 
-/** Sends a settlement: by default from any state, without events and without a key. */
+/** Sends a settlement. By default, it's allowed in any state and has no events or key. */
 export function settle(
   { id: organizationId, store }: Tenant,
   recordId: string,
@@ -42,12 +42,12 @@ export function settle(
   return through.invoices.pay({ ...change, ...changes })
 }
 
-/** Status, paid and due of an invoice. */
+/** Returns the status, amount paid and amount due of an invoice. */
 export function moneyOf({ status, amountPaid, amountDue }: Invoice): readonly string[] {
   return [status, amountPaid, amountDue]
 }
 
-/** Status, paid and due after a settlement. */
+/** Returns the status, amount paid and amount due after a settlement. */
 export function money(outcome: PaymentOutcome): readonly string[] | PaymentOutcome {
   return outcome.outcome === 'changed' ? moneyOf(outcome.representation.invoice) : outcome
 }

@@ -8,7 +8,7 @@ import type { StoreHarness } from './harness.ts'
 import { createInvoice, MOMENT, money, type PaymentOutcome, settle } from './paying.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-/** Money that comes in: exact to the last minor unit, and settled once. */
+/** Tests that payments are exact to the last minor unit, and settle an invoice once. */
 export function testPayments(harness: StoreHarness): void {
   testAmounts(harness)
   testRefusals(harness)
@@ -73,7 +73,7 @@ function testAmounts(harness: StoreHarness): void {
   }
 
   harness.test(
-    'invoices.pay() goes by the decimals that the invoice was given, in any currency',
+    'invoices.pay() uses the decimals that the invoice was created with, in any currency',
     async () => {
       const tenant = await createTenant(harness)
       const id = await createInvoice(tenant, { currency: 'HUF', total: '10', minorUnits: 0 })
@@ -104,7 +104,7 @@ function testRefusals(harness: StoreHarness): void {
     ['of a state that may not be paid, and too fine', { status: 'void' }, '0.0001', 'state'],
   ]
   harness.test(
-    'invoices.pay() refuses an amount too fine or too large, and an invoice in a state without payments, and changes nothing',
+    'invoices.pay() rejects an amount that is too precise or too large, and an invoice in a state without payments, and changes nothing',
     async () => {
       const tenant = await createTenant(harness)
       for (const [what, invoice, amount, reason] of cases) {
@@ -118,7 +118,7 @@ function testRefusals(harness: StoreHarness): void {
     },
   )
 
-  harness.test('a refused payment leaves the idempotency key and the id unused', async () => {
+  harness.test('a rejected payment does not use up the idempotency key or the id', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const set = settlement('1250.001')
@@ -131,7 +131,7 @@ function testRefusals(harness: StoreHarness): void {
 
 function testStatuses(harness: StoreHarness): void {
   harness.test(
-    'invoices.pay() gives an unsettled invoice the status listed for the present status, else keeps the status',
+    'invoices.pay() sets the status listed for the current one if the invoice is unsettled, or keeps it',
     async () => {
       const tenant = await createTenant(harness)
       for (const [status, then] of [
@@ -146,19 +146,22 @@ function testStatuses(harness: StoreHarness): void {
     },
   )
 
-  harness.test('invoices.pay() knows no statuses: the caller gives every name', async () => {
-    const tenant = await createTenant(harness)
-    const names = { settledStatus: "it's done", unsettledStatus: { issued: 'a "half"' } }
-    const id = await createInvoice(tenant)
-    assert.deepEqual(money(await pay(tenant, id, '1', names)), ['a "half"', '1.000', '1249.000'])
-    const other = await createInvoice(tenant)
-    assert.deepEqual(money(await pay(tenant, other, '1250', names)), ["it's done", '1250.000', '0.000'])
-  })
+  harness.test(
+    'invoices.pay() does not know any statuses because the caller provides all names',
+    async () => {
+      const tenant = await createTenant(harness)
+      const names = { settledStatus: "it's done", unsettledStatus: { issued: 'a "half"' } }
+      const id = await createInvoice(tenant)
+      assert.deepEqual(money(await pay(tenant, id, '1', names)), ['a "half"', '1.000', '1249.000'])
+      const other = await createInvoice(tenant)
+      assert.deepEqual(money(await pay(tenant, other, '1250', names)), ["it's done", '1250.000', '0.000'])
+    },
+  )
 }
 
 function testSettling(harness: StoreHarness): void {
   harness.test(
-    'of 30 payments at once that together settle an invoice, in two processes, a single payment settles the invoice',
+    'of 30 concurrent payments in two processes that settle an invoice together, a single one settles it',
     async () => {
       const tenant = await createTenant(harness)
       const id = await createInvoice(tenant, { total: '0.030' })
@@ -186,7 +189,7 @@ function testSettling(harness: StoreHarness): void {
     },
   )
 
-  harness.test('of 12 payments at once of which five fit, five are accepted', async () => {
+  harness.test('of 12 concurrent payments of which five fit, five are accepted', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant, { currency: 'EUR', total: '10.99' })
     const { store, secondStore } = tenant

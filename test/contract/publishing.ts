@@ -14,7 +14,7 @@ import type { StoreHarness } from './harness.ts'
 import { type Kind, kinds } from './kinds.ts'
 import { events, ids, newEvent, claim as reserveKey, type Tenant } from './tenant.ts'
 
-/** A delivery for each endpoint of an event, written with the event. */
+/** Tests that an event is written together with a delivery for each endpoint. */
 export function testPublishing(harness: StoreHarness): void {
   testRecords(harness)
   testSizes(harness)
@@ -31,7 +31,7 @@ async function endpointsOf(tenant: Tenant, eventId: string): Promise<string[]> {
 
 function testRecords(harness: StoreHarness): void {
   harness.test(
-    'publish() records the event byte for byte, with a delivery that is due at once',
+    'publish() records the event byte for byte, with a delivery that is due immediately',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const endpoint = await tenant.insertEndpoint()
@@ -73,7 +73,7 @@ function testRecords(harness: StoreHarness): void {
   })
 
   harness.test(
-    'publish() records an event without a wanting endpoint, and later endpoints do not get the event',
+    'publish() records an event that no endpoint wants, and later endpoints do not receive it',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const event = await tenant.publish()
@@ -94,12 +94,12 @@ function testSizes(harness: StoreHarness): void {
   }
 
   harness.test(
-    'publish() takes a body of 256 KiB, and refuses a further byte with both sizes in the message',
+    'publish() accepts a body of 256 KiB, and rejects one more byte with both sizes in the message',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const type = 'project.completed'
-      // Bytes count, not characters.
+      // Bytes are counted, not characters.
       const largest = await tenant.publish({ type, body: 'é'.repeat(MAX_BYTES / 2) })
       await assert.rejects(tenant.publish({ type, body: `${'é'.repeat(MAX_BYTES / 2)}x` }), refusal)
       assert.deepEqual(await tenant.events(), [largest])
@@ -117,7 +117,7 @@ function testSizes(harness: StoreHarness): void {
     const idempotency = reserveKey()
     await assert.rejects(kinds.clients.create(tenant, { item, events: [large], idempotency }), refusal)
     assert.deepEqual(await tenant.events(), [])
-    // Neither the record nor the key was written: the same creation with a smaller event goes through.
+    // Neither the record nor the key was written, so the same creation succeeds with a smaller event.
     await kinds.clients.create(tenant, { item, events: events(1), idempotency })
     assert.equal((await tenant.events()).length, 1)
   })
@@ -125,7 +125,7 @@ function testSizes(harness: StoreHarness): void {
 
 function testRecipients(harness: StoreHarness): void {
   harness.test(
-    'an event goes to every endpoint that wants the type, and to every endpoint for all types',
+    'an event goes to all endpoints that want its type, and to all endpoints for all types',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const every = await tenant.insertEndpoint({ types: null })
@@ -226,7 +226,7 @@ function testSameEvent(harness: StoreHarness): void {
   })
 
   harness.test(
-    'an event published 20 times at once, in two processes, has one delivery for each endpoint',
+    'an event published 20 times concurrently by two processes has one delivery for each endpoint',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const endpoints = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
@@ -246,7 +246,7 @@ function testSameEvent(harness: StoreHarness): void {
   )
 
   harness.test(
-    'two organizations can publish an event of the same id, and both events are sent',
+    'two organizations can publish an event with the same id, and both events are sent',
     async (t) => {
       const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
       await ours.insertEndpoint()
@@ -261,7 +261,7 @@ function testSameEvent(harness: StoreHarness): void {
 
 function testCreation(harness: StoreHarness, kind: Kind): void {
   harness.test(
-    `${kind.name}.create() records deliveries with its events, once however often the create is sent`,
+    `${kind.name}.create() records the deliveries of its events once, however often it is sent`,
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const every = await tenant.insertEndpoint()
@@ -288,7 +288,7 @@ function testCreation(harness: StoreHarness, kind: Kind): void {
 }
 
 function testRefusedCreations(harness: StoreHarness): void {
-  harness.test('a creation that is refused records no delivery', async (t) => {
+  harness.test('a rejected creation records no delivery', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const { record, events: published } = newLead({ businessId: ids('biz') }, { ids, now: Date.now() })

@@ -20,7 +20,7 @@ import type { ContractTest, StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { newEvent, claim as reserveKey, type Tenant, WEEK_MS } from './tenant.ts'
 
-/** The rows that a purge erases, the number at once, and the rows that must stay. */
+/** Tests which rows a purge deletes, how many at once, and which it must keep. */
 export function testPurge(harness: StoreHarness): void {
   testEvents(harness)
   testBounds(harness)
@@ -34,10 +34,10 @@ export function testPurge(harness: StoreHarness): void {
 const DAY_MS = 24 * 3_600_000
 const EVENTS_AFTER_MS = 30 * DAY_MS
 
-/** Makes an organization after everything purgeable of other organizations is gone. */
+/** Creates an organization after everything that can be purged in other organizations is gone. */
 async function createPurged(harness: StoreHarness, test: ContractTest): Promise<Tenant> {
   const tenant = await createPublisher(harness, test)
-  // Where time passes for all organizations, the events of other tests become old together with those of this one.
+  // If time passes for all organizations, the events of other tests become old as well.
   await age(tenant)
   await purgeAll(tenant)
   return tenant
@@ -59,7 +59,7 @@ function purge({ store }: Tenant, limit = 1000) {
 
 function testEvents(harness: StoreHarness): void {
   harness.test(
-    'purge() erases old events with all deliveries and attempts, in every final state',
+    'purge() deletes old events with all deliveries and attempts, in any final state',
     async (t) => {
       const tenant = await createPurged(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -87,7 +87,7 @@ function testEvents(harness: StoreHarness): void {
     },
   )
 
-  harness.test('purge() erases an old event without deliveries', async (t) => {
+  harness.test('purge() deletes an old event without deliveries', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.publish()
     await age(tenant)
@@ -116,7 +116,7 @@ function testEvents(harness: StoreHarness): void {
     assert.equal((await purge(tenant)).events, 1)
   })
 
-  harness.test('purge() goes by the age of the event, by the store’s clock', async (t) => {
+  harness.test('purge() uses the age of the event by the store’s clock', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.publish()
     await tenant.letTimePass(2 * DAY_MS)
@@ -147,7 +147,7 @@ function testEvents(harness: StoreHarness): void {
 }
 
 function testBounds(harness: StoreHarness): void {
-  harness.test('purge() erases at most limit events, and reports when no event is left', async (t) => {
+  harness.test('purge() deletes up to limit events, and reports when no event is left', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint()
     for (let event = 0; event < 5; event++) await tenant.publish()
@@ -167,7 +167,7 @@ function testBounds(harness: StoreHarness): void {
     assert.deepEqual(counts, [2, 2, 1, 0])
   })
 
-  harness.test('events that cannot be erased yet do not use up the limit', async (t) => {
+  harness.test('events that cannot be deleted yet do not count towards the limit', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id } = await tenant.insertEndpoint()
     const waiting = [await tenant.publish(), await tenant.publish()]
@@ -187,7 +187,7 @@ function testBounds(harness: StoreHarness): void {
 
 function testCursor(harness: StoreHarness): void {
   harness.test(
-    'a purge continues after the cursor, past events that must stay, and reports the end',
+    'a purge continues after the cursor, skips events that must be kept, and reports the end',
     async (t) => {
       const tenant = await createPurged(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint({ types: ['lead.created'] })
@@ -216,7 +216,7 @@ function testCursor(harness: StoreHarness): void {
       assert.equal(purged, 2)
       assert.deepEqual(await tenant.events(), waiting)
 
-      // A later purge begins with the oldest again, because old events may be purgeable by now.
+      // A later purge starts with the oldest again, because it may be possible to delete old events by now.
       await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
       await claim(tenant)
       assert.equal((await purge(tenant)).events, 2)
@@ -260,10 +260,10 @@ function testSharedPurge(harness: StoreHarness): void {
 }
 
 function testIdempotencyKeys(harness: StoreHarness): void {
-  harness.test('purge() erases expired idempotency entries only, at most limit', async (t) => {
+  harness.test('purge() only deletes expired idempotency entries, up to limit', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.letTimePass(WEEK_MS + 1)
-    // Rows of other tests may expire with that.
+    // Rows of other tests may expire as well.
     await purgeAll(tenant)
     for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
     assert.equal((await purge(tenant)).idempotencyKeys, 0)
@@ -280,7 +280,7 @@ function testIdempotencyKeys(harness: StoreHarness): void {
 
 function testEndpoints(harness: StoreHarness): void {
   harness.test(
-    'purge() erases a removed endpoint with the end of its log, and no other endpoint',
+    'purge() deletes a removed endpoint once its log is gone, and no other endpoint',
     async (t) => {
       const tenant = await createPurged(harness, t)
       const { endpoints } = tenant.store
@@ -304,7 +304,7 @@ function testEndpoints(harness: StoreHarness): void {
     },
   )
 
-  /** Once for the events, and once more for rows that have lost their last event. */
+  /** Once for the events, and once more for rows that no longer have any events. */
   async function purgeTwice(tenant: Tenant): Promise<void> {
     await purge(tenant)
     await purge(tenant)
@@ -319,7 +319,7 @@ function testEntries(harness: StoreHarness): void {
   const details = { olderThanMs: EVENTS_AFTER_MS }
 
   harness.test(
-    'purge() leaves an audit entry in each organization that loses events, with the total number',
+    'purge() writes an audit entry in each organization that loses events, with the total number',
     async (t) => {
       const one = await createPurged(harness, t)
       const other = await createPublisher(harness, t)
@@ -329,7 +329,7 @@ function testEntries(harness: StoreHarness): void {
       for (const tenant of [one, other]) await age(tenant)
       await untouched.publish()
       const { subjectId: _, ...entry } = newEntry({ action: 'events.purged', actor: 'olga', details })
-      // Two events at a time: an organization's entry counts the events of several purges.
+      // Two events at a time, so that an organization's entry counts the events of several purges.
       for (const { store } of [one, one, other, one, other]) {
         await store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit: 2, entry })
       }
@@ -345,7 +345,7 @@ function testEntries(harness: StoreHarness): void {
     },
   )
 
-  harness.test('purge() without an entry leaves none', async (t) => {
+  harness.test('purge() without an entry writes none', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.publish()
     await age(tenant)

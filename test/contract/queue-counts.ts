@@ -15,7 +15,7 @@ import { createTenant, type Tenant } from './tenant.ts'
 
 const NOTHING: QueueCounts = { due: 0, oldestDueMs: 0, backingOff: 0, paused: 0, sending: 0, failed: 0 }
 
-/** The counts of the queue for metrics. */
+/** Tests the queue counts used by metrics. */
 export function testQueueCounts(harness: StoreHarness): void {
   async function countOf(tenant: Tenant, endpointId?: string): Promise<QueueCounts> {
     return tenant.store.deliveries.countQueue({ organizationId: tenant.id, endpointId })
@@ -31,14 +31,14 @@ export function testQueueCounts(harness: StoreHarness): void {
     await tenant.store.endpoints.setState(change)
   }
 
-  harness.test('countQueue() counts nothing of an organization without deliveries', async () => {
+  harness.test('countQueue() counts nothing in an organization without deliveries', async () => {
     const tenant = await createTenant(harness)
     assert.deepEqual(await countOf(tenant), NOTHING)
     assert.deepEqual(await countOf(tenant, 'we_unknown'), NOTHING)
   })
 
   harness.test(
-    'countQueue() tells due, backing off, in flight and dead deliveries apart, of an organization and of all',
+    'countQueue() distinguishes due, backing off, sending and failed deliveries, in one organization or all',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { deliveries } = tenant.store
@@ -77,7 +77,7 @@ export function testQueueCounts(harness: StoreHarness): void {
   )
 
   harness.test(
-    'countQueue() tells the age of the oldest delivery that is due, and not in flight',
+    'countQueue() returns the age of the oldest delivery that is due and not being sent',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -96,7 +96,7 @@ export function testQueueCounts(harness: StoreHarness): void {
     },
   )
 
-  harness.test('countQueue() counts a retry as due when the delay has passed', async (t) => {
+  harness.test('countQueue() counts a retry as due once its delay has passed', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -115,7 +115,7 @@ export function testQueueCounts(harness: StoreHarness): void {
   })
 
   harness.test(
-    'countQueue() counts deliveries of a paused endpoint apart, and none of a disabled or removed endpoint',
+    'countQueue() counts deliveries of a paused endpoint separately, and none of a disabled or removed endpoint',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const [paused, disabled, removed] = [

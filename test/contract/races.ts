@@ -8,7 +8,7 @@ import type { StoreHarness } from './harness.ts'
 import { type Attempt, type Attempted, idsOf, type Kind, kinds } from './kinds.ts'
 import { claim, createTenant, events, ids, requestOf, type Tenant, WEEK_MS } from './tenant.ts'
 
-/** The rules that hold when everything happens at once, in two processes. */
+/** Tests the rules that must hold if everything happens concurrently in two processes. */
 export function testRaces(harness: StoreHarness): void {
   testDuplicates(harness)
   for (const kind of [kinds.clients, kinds.leads]) testManyCreations(harness, kind)
@@ -19,7 +19,7 @@ export function testRaces(harness: StoreHarness): void {
   testListsUnderLimit(harness)
 }
 
-/** Runs `work` a number of times at once, every other time through the second store. */
+/** Runs `work` a number of times concurrently, every other time with the second store. */
 async function atOnce<T>(
   { store, secondStore }: Tenant,
   count: number,
@@ -30,9 +30,9 @@ async function atOnce<T>(
   )
 }
 
-/** A store may write the creations of an organization that come at the same time together. Each has its own outcome all the same. */
+/** A store can write concurrent creations of an organization together, but each must have its own outcome. */
 function testManyCreations(harness: StoreHarness, kind: Kind): void {
-  harness.test(`${kind.name}.create() for API keys, many at once, have each their own outcome`, async () => {
+  harness.test(`many concurrent ${kind.name}.create() for API keys have their own outcomes`, async () => {
     const tenant = await createTenant(harness)
     const inForce = { apiKeyId: tenant.key.id }
     const revoked = await tenant.insertKey()
@@ -82,7 +82,7 @@ function testManyCreations(harness: StoreHarness, kind: Kind): void {
   })
 }
 
-/** Asserts that one attempt created the record and all other attempts replay the reply; returns the id. */
+/** Asserts that one attempt created the record and all others replay its reply. Returns the id. */
 function assertOneWinner(attempts: readonly Attempted[], replies: ReadonlyMap<string, string>): string {
   const winners = attempts.filter(({ outcome }) => outcome.outcome === 'created')
   assert.equal(winners.length, 1)
@@ -95,7 +95,7 @@ function assertOneWinner(attempts: readonly Attempted[], replies: ReadonlyMap<st
   return winner.id
 }
 
-/** Races creations of clients, each with a different reply and two events, for the same idempotency key. */
+/** Races creations of clients with different replies and two events each for the same idempotency key. */
 async function raceFor(
   tenant: Tenant,
   count: number,
@@ -117,7 +117,7 @@ async function raceFor(
 
 function testDuplicates(harness: StoreHarness): void {
   harness.test(
-    'of 200 creations at once under one idempotency key a single creation writes and 199 replay the reply',
+    'of 200 concurrent creations with one idempotency key, one writes and 199 replay the reply',
     async () => {
       const tenant = await createTenant(harness)
       const { attempts, replies } = await raceFor(tenant, 200)
@@ -128,7 +128,7 @@ function testDuplicates(harness: StoreHarness): void {
   )
 
   harness.test(
-    'a creation sent 50 times at once reports success every time, and the record and the events exist once',
+    'a creation sent 50 times concurrently succeeds every time, and the record and the events exist once',
     async () => {
       const tenant = await createTenant(harness)
       const published = events(2)
@@ -141,7 +141,7 @@ function testDuplicates(harness: StoreHarness): void {
   )
 }
 
-/** Nothing of the record is there yet, so a store that writes creations together meets all of them in one piece. */
+/** The record doesn't exist yet, so a store that writes creations together handles all of them at once. */
 function testSameCreations(harness: StoreHarness): void {
   const reservations = {
     'without an idempotency key': () => ({}),
@@ -149,7 +149,7 @@ function testSameCreations(harness: StoreHarness): void {
   }
   for (const [under, reserve] of Object.entries(reservations)) {
     harness.test(
-      `a creation for an API key, sent 20 times at once ${under}, writes the record and the events once`,
+      `a creation for an API key, sent 20 times concurrently ${under}, writes the record and the events once`,
       async (t) => {
         const tenant = await createPublisher(harness, t)
         await tenant.insertEndpoint()
@@ -170,7 +170,7 @@ function testSameCreations(harness: StoreHarness): void {
 
 function testTakeover(harness: StoreHarness): void {
   harness.test(
-    'of 50 creations at once under an expired idempotency key exactly one takes the key over',
+    'of 50 concurrent creations with an expired idempotency key exactly one replaces it',
     async () => {
       const tenant = await createTenant(harness)
       const { id: first } = await kinds.clients.create(tenant, { idempotency: claim({ key: 'the one key' }) })
@@ -192,7 +192,7 @@ function testBursts(harness: StoreHarness): void {
   }
   for (const [whose, rateLimits] of Object.entries(cases)) {
     harness.test(
-      `of 150 requests at once against ${whose}'s burst of 100, 100 are admitted, plus the tokens refilled meanwhile`,
+      `of 150 concurrent requests against a burst of 100 for ${whose}, 100 are admitted, plus any tokens refilled meanwhile`,
       async () => {
         const tenant = await createTenant(harness)
         const keys = whose === 'a key' ? [tenant.key] : [tenant.key, await tenant.insertKey()]
@@ -213,23 +213,31 @@ function testBursts(harness: StoreHarness): void {
 }
 
 function testFirstRequests(harness: StoreHarness): void {
-  harness.test('the first requests of an organization, by four keys at once, are all answered', async () => {
-    const limit = { perSecond: 100, burst: 100 }
-    // Buckets that are not there yet are made only once; several organizations make a bad order likely to show.
-    for (let round = 0; round < 15; round++) {
-      const tenant = await createTenant(harness)
-      const keys = [tenant.key, await tenant.insertKey(), await tenant.insertKey(), await tenant.insertKey()]
-      const admissions = await atOnce(tenant, 40, (store, index) => {
-        const key = keys[Math.floor(index / 2) % keys.length] ?? tenant.key
-        return store.apiKeys.admit(requestOf(key, { rateLimits: { key: limit, organization: limit } }))
-      })
-      for (const { outcome } of admissions) assert.equal(outcome, 'admitted')
-    }
-  })
+  harness.test(
+    'the first requests of an organization, with four keys concurrently, all succeed',
+    async () => {
+      const limit = { perSecond: 100, burst: 100 }
+      // Missing buckets are only created once. With several organizations, a wrong order is likely to show up.
+      for (let round = 0; round < 15; round++) {
+        const tenant = await createTenant(harness)
+        const keys = [
+          tenant.key,
+          await tenant.insertKey(),
+          await tenant.insertKey(),
+          await tenant.insertKey(),
+        ]
+        const admissions = await atOnce(tenant, 40, (store, index) => {
+          const key = keys[Math.floor(index / 2) % keys.length] ?? tenant.key
+          return store.apiKeys.admit(requestOf(key, { rateLimits: { key: limit, organization: limit } }))
+        })
+        for (const { outcome } of admissions) assert.equal(outcome, 'admitted')
+      }
+    },
+  )
 }
 
 function testListsUnderLimit(harness: StoreHarness): void {
-  harness.test('a list admitted at the limit, among 300 at once, never comes out empty', async () => {
+  harness.test('a list admitted at the limit, among 300 concurrent ones, is never empty', async () => {
     const tenant = await createTenant(harness)
     const { id } = await kinds.clients.create(tenant)
     const limit = { perSecond: 1000, burst: 1 }

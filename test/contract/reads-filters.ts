@@ -6,9 +6,9 @@ import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-// The filters of single resources, signatures and payments.
+// Tests the filters of individual resources, signatures and payments.
 
-/** Registers the tests. */
+/** Defines the tests. */
 export function testReadsFilters(harness: StoreHarness): void {
   testBusinessIds(harness)
   testNumbers(harness)
@@ -23,7 +23,7 @@ function idsOf(records: readonly { readonly id: string }[]): readonly string[] {
 
 function testBusinessIds(harness: StoreHarness): void {
   harness.test(
-    'leads.list() by businessId gives the leads of the business, by stage too, in pages',
+    'leads.list() by businessId returns the leads of the business, optionally by stage, in pages',
     async () => {
       const tenant = await createTenant(harness)
       const [business, other] = [await tenant.insertBusiness(), await tenant.insertBusiness()]
@@ -61,7 +61,7 @@ function testBusinessIds(harness: StoreHarness): void {
   )
 
   harness.test(
-    'clients.list() by businessId gives the client of the business, if the status fits',
+    'clients.list() by businessId returns the client of the business if its status matches',
     async () => {
       const tenant = await createTenant(harness)
       const businessId = await tenant.insertBusiness()
@@ -84,7 +84,7 @@ function testBusinessIds(harness: StoreHarness): void {
 function testNumbers(harness: StoreHarness): void {
   for (const verb of [verbs.invoice, verbs.proposal]) {
     harness.test(
-      `${verb.kind.name}.list() by number gives the record of exactly that number, if the status fits`,
+      `${verb.kind.name}.list() by number returns the record with exactly that number if its status matches`,
       async () => {
         const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
         const item = { ...verb.item('sent'), number: "N'1" }
@@ -117,7 +117,7 @@ async function createDue(tenant: Tenant, status: string, dueDate: string): Promi
 
 function testDueDates(harness: StoreHarness): void {
   harness.test(
-    'invoices.list() by due date gives invoices to be paid, the latest due date first, in pages of any size',
+    'invoices.list() by due date returns unpaid invoices, latest due date first, in pages of any size',
     async () => {
       const tenant = await createTenant(harness)
       const created: Invoice[] = []
@@ -177,7 +177,7 @@ function testDueDates(harness: StoreHarness): void {
   )
 
   harness.test(
-    'invoices.list() by due date and number gives the invoice only if it is due then',
+    'invoices.list() by due date and number only returns the invoice if it is due then',
     async () => {
       const tenant = await createTenant(harness)
       const { number } = await createDue(tenant, 'issued', DAY(5))
@@ -197,7 +197,7 @@ function testDueDates(harness: StoreHarness): void {
 
 function testSignatures(harness: StoreHarness): void {
   harness.test(
-    'proposals.get() and list() show the signatory; a revision removes the signature',
+    'proposals.get() and list() return the signatory, and a revision removes the signature',
     async () => {
       const tenant = await createTenant(harness)
       const { id } = await createItem(tenant, verbs.proposal)
@@ -237,24 +237,30 @@ function testPayments(harness: StoreHarness): void {
     idempotency: changeClaim(),
   })
 
-  harness.test('invoices.pay() gives the payment beside the invoice, again and in a replay too', async () => {
-    const tenant = await createTenant(harness)
-    const { id } = await createItem(tenant, verbs.payment, invoiceItem('issued'))
-    const change = payOf(tenant, id)
-    const payment = { ...change.set.payment, amount: '0.500' }
-    const outcome = await tenant.store.invoices.pay(change)
-    assert.ok(outcome.outcome === 'changed', outcome.outcome)
-    assert.deepEqual(outcome.representation.payment, payment)
-    assert.equal(outcome.representation.invoice.amountPaid, '250.500')
-    assert.deepEqual(await tenant.secondStore.invoices.pay(change), outcome)
-    const replay = await tenant.store.invoices.pay({ ...payOf(tenant, id), idempotency: change.idempotency })
-    assert.ok(replay.outcome === 'replayed', replay.outcome)
-    assert.deepEqual(JSON.parse(replay.reply), outcome.representation)
-    assert.deepEqual(await tenant.store.invoices.listPayments(tenant.id, id, 10, null), [payment])
-  })
+  harness.test(
+    'invoices.pay() returns the payment along with the invoice, even if repeated or replayed',
+    async () => {
+      const tenant = await createTenant(harness)
+      const { id } = await createItem(tenant, verbs.payment, invoiceItem('issued'))
+      const change = payOf(tenant, id)
+      const payment = { ...change.set.payment, amount: '0.500' }
+      const outcome = await tenant.store.invoices.pay(change)
+      assert.ok(outcome.outcome === 'changed', outcome.outcome)
+      assert.deepEqual(outcome.representation.payment, payment)
+      assert.equal(outcome.representation.invoice.amountPaid, '250.500')
+      assert.deepEqual(await tenant.secondStore.invoices.pay(change), outcome)
+      const replay = await tenant.store.invoices.pay({
+        ...payOf(tenant, id),
+        idempotency: change.idempotency,
+      })
+      assert.ok(replay.outcome === 'replayed', replay.outcome)
+      assert.deepEqual(JSON.parse(replay.reply), outcome.representation)
+      assert.deepEqual(await tenant.store.invoices.listPayments(tenant.id, id, 10, null), [payment])
+    },
+  )
 
   harness.test(
-    'invoices.listPayments() gives the payments of one invoice, newest first, in pages; null for an unknown invoice',
+    'invoices.listPayments() returns the payments of an invoice, newest first, in pages, or null if it is unknown',
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       const invoice = await createItem(ours, verbs.payment, invoiceItem('issued'))

@@ -9,7 +9,7 @@ import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { createTenant, ids, type Tenant } from './tenant.ts'
 
-// The reads of the host's own code: the common rules of all resources, and the filters by state.
+// Tests the reads used by the host's own code, with the common rules of all resources and the filters by state.
 
 /** A resource with its reads. */
 interface Readable {
@@ -34,7 +34,7 @@ const readables: readonly Readable[] = [
   { verb: verbs.project, states: 'statuses', reads: ({ projects }) => projects, ownFields: ['updatedAt'] },
 ]
 
-/** Registers the tests of the common rules. */
+/** Defines the tests of the common rules. */
 export function testReads(harness: StoreHarness): void {
   for (const readable of readables) {
     testList(harness, readable)
@@ -47,7 +47,7 @@ export function testReads(harness: StoreHarness): void {
   testClientOfBusiness(harness)
 }
 
-/** A record without the fields that only the host sees. */
+/** Returns a record without the fields that only the host sees. */
 function shown({ ownFields }: Readable, record: object | null): object | null {
   return record && Object.fromEntries(Object.entries(record).filter(([name]) => !ownFields.includes(name)))
 }
@@ -72,18 +72,18 @@ function testList(harness: StoreHarness, readable: Readable): void {
   const { verb, reads } = readable
   const { kind } = verb
 
-  harness.test(`${kind.name}.list() gives nothing to an organization without records`, async () => {
+  harness.test(`${kind.name}.list() returns nothing for an organization without records`, async () => {
     const tenant = await createTenant(harness)
     assert.deepEqual(await reads(tenant.store).list(tenant.id, {}, 50, null), [])
   })
 
   harness.test(
-    `${kind.name}.list() and get() show every field as created, and what only the host sees`,
+    `${kind.name}.list() and get() return all fields as created, including those that only the host sees`,
     async () => {
       const tenant = await createTenant(harness)
       for (const item of kind.examples) await kind.create(tenant, { item })
       const list = await reads(tenant.store).list(tenant.id, {}, 200, null)
-      // The businesses of leads are made with clients of their own.
+      // The businesses of leads are created with their own clients.
       const wanted = list.filter(({ id }) => kind.examples.some((item) => item.id === id))
       assert.deepEqual(
         wanted.map((record) => shown(readable, record)),
@@ -97,7 +97,7 @@ function testList(harness: StoreHarness, readable: Readable): void {
   )
 
   harness.test(
-    `${kind.name}.list() and get() show a record that another store has just written, and its change`,
+    `${kind.name}.list() and get() return a record that was just written or changed by another store`,
     async () => {
       const tenant = await createTenant(harness)
       const item = verb.item()
@@ -110,7 +110,7 @@ function testList(harness: StoreHarness, readable: Readable): void {
   )
 
   harness.test(
-    `${kind.name}.list() and get() give records that the caller may change, without an effect on the store`,
+    `${kind.name}.list() and get() return records that the caller can modify without affecting the store`,
     async () => {
       const tenant = await createTenant(harness)
       const { id } = await createItem(tenant, verb)
@@ -131,7 +131,7 @@ function testList(harness: StoreHarness, readable: Readable): void {
 function testPages(harness: StoreHarness, { verb, reads }: Readable): void {
   const { kind } = verb
   harness.test(
-    `${kind.name}.list() meets each record once, newest first, in pages of any size, while records are added`,
+    `${kind.name}.list() returns each record once, newest first, in pages of any size, while records are added`,
     async () => {
       const tenant = await createTenant(harness)
       const created: string[] = []
@@ -158,7 +158,7 @@ function testPages(harness: StoreHarness, { verb, reads }: Readable): void {
 function testStates(harness: StoreHarness, { verb, states, reads }: Readable): void {
   const { kind } = verb
   harness.test(
-    `${kind.name}.list() by ${states} gives the records of any of them, in pages too, and none of an empty list`,
+    `${kind.name}.list() by ${states} returns records with any of them, even in pages, and none for an empty list`,
     async () => {
       const tenant = await createTenant(harness)
       const odd = 'it\'s "odd" \\ é'
@@ -186,7 +186,7 @@ function testStates(harness: StoreHarness, { verb, states, reads }: Readable): v
     },
   )
 
-  harness.test(`${kind.name}.list() by ${states} follows a change`, async () => {
+  harness.test(`${kind.name}.list() by ${states} reflects a change`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const state = Reflect.get(item, states === 'stages' ? 'stage' : 'status')
@@ -202,7 +202,7 @@ function testStates(harness: StoreHarness, { verb, states, reads }: Readable): v
 function testGet(harness: StoreHarness, { verb, reads, states }: Readable): void {
   const { kind } = verb
   harness.test(
-    `${kind.name}.get() gives null for a record of another organization as for an unknown id, and list() shows none`,
+    `${kind.name}.get() returns null for a record of another organization or an unknown id, and list() returns none`,
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       const item = await createItem(theirs, verb)
@@ -218,7 +218,7 @@ function testGet(harness: StoreHarness, { verb, reads, states }: Readable): void
   )
 }
 
-/** Longer than the precision of `updatedAt`. */
+/** Longer than the precision of `updatedAt`, in ms. */
 const MOMENT_MS = 5
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, MOMENT_MS))
@@ -232,7 +232,7 @@ async function updatedAtOf(reads: RecordReads<object, object>, tenant: Tenant, i
 
 function testUpdatedAt(harness: StoreHarness, { verb, reads }: Readable): void {
   const { kind } = verb
-  harness.test(`${kind.name}.get() and list() give the time of the latest change`, async () => {
+  harness.test(`${kind.name}.get() and list() return the time of the last change`, async () => {
     const tenant = await createTenant(harness)
     const [changed, other] = [await createItem(tenant, verb), await createItem(tenant, verb)]
     const slice = reads(tenant.store)
@@ -251,7 +251,7 @@ function testUpdatedAt(harness: StoreHarness, { verb, reads }: Readable): void {
 }
 
 function testClientOfBusiness(harness: StoreHarness): void {
-  harness.test('clients.get() gives a later time after a change of the business', async () => {
+  harness.test('clients.get() returns a later time after a change to the business', async () => {
     const tenant = await createTenant(harness)
     const client = await createItem(tenant, verbs.client)
     const before = await updatedAtOf(tenant.store.clients, tenant, client.id)
@@ -273,7 +273,7 @@ function testBusinesses(harness: StoreHarness): void {
     store.businesses.create({ organizationId, record, events: [], idempotency: null })
 
   harness.test(
-    'businesses.list() and get() show businesses with and without a client, newest first, in pages',
+    'businesses.list() and get() return businesses with and without a client, newest first, in pages',
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       const alone = newBusiness('Alone')

@@ -22,7 +22,7 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** Recovering deliveries in a final state. */
+/** Tests how deliveries in a final state are recovered. */
 export function testRecoveries(harness: StoreHarness): void {
   testRound(harness)
   testWhich(harness)
@@ -45,7 +45,7 @@ function recover(
   })
 }
 
-/** Recovers those of all deliveries that the filter selects. */
+/** Recovers all deliveries that match the filter. */
 async function recoverAll(tenant: Tenant, filter: DeliveryFilter = {}): Promise<readonly string[]> {
   const all = await deliveriesOf(tenant)
   return recover(
@@ -55,7 +55,7 @@ async function recoverAll(tenant: Tenant, filter: DeliveryFilter = {}): Promise<
   )
 }
 
-/** Publishes a number of events and delivers each at once; returns the deliveries, oldest first. */
+/** Publishes a number of events and delivers each immediately. Returns the deliveries, oldest first. */
 async function deliver(tenant: Tenant, events: number): Promise<readonly Claimed[]> {
   const delivered: Claimed[] = []
   for (let event = 0; event < events; event++) {
@@ -66,13 +66,13 @@ async function deliver(tenant: Tenant, events: number): Promise<readonly Claimed
     tenant,
     delivered.map((delivery) => success(delivery)),
   )
-  // Deliveries of the same millisecond may have been made in any order.
+  // Deliveries of the same millisecond may have been created in any order.
   return delivered.toSorted((one, other) => (one.id < other.id ? -1 : 1))
 }
 
 function testRound(harness: StoreHarness): void {
   harness.test(
-    'recover() makes a delivery due now: the same event, a new round, and the log goes on',
+    'recover() makes a delivery due now with the same event in a new round, and its log continues',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -122,7 +122,7 @@ function testRound(harness: StoreHarness): void {
     }
   })
 
-  harness.test('a claim given back in a new round uncounts an attempt of the new round', async (t) => {
+  harness.test('a claim released in a new round uncounts an attempt of the new round', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)
@@ -153,7 +153,7 @@ function withoutDueAt<T extends { readonly dueAt: unknown }>({ dueAt: _, ...rest
 
 function testWhich(harness: StoreHarness): void {
   harness.test(
-    'recover() takes deliveries of every final state, and leaves deliveries alone that are still to be sent',
+    'recover() recovers deliveries in any final state, but not those still to be sent',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -195,7 +195,7 @@ function testWhich(harness: StoreHarness): void {
     },
   )
 
-  harness.test('recover() takes the given ids only, each once, and skips unknown ids', async (t) => {
+  harness.test('recover() only recovers the given ids, each once, and ignores unknown ids', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await deliver(tenant, 3)
@@ -206,7 +206,7 @@ function testWhich(harness: StoreHarness): void {
     assert.deepEqual(await recover(tenant, []), [])
   })
 
-  harness.test('recover() of the same ids again does nothing more', async (t) => {
+  harness.test('recover() of the same ids again has no effect', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)
@@ -226,7 +226,7 @@ function testWhich(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), before)
   })
 
-  harness.test('a recovery made ten times at once, in two processes, begins a single round', async (t) => {
+  harness.test('a recovery made ten times concurrently by two processes starts a single round', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const deliveries = await deliver(tenant, 5)
@@ -252,7 +252,7 @@ function isFinal({ state }: { readonly state: string }): boolean {
 }
 
 function testFilters(harness: StoreHarness): void {
-  harness.test('recover() of all ids takes exactly the deliveries of the filter', async (t) => {
+  harness.test('recover() of all ids recovers exactly the deliveries that match the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -281,7 +281,7 @@ function testFilters(harness: StoreHarness): void {
     assert.deepEqual(states.toSorted(), ['delivered', 'delivered', 'failed', 'pending'])
   })
 
-  harness.test('recover() and countRecoverable() take the deliveries of a record', async (t) => {
+  harness.test('recover() and countRecoverable() support the deliveries of a record', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     for (const subjectId of ['inv_1', 'inv_2', 'inv_1']) await tenant.publish({ subjectId })
@@ -300,7 +300,7 @@ function testFilters(harness: StoreHarness): void {
   })
 
   harness.test(
-    'countRecoverable() counts what recover() takes, and nothing of removed endpoints',
+    'countRecoverable() counts what recover() recovers, and nothing of removed endpoints',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
@@ -321,7 +321,7 @@ function testFilters(harness: StoreHarness): void {
     },
   )
 
-  harness.test('recover() of ids takes only the ids that also match the filter', async (t) => {
+  harness.test('recover() only recovers ids that match the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await deliver(tenant, 2)
@@ -352,7 +352,7 @@ function testEndpointStates(harness: StoreHarness): void {
   })
 
   harness.test(
-    'a recovered delivery of a paused endpoint waits, and of a disabled endpoint is skipped again',
+    'a recovered delivery waits for a paused endpoint, and is skipped again for a disabled one',
     async (t) => {
       const { tenant, endpointId, id } = await createDelivered(t)
       const move = (state: EndpointState, from: EndpointState) => {
@@ -421,7 +421,7 @@ function testOfEvents(harness: StoreHarness): void {
     },
   )
 
-  harness.test('redeliverEvent() begins a new round of the delivery that there is', async (t) => {
+  harness.test('redeliverEvent() starts a new round of an existing delivery', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -433,42 +433,48 @@ function testOfEvents(harness: StoreHarness): void {
     assert.equal((await redeliver(tenant, event.id, endpoint.id)).outcome, 'open')
   })
 
-  harness.test('redeliverEvent() made ten times at once, in two processes, makes one delivery', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const event = await tenant.publish()
-    const endpoint = await tenant.insertEndpoint()
-    const outcomes = await Promise.all(
-      Array.from({ length: 10 }, (_, index) =>
-        redeliver(
-          { ...tenant, store: index % 2 === 0 ? tenant.store : tenant.secondStore },
-          event.id,
-          endpoint.id,
+  harness.test(
+    'redeliverEvent() called ten times concurrently by two processes creates one delivery',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const event = await tenant.publish()
+      const endpoint = await tenant.insertEndpoint()
+      const outcomes = await Promise.all(
+        Array.from({ length: 10 }, (_, index) =>
+          redeliver(
+            { ...tenant, store: index % 2 === 0 ? tenant.store : tenant.secondStore },
+            event.id,
+            endpoint.id,
+          ),
         ),
-      ),
-    )
-    assert.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, 1)
-    assert.equal((await deliveriesOf(tenant)).length, 1)
-  })
+      )
+      assert.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, 1)
+      assert.equal((await deliveriesOf(tenant)).length, 1)
+    },
+  )
 
-  harness.test('redeliverEvent() names what the organization lacks, and writes nothing', async (t) => {
-    const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
-    const event = await tenant.publish()
-    const endpoint = await tenant.insertEndpoint()
-    const theirs = { event: await other.publish(), endpoint: await other.insertEndpoint() }
-    assert.deepEqual(await redeliver(tenant, theirs.event.id, endpoint.id), {
-      outcome: 'no event',
-      deliveryId: null,
-    })
-    assert.deepEqual(await redeliver(tenant, event.id, theirs.endpoint.id), {
-      outcome: 'no endpoint',
-      deliveryId: null,
-    })
-    const removal = { organizationId: tenant.id, endpointId: endpoint.id, entry: newEntry() }
-    await tenant.store.endpoints.remove(removal)
-    assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), {
-      outcome: 'no endpoint',
-      deliveryId: null,
-    })
-    assert.deepEqual([await deliveriesOf(tenant), await deliveriesOf(other)], [[], []])
-  })
+  harness.test(
+    'redeliverEvent() returns what the organization does not have, and writes nothing',
+    async (t) => {
+      const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+      const event = await tenant.publish()
+      const endpoint = await tenant.insertEndpoint()
+      const theirs = { event: await other.publish(), endpoint: await other.insertEndpoint() }
+      assert.deepEqual(await redeliver(tenant, theirs.event.id, endpoint.id), {
+        outcome: 'no event',
+        deliveryId: null,
+      })
+      assert.deepEqual(await redeliver(tenant, event.id, theirs.endpoint.id), {
+        outcome: 'no endpoint',
+        deliveryId: null,
+      })
+      const removal = { organizationId: tenant.id, endpointId: endpoint.id, entry: newEntry() }
+      await tenant.store.endpoints.remove(removal)
+      assert.deepEqual(await redeliver(tenant, event.id, endpoint.id), {
+        outcome: 'no endpoint',
+        deliveryId: null,
+      })
+      assert.deepEqual([await deliveriesOf(tenant), await deliveriesOf(other)], [[], []])
+    },
+  )
 }

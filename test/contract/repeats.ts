@@ -14,10 +14,10 @@ import {
 } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
 
-/** Claims that are sent again after a lost answer. */
+/** Tests claims that are sent again after a lost result. */
 export function testRepeats(harness: StoreHarness): void {
   harness.test(
-    'claim() repeated under its token gives the same deliveries again, unchanged, then more up to the limit',
+    'claim() repeated with its token returns the same deliveries unchanged, and then more up to the limit',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -36,19 +36,16 @@ export function testRepeats(harness: StoreHarness): void {
     },
   )
 
-  harness.test(
-    'claim() repeated under a token that has never arrived claims like a first claim',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      const ids = await publishMany(tenant, 2)
-      const { eventIds } = await claim(tenant, { isRepeat: true })
-      assert.deepEqual(eventIds.toSorted(), ids)
-    },
-  )
+  harness.test('claim() repeated with a token that never arrived works like a first claim', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const ids = await publishMany(tenant, 2)
+    const { eventIds } = await claim(tenant, { isRepeat: true })
+    assert.deepEqual(eventIds.toSorted(), ids)
+  })
 
   harness.test(
-    'claim() repeated gives no more of an endpoint than its capacity, repeated deliveries included',
+    'claim() repeated respects the capacity of an endpoint, including repeated deliveries',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -61,7 +58,7 @@ export function testRepeats(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() repeated gives only deliveries still in flight under the token', async (t) => {
+  harness.test('claim() repeated only returns deliveries still being sent with the token', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 4)
@@ -77,7 +74,7 @@ export function testRepeats(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claim() repeated gives nothing of an endpoint that has been removed since: there is no secret to sign with',
+    'claim() repeated returns nothing of an endpoint removed since then, because it has no secret to sign with',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint()

@@ -7,10 +7,10 @@ import { createTenant, ids, type Tenant } from './tenant.ts'
 
 const DAY_MS = 86_400_000
 
-/** The log of API requests. */
+/** Tests the log of API requests. */
 export function testRequests(harness: StoreHarness): void {
   harness.test(
-    'requests.write() logs a request, which get() finds by its id, for its organization only',
+    'requests.write() logs a request, which get() finds by its id in its organization only',
     async () => {
       const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
       const record = await recordOf(tenant, { error: 'no "\\ 🏺', status: 422, isReplay: true })
@@ -27,7 +27,7 @@ export function testRequests(harness: StoreHarness): void {
   )
 
   harness.test(
-    'requests.write() finds the organization by the key, also of a revoked one, and drops unknown keys',
+    'requests.write() finds the organization by the key, even a revoked one, and drops unknown keys',
     async () => {
       const tenant = await createTenant(harness)
       const revoked = await tenant.insertKey()
@@ -54,11 +54,11 @@ export function testRequests(harness: StoreHarness): void {
     )
   })
 
-  harness.test('requests.list() gives the newest first, page by page', async () => {
+  harness.test('requests.list() returns the newest first, page by page', async () => {
     const tenant = await createTenant(harness)
     const now = await storeTime(tenant)
     const records = await Promise.all(
-      // Some in the same millisecond, whose ids decide.
+      // Some have the same millisecond and are sorted by id.
       [0, 1, 1, 2, 3].map((second) =>
         recordOf(tenant, { at: new Date(now - 1000 * (9 - second)).toISOString() }),
       ),
@@ -82,7 +82,7 @@ export function testRequests(harness: StoreHarness): void {
     })
   })
 
-  harness.test('requests.list() filters by key, class of status and time, alone and together', async () => {
+  harness.test('requests.list() filters by key, status class and time, separately and combined', async () => {
     const tenant = await createTenant(harness)
     const other = await tenant.insertKey()
     const now = await storeTime(tenant)
@@ -105,7 +105,7 @@ export function testRequests(harness: StoreHarness): void {
     assert.deepEqual(await places({ keyId: 'key_unknown' }), [])
   })
 
-  harness.test('a request of a clock ahead stands at the time of the store', async () => {
+  harness.test('a request from a clock that is ahead has the time of the store', async () => {
     const tenant = await createTenant(harness)
     const record = await recordOf(tenant, {
       at: new Date((await storeTime(tenant)) + 40 * DAY_MS).toISOString(),
@@ -115,7 +115,7 @@ export function testRequests(harness: StoreHarness): void {
     assert.ok(Math.abs(Date.parse(logged?.at ?? '') - (await storeTime(tenant))) < 60_000, logged?.at)
   })
 
-  harness.test('the deletion of an organization deletes its requests', async () => {
+  harness.test('deleting an organization deletes its requests', async () => {
     const tenant = await createTenant(harness)
     const [one, other] = [await recordOf(tenant), await recordOf(tenant)]
     await tenant.store.requests.write([one, other])

@@ -8,13 +8,13 @@ import { callAtOnce, ids, type Tenant } from './tenant.ts'
 
 const OVERLAP_MS = 3_600_000
 
-/** The sealed credentials of endpoints: listed, and exchanged for credentials sealed under another key. */
+/** Tests that sealed credentials of endpoints can be listed and replaced with those sealed by another key. */
 export function testResealing(harness: StoreHarness): void {
   testListed(harness)
   testExchanged(harness)
 }
 
-/** The endpoints of this organization only, because under row level security a store sees no others. */
+/** Returns only this organization's endpoints, because a store sees no others with row-level security. */
 async function listOf(tenant: Tenant, limit = 1000): Promise<SealedEndpoint[]> {
   const found: SealedEndpoint[] = []
   let after = { organizationId: tenant.id, endpointId: '' }
@@ -48,7 +48,7 @@ const HEADERS = { headerNames: ['X-A', 'é "'], sealedHeaders: 'headers \'"\\é�
 
 function testListed(harness: StoreHarness): void {
   harness.test(
-    'endpoints.listSealed() gives the sealed forms of every endpoint, in order, part by part',
+    'endpoints.listSealed() returns the sealed values of all endpoints, in order, part by part',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const [one, two, three, removed] = [
@@ -106,7 +106,7 @@ function testExchanged(harness: StoreHarness): void {
   }
 
   harness.test(
-    'endpoints.exchangeSealed() exchanges all sealed forms at once and changes nothing else',
+    'endpoints.exchangeSealed() replaces all sealed values together and changes nothing else',
     async (t) => {
       const { tenant, endpointId, exchange } = await setUp(t)
       const before = [await tenant.store.endpoints.list(tenant.id), await entriesOf(tenant)]
@@ -132,22 +132,25 @@ function testExchanged(harness: StoreHarness): void {
     assert.equal(await exchange({ to }), true, 'sent again after a lost answer')
   })
 
-  harness.test('endpoints.exchangeSealed() changes nothing when a form was changed meanwhile', async (t) => {
-    const { tenant, from, exchange } = await setUp(t)
-    for (const other of [
-      { sealedSecret: 'other' },
-      { previousSealedSecret: 'other' },
-      { previousSealedSecret: null },
-      { sealedHeaders: 'other' },
-      { sealedHeaders: null },
-    ]) {
-      assert.equal(await exchange({ from: { ...from, ...other } }), false, JSON.stringify(other))
-    }
-    assert.deepEqual(formsOf(await onlyOf(tenant)), from)
-  })
+  harness.test(
+    'endpoints.exchangeSealed() changes nothing if a value was changed in the meantime',
+    async (t) => {
+      const { tenant, from, exchange } = await setUp(t)
+      for (const other of [
+        { sealedSecret: 'other' },
+        { previousSealedSecret: 'other' },
+        { previousSealedSecret: null },
+        { sealedHeaders: 'other' },
+        { sealedHeaders: null },
+      ]) {
+        assert.equal(await exchange({ from: { ...from, ...other } }), false, JSON.stringify(other))
+      }
+      assert.deepEqual(formsOf(await onlyOf(tenant)), from)
+    },
+  )
 
   harness.test(
-    'endpoints.exchangeSealed() undoes neither a rotation nor a patch of headers, and knows no removed endpoint',
+    'endpoints.exchangeSealed() does not undo a rotation or a change of headers, and ignores a removed endpoint',
     async (t) => {
       const rotated = await setUp(t)
       await rotate(rotated.tenant, rotated.endpointId, 'three')
@@ -174,7 +177,7 @@ function testExchanged(harness: StoreHarness): void {
   )
 
   harness.test(
-    'endpoints.exchangeSealed() ten times at once to different forms, in two processes, exchanges once',
+    'endpoints.exchangeSealed() ten times concurrently to different values in two processes replaces once',
     async (t) => {
       const { tenant, exchange } = await setUp(t)
       let count = 0
@@ -186,7 +189,7 @@ function testExchanged(harness: StoreHarness): void {
     },
   )
 
-  harness.test('endpoints.exchangeSealed() reaches no endpoint of another organization', async (t) => {
+  harness.test('endpoints.exchangeSealed() cannot reach an endpoint of another organization', async (t) => {
     const [ours, theirs] = [await setUp(t), await setUp(t)]
     const { endpointId, from } = theirs
     const request = { organizationId: ours.tenant.id, endpointId, from, to: TO }

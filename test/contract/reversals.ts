@@ -17,7 +17,7 @@ import {
 } from './paying.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './tenant.ts'
 
-/** Payments that are taken back, each once, by a row of its own. */
+/** Tests that a payment is reversed once, by its own row. */
 export function testReversals(harness: StoreHarness): void {
   testRows(harness)
   testStatuses(harness)
@@ -72,7 +72,7 @@ function testRows(harness: StoreHarness): void {
     CLF: ['1.0000', '0.9999', '0.0001'],
   }
   for (const [currency, [total, paid, left]] of Object.entries(totals)) {
-    harness.test(`invoices.pay() takes a payment in ${currency} back by a row of its own`, async () => {
+    harness.test(`invoices.pay() reverses a payment in ${currency} with its own row`, async () => {
       const tenant = await createTenant(harness)
       const id = await createInvoice(tenant, { currency, total, dueDate: '2999-01-01T00:00:00.000Z' })
       const [first, second] = [await pay(tenant, id, paid), await pay(tenant, id, left)]
@@ -95,7 +95,7 @@ function testRows(harness: StoreHarness): void {
   }
 
   harness.test(
-    'invoices.pay() of a reversal publishes what the change names, with the fields of the invoice',
+    'invoices.pay() of a reversal publishes the events of the change, with the fields of the invoice',
     async () => {
       const tenant = await createTenant(harness)
       const id = await createInvoice(tenant)
@@ -113,7 +113,7 @@ function testRows(harness: StoreHarness): void {
 
 function testStatuses(harness: StoreHarness): void {
   harness.test(
-    'invoices.pay() of a reversal gives the status for the present status, the due date and what is left',
+    'invoices.pay() of a reversal sets the status according to the current one, the due date and what is left',
     async () => {
       const [past, future] = ['2020-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z']
       const cases: [status: string, dueDate: string, rest: string, then: string][] = [
@@ -149,7 +149,7 @@ function testStatuses(harness: StoreHarness): void {
 
 function testRefusals(harness: StoreHarness): void {
   harness.test(
-    'invoices.pay() refuses to reverse what is no payment of the invoice, and changes nothing',
+    'invoices.pay() only reverses payments of the invoice, and otherwise changes nothing',
     async () => {
       const [tenant, stranger] = [await createTenant(harness), await createTenant(harness)]
       const [id, other, theirs] = [
@@ -192,7 +192,7 @@ function testRefusals(harness: StoreHarness): void {
 }
 
 function testRepeats(harness: StoreHarness): void {
-  harness.test('a reversal that is sent again, by its change or by its id, happens once', async () => {
+  harness.test('a reversal that is repeated, by its change or its id, is only applied once', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const paymentId = await pay(tenant, id, '1250')
@@ -211,7 +211,7 @@ function testRepeats(harness: StoreHarness): void {
     assert.equal((await tenant.store.audit.list(tenant.id, {}, 100, null)).length, entries)
   })
 
-  harness.test('of ten reversals of a payment at once, in two processes, one takes it back', async () => {
+  harness.test('of ten concurrent reversals of a payment in two processes, one succeeds', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     await pay(tenant, id, '10')
@@ -223,7 +223,7 @@ function testRepeats(harness: StoreHarness): void {
     assert.equal((await paymentsOf(tenant, id)).length, 3)
   })
 
-  harness.test('of ten reversals with one id at once, in two processes, one is written', async () => {
+  harness.test('of ten concurrent reversals with one id in two processes, one is written', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const paymentId = await pay(tenant, id, '0.5')
@@ -236,27 +236,30 @@ function testRepeats(harness: StoreHarness): void {
     )
   })
 
-  harness.test('payments and reversals at once leave the sum of the rows as the amount paid', async () => {
-    const tenant = await createTenant(harness)
-    const id = await createInvoice(tenant)
-    const paid = await Promise.all(Array.from({ length: 5 }, () => pay(tenant, id, '1.001')))
-    let next = 0
-    await callAtOnce(tenant, async (through) => {
-      const paymentId = paid[next++]
-      if (paymentId) await reverse(tenant, id, paymentId, { through })
-      else await pay({ ...tenant, store: through }, id, '0.010')
-    })
-    const sum = (await paymentsOf(tenant, id)).reduce(
-      (all, { amount }) => all + Math.round(Number(amount) * 1000),
-      0,
-    )
-    assert.equal(sum, 50)
-    assert.equal(((await listed(tenant, verbs.invoice, id)) as Invoice).amountPaid, '0.050')
-  })
+  harness.test(
+    'after concurrent payments and reversals, the sum of the rows is the amount paid',
+    async () => {
+      const tenant = await createTenant(harness)
+      const id = await createInvoice(tenant)
+      const paid = await Promise.all(Array.from({ length: 5 }, () => pay(tenant, id, '1.001')))
+      let next = 0
+      await callAtOnce(tenant, async (through) => {
+        const paymentId = paid[next++]
+        if (paymentId) await reverse(tenant, id, paymentId, { through })
+        else await pay({ ...tenant, store: through }, id, '0.010')
+      })
+      const sum = (await paymentsOf(tenant, id)).reduce(
+        (all, { amount }) => all + Math.round(Number(amount) * 1000),
+        0,
+      )
+      assert.equal(sum, 50)
+      assert.equal(((await listed(tenant, verbs.invoice, id)) as Invoice).amountPaid, '0.050')
+    },
+  )
 }
 
 function testNothingDue(harness: StoreHarness): void {
-  harness.test('markOverdue() passes over an invoice with nothing to pay', async () => {
+  harness.test('markOverdue() ignores an invoice with nothing to pay', async () => {
     const tenant = await createTenant(harness)
     const dueDate = toTimestamp(Date.UTC(2020, 0, 1))
     await createInvoice(tenant, { total: '0', dueDate, issueDate: dueDate })

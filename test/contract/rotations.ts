@@ -7,7 +7,7 @@ import { callAtOnce, createTenant, ids, newSuccessor, requestOf, type Tenant } f
 
 const OVERLAP_MS = 3_600_000
 
-/** Keys that replace each other. */
+/** Tests keys that replace each other. */
 export function testRotations(harness: StoreHarness): void {
   testSuccessor(harness)
   testOverlap(harness)
@@ -36,14 +36,14 @@ async function outcomeOf({ store }: Tenant, key: Pick<ApiKeyRecord, 'digest'>): 
   return (await store.apiKeys.admit(requestOf(key))).outcome
 }
 
-/** A moment to come by the store's clock. */
+/** Returns a future time by the store's clock. */
 async function inMs(tenant: Tenant, ms: number): Promise<string> {
   return new Date((await storeTime(tenant)) + ms).toISOString()
 }
 
 function testSuccessor(harness: StoreHarness): void {
   harness.test(
-    'apiKeys.rotate() makes a key with the name, scopes, limit and expiry of the previous key, and returns both',
+    'apiKeys.rotate() creates a key with the name, scopes, limit and expiry of the previous key, and returns both',
     async () => {
       const tenant = await createTenant(harness)
       const key = await tenant.insertKey({
@@ -69,7 +69,7 @@ function testSuccessor(harness: StoreHarness): void {
   )
 
   harness.test(
-    'apiKeys.rotate() takes the given expiry, null included, instead of the previous expiry',
+    'apiKeys.rotate() uses the given expiry, including null, instead of the previous one',
     async () => {
       const tenant = await createTenant(harness)
       for (const [before, given] of [
@@ -83,7 +83,7 @@ function testSuccessor(harness: StoreHarness): void {
     },
   )
 
-  harness.test('apiKeys.rotate() of an unknown id gives null and makes no key', async () => {
+  harness.test('apiKeys.rotate() of an unknown id returns null and creates no key', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const before = [await ours.store.apiKeys.list(ours.id), await theirs.store.apiKeys.list(theirs.id)]
     for (const id of [theirs.key.id, ids('key'), '', 'constructor']) {
@@ -110,7 +110,7 @@ function testSuccessor(harness: StoreHarness): void {
 
 function testOverlap(harness: StoreHarness): void {
   harness.test(
-    'apiKeys.rotate() lets the key before be in force until the overlap has ended, by the store’s clock',
+    'apiKeys.rotate() keeps the previous key active until the overlap has ended, by the store’s clock',
     async () => {
       const tenant = await createTenant(harness)
       const successor = newSuccessor()
@@ -123,7 +123,7 @@ function testOverlap(harness: StoreHarness): void {
     },
   )
 
-  harness.test('apiKeys.rotate() does not let the previous key outlive its own expiry', async () => {
+  harness.test('apiKeys.rotate() does not extend the expiry of the previous key', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS / 2) })
     const { previous } = await rotate(tenant, key)
@@ -131,7 +131,7 @@ function testOverlap(harness: StoreHarness): void {
   })
 
   harness.test(
-    'apiKeys.rotate() with an overlap of 0 revokes the previous key at once, and keeps its expiry',
+    'apiKeys.rotate() with an overlap of 0 revokes the previous key immediately and keeps its expiry',
     async () => {
       const tenant = await createTenant(harness)
       const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS) })
@@ -145,7 +145,7 @@ function testOverlap(harness: StoreHarness): void {
 
 function testOnce(harness: StoreHarness): void {
   harness.test(
-    'apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, with the state',
+    'apiKeys.rotate() rejects a key that is revoked, expired or already rotated, and returns its state',
     async () => {
       const tenant = await createTenant(harness)
       const [revoked, expired, rotated] = [
@@ -170,7 +170,7 @@ function testOnce(harness: StoreHarness): void {
     },
   )
 
-  harness.test('ten rotations of a key at once, in two processes, make a single key', async () => {
+  harness.test('ten concurrent rotations of a key in two processes create a single key', async () => {
     const tenant = await createTenant(harness)
     const rotations = await callAtOnce(tenant, ({ apiKeys }) =>
       apiKeys.rotate({
@@ -188,7 +188,7 @@ function testOnce(harness: StoreHarness): void {
     assert.equal((await tenant.store.apiKeys.list(tenant.id)).length, 2)
   })
 
-  harness.test('a successor can be rotated in its turn', async () => {
+  harness.test('a successor can be rotated as well', async () => {
     const tenant = await createTenant(harness)
     const [second, third] = [newSuccessor(), newSuccessor()]
     await rotate(tenant, tenant.key, second)

@@ -20,14 +20,14 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import type { Tenant } from './tenant.ts'
 
-/** The endpoints that a claim inspects, and endpoints that must not get deliveries. */
+/** Tests which endpoints a claim scans, and which must not receive deliveries. */
 export function testRoundRobin(harness: StoreHarness): void {
   testVisits(harness)
   testClosedEndpoints(harness)
 }
 
 function testVisits(harness: StoreHarness): void {
-  /** Endpoints in the order of the circle, with so many deliveries of each due. */
+  /** Creates endpoints in round-robin order, each with this many due deliveries. */
   async function createRound(
     t: ContractTest,
     endpoints: number,
@@ -43,7 +43,7 @@ function testVisits(harness: StoreHarness): void {
   }
 
   harness.test(
-    'claim() inspects at most the given number of endpoints, and returns the start of the next claim',
+    'claim() scans up to the given number of endpoints and returns where the next claim starts',
     async (t) => {
       const { tenant, refs } = await createRound(t, 4, 2)
       let cursor: EndpointRef | null = beforeAllOf(tenant)
@@ -60,7 +60,7 @@ function testVisits(harness: StoreHarness): void {
   )
 
   harness.test(
-    'claim() goes on from the first endpoint after the last, and inspects each endpoint once',
+    'claim() continues with the first endpoint after the last one, and scans each endpoint once',
     async (t) => {
       const { tenant, refs } = await createRound(t, 3, 2)
       for (const after of [refs[0], refs[2], beforeAllOf(tenant), null]) {
@@ -80,7 +80,7 @@ function testVisits(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() goes on where the previous claim stopped at its limit', async (t) => {
+  harness.test('claim() continues where the previous claim stopped at its limit', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 2)
     const first = await claim(tenant, { limit: 2 })
     assert.deepEqual(first.next, refs[0])
@@ -92,7 +92,7 @@ function testVisits(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claim() goes on after an endpoint without pending deliveries, and after an unknown endpoint',
+    'claim() continues after an endpoint without pending deliveries, or an unknown one',
     async (t) => {
       const { tenant, refs } = await createRound(t, 3, 1)
       const [first, second, third] = refs.map(({ endpointId }) => endpointId)
@@ -113,7 +113,7 @@ function testVisits(harness: StoreHarness): void {
     },
   )
 
-  harness.test('claim() inspects only endpoints with pending deliveries', async (t) => {
+  harness.test('claim() only scans endpoints with pending deliveries', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 0)
     const last = refs[2]?.endpointId ?? ''
     for (const { endpointId } of refs.slice(0, 2)) {
@@ -135,7 +135,7 @@ function testVisits(harness: StoreHarness): void {
   })
 
   harness.test(
-    'claim() inspects a paused endpoint, gives nothing of that endpoint, and goes on to the next',
+    'claim() scans a paused endpoint, returns nothing of it, and continues with the next',
     async (t) => {
       const { tenant, refs } = await createRound(t, 2, 2)
       const [paused, other] = refs
@@ -196,7 +196,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
     })
   }
 
-  harness.test('a skipped delivery stays skipped when its endpoint is enabled again', async (t) => {
+  harness.test('a skipped delivery stays skipped if its endpoint is enabled again', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -220,7 +220,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), skipped)
   })
 
-  harness.test('a retry of a disabled endpoint is skipped, and the log is kept', async (t) => {
+  harness.test('a retry for a disabled endpoint is skipped, and its log is kept', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -232,7 +232,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
       from: ['enabled'],
       entry: newEntry(),
     })
-    // The claim meets the delivery when the delivery is due.
+    // The claim only finds the delivery once it's due.
     await tenant.letTimePass(30_000)
     await claim(tenant)
     const { state, attempts, attemptLog } = await onlyDelivery(tenant)

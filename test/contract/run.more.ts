@@ -11,7 +11,7 @@ after(() => rmSync(directory, { recursive: true }))
 
 async function runContract(...args: string[]): Promise<{ exit: number; output: string }> {
   const program = startProgram('npm', ['run', '--silent', 'contract', '--', ...args], {
-    // The runner of this file would take the program's report for its own.
+    // Otherwise this file's test runner would read the program's report as its own.
     NODE_TEST_CONTEXT: undefined,
   })
   return { exit: await program.exit, output: program.stdout() + program.stderr() }
@@ -23,33 +23,33 @@ function writeStoreFile(name: string, source: string): string {
   return path
 }
 
-test('npm run contract passes with the store of examples/custom-store', async () => {
+test('npm run contract passes with the store from examples/custom-store', async () => {
   const { exit, output } = await runContract('./examples/tracker-store.ts')
   assert.equal(exit, 0, output)
   assert.match(output, /▶ creations\n/)
   assert.match(output, /pass [5-9]\d\d\n.*fail 0\n.*cancelled 0\n.*skipped 0\n/)
 })
 
-test('npm run contract fails a store with a fault, and names the tests, of the given parts only', async () => {
+test('npm run contract fails with a store that has a bug, lists the failed tests, and only runs the given parts', async () => {
   const { exit, output } = await runContract('./test/contract/_store-without-events.ts', 'creations')
   assert.equal(exit, 1, output)
   assert.match(output, /✖ clients\.create\(\) writes the record and the events in order, byte for byte/)
   assert.doesNotMatch(output, /▶ claims/)
 })
 
-test('npm run contract says what is wrong with the arguments', async () => {
+test('npm run contract explains invalid arguments', async () => {
   const { exit, output } = await runContract('./examples/tracker-store.ts', 'one store for all')
   assert.equal(exit, 2)
   assert.match(output, /Cannot find 'one store for all' in the contract of stores: its parts are 'lists', /)
 })
 
-test('npm run contract refuses a file without a factory', () =>
+test('npm run contract rejects a file without a factory', () =>
   assert.rejects(loadStore(writeStoreFile('empty', 'export const store = {}')), {
     name: 'TypeError',
     message: /the export 'createStore' of .*empty\.mjs must be a function: current type is undefined$/,
   }))
 
-test('npm run contract refuses exports of another type', async () => {
+test('npm run contract rejects exports of the wrong type', async () => {
   const factory = 'export const createStore = () => ({})'
   await assert.rejects(loadStore(writeStoreFile('events', `${factory}; export const events = []`)), {
     message: /the export 'events' of .* must be a function: current type is object$/,
@@ -59,7 +59,7 @@ test('npm run contract refuses exports of another type', async () => {
   })
 })
 
-test('npm run contract refuses a store without all slices, and names the missing slices', async () => {
+test('npm run contract rejects a store with missing slices and lists them', async () => {
   const message = /the store of .* has no service, .*apiKeys, .*, eventLog$/
   for (const store of ['({})', 'null', 'undefined']) {
     const path = writeStoreFile(

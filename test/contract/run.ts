@@ -2,9 +2,8 @@ import { after, describe, test } from 'node:test'
 import { type ContractPart, describeStoreContract } from './store-contract.ts'
 import { loadStore } from './store-file.ts'
 
-// Runs the contract, or parts of it, on the store of a file: npm run contract -- ./my-store.ts [PART…]
-//
-// The exit code is 0 if every test passes, 1 if a test fails, and 2 if the file cannot be used.
+// Runs the contract, or parts of it, with the store in a file: npm run contract -- ./my-store.ts [PART…] The exit code
+// is 0 if all tests pass, 1 if a test fails, and 2 if the file can't be used.
 
 const [path, ...parts] = process.argv.slice(2)
 if (path === undefined) {

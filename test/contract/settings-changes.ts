@@ -5,24 +5,24 @@ import { newEntry } from './audit-entry.ts'
 import { claimOne, onlyDelivery, success, writeResults } from './delivering.ts'
 import { ids, newEndpoint, newKey, newSuccessor, type Tenant } from './tenant.ts'
 
-// Every verb that leaves an audit entry, with something to change and something that is not to be changed.
+// All methods that write an audit entry, each with a call that changes something and one that doesn't.
 
-/** The call of a verb with an audit entry. */
+/** A call to a method with an audit entry. */
 export type Call = (store: BusinessApiStore, entry: AuditRecord) => Promise<unknown>
 
-/** A verb in a new organization. */
+/** A method in a new organization. */
 export interface Change {
-  /** Changes something, the first time. */
+  /** Changes something on the first call. */
   readonly change: Call
   /** Changes nothing. */
   readonly vain: Call
-  /** The subject of the entry, where the verb depends on the subject. */
+  /** The subject of the entry, if the method depends on it. */
   readonly subjectId?: string
-  /** The details that the verb adds. */
+  /** The details added by the method. */
   readonly added?: AuditEntry['details']
 }
 
-/** By the verb's name; an organization has been made for each, with a key. */
+/** Changes by method name. Each has its own organization with a key. */
 export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change>>> = {
   async 'apiKeys.insert()'({ id, key }) {
     const another = newKey()
@@ -182,7 +182,7 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
   },
 }
 
-/** Everything that an administrator can see of an organization, except the audit. */
+/** Returns everything that an administrator can see in an organization, except the audit. */
 export async function settingsOf({ store, id }: Tenant): Promise<object> {
   return {
     keys: await store.apiKeys.list(id),
@@ -191,7 +191,7 @@ export async function settingsOf({ store, id }: Tenant): Promise<object> {
   }
 }
 
-/** The entries of the organization, newest first. */
+/** Returns the organization's entries, newest first. */
 export function entriesOf({ store, id }: Tenant, subjectId?: string): Promise<readonly AuditEntry[]> {
   return store.audit.list(id, subjectId === undefined ? {} : { subjectId }, 1000, null)
 }

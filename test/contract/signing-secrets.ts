@@ -5,7 +5,7 @@ import { claimOne, createPublisher, onlyEndpoint, shown, storeTime, TIMESTAMP } 
 import type { StoreHarness } from './harness.ts'
 import { callAtOnce, ids, type Tenant } from './tenant.ts'
 
-/** Rotates under the given id, by default under a new id. */
+/** Rotates a secret with the given id, or by default with a new id. */
 function rotate(
   { id: organizationId, store }: Tenant,
   endpointId: string,
@@ -21,7 +21,7 @@ function onSecondStore(tenant: Tenant): Tenant {
   return { ...tenant, store: tenant.secondStore }
 }
 
-/** The secrets that sign deliveries before, during and after a rotation. */
+/** Tests which secrets sign deliveries before, during and after a rotation. */
 export function testSigningSecrets(harness: StoreHarness): void {
   const OVERLAP_MS = 3_600_000
 
@@ -34,7 +34,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
   }
 
   harness.test(
-    'endpoints.rotateSecret() lets the previous secret sign too, after the current secret, until the end of the overlap',
+    'endpoints.rotateSecret() signs with the current and then the previous secret until the overlap ends',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const endpoint = await tenant.insertEndpoint({ sealedSecret: 'first' })
@@ -53,7 +53,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     },
   )
 
-  harness.test('endpoints.rotateSecret() with an overlap of 0 lets the new secret alone sign', async (t) => {
+  harness.test('endpoints.rotateSecret() with an overlap of 0 only signs with the new secret', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
     await rotate(tenant, id, 'second', OVERLAP_MS)
@@ -62,15 +62,18 @@ export function testSigningSecrets(harness: StoreHarness): void {
     assert.deepEqual(await sealedSecretsOf(tenant), ['third'])
   })
 
-  harness.test('endpoints.rotateSecret() twice lets the last two sign, and the first no more', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    await rotate(tenant, id, 'second', OVERLAP_MS)
-    await tenant.letTimePass(OVERLAP_MS / 2)
-    await rotate(onSecondStore(tenant), id, 'third', OVERLAP_MS)
-    await tenant.letTimePass(OVERLAP_MS / 2 + 1)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['third', 'second'])
-  })
+  harness.test(
+    'endpoints.rotateSecret() twice signs with the last two secrets, but no longer with the first',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
+      await rotate(tenant, id, 'second', OVERLAP_MS)
+      await tenant.letTimePass(OVERLAP_MS / 2)
+      await rotate(onSecondStore(tenant), id, 'third', OVERLAP_MS)
+      await tenant.letTimePass(OVERLAP_MS / 2 + 1)
+      assert.deepEqual(await sealedSecretsOf(tenant), ['third', 'second'])
+    },
+  )
 
   harness.test('endpoints.rotateSecret() to the current secret changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
@@ -109,7 +112,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
   })
 
   harness.test(
-    'endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and reports the rotation to a single caller',
+    'endpoints.rotateSecret() with one id ten times concurrently in two processes rotates once and reports it to one caller',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })

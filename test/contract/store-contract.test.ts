@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import type { BusinessApiStore } from '../../lib/store.ts'
 import { describeStoreContract, type StoreCapability, type TestRunner } from './store-contract.ts'
 
-// The suite under a runner of this file's own: as an author of a store would run it, and with stores that break the contract.
+// Runs the suite with its own runner, as an author of a store would, and with stores that violate the contract.
 
 interface Registered {
   readonly name: string
@@ -60,7 +60,7 @@ async function failuresOf(registered: readonly Registered[], part: string): Prom
   return failures
 }
 
-test('describeStoreContract() runs with any runner: every test of a part passes with a store that keeps the contract', async () => {
+test('describeStoreContract() works with any runner, and all tests of a part pass with a valid store', async () => {
   const registered = register((store) => store)
   assert.ok(registered.length > 300)
   assert.equal(new Set(registered.map(({ name }) => name)).size, registered.length, 'every name is unique')
@@ -68,7 +68,7 @@ test('describeStoreContract() runs with any runner: every test of a part passes 
   assert.deepEqual(await failuresOf(registered, 'creations'), [])
 })
 
-test('describeStoreContract() fails a store that writes a record without the events', async () => {
+test('describeStoreContract() fails with a store that writes a record without its events', async () => {
   const registered = register((store) => ({
     ...store,
     clients: { ...store.clients, create: (creation) => store.clients.create({ ...creation, events: [] }) },
@@ -77,7 +77,7 @@ test('describeStoreContract() fails a store that writes a record without the eve
   assert.ok(failures.length > 0)
 })
 
-test('describeStoreContract() fails a store that forgets a revocation', async () => {
+test('describeStoreContract() fails with a store that forgets a revocation', async () => {
   const registered = register((store) => ({
     ...store,
     apiKeys: { ...store.apiKeys, revoke: async () => null },
@@ -85,7 +85,7 @@ test('describeStoreContract() fails a store that forgets a revocation', async ()
   assert.ok((await failuresOf(registered, 'API keys')).length > 0)
 })
 
-test('describeStoreContract() skips the tests of a part that the store lacks, with the runner', async () => {
+test('describeStoreContract() lets the runner skip the tests of a part that the store lacks', async () => {
   const all = register((store) => store)
   const some = register((store) => store, ['audit', 'one store for all'])
   assert.equal(some.length, all.length)
@@ -95,14 +95,14 @@ test('describeStoreContract() skips the tests of a part that the store lacks, wi
   assert.ok(all.every(({ isSkipped }) => !isSkipped))
 })
 
-test('describeStoreContract() refuses a part that the contract does not have', () => {
+test('describeStoreContract() rejects a part that the contract does not have', () => {
   assert.throws(() => register((store) => store, ['no such part' as StoreCapability]), {
     name: 'RangeError',
     message: /^Cannot find 'no such part' in the contract of stores: its parts are 'lists', /,
   })
 })
 
-test('every assert.ok() of the suite has a message: without one, Node reads the source of the line, and may hang under a loader', () => {
+test('every assert.ok() in the suite has a message, because Node reads the source of the line otherwise, and may hang with a loader', () => {
   const directory = import.meta.dirname
   const files = readdirSync(directory).filter((file) => !file.endsWith('.test.ts'))
   const bare = files.flatMap((file) => {

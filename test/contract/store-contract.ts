@@ -50,30 +50,33 @@ import { testTraces } from './traces.ts'
 import { testWatching } from './watching.ts'
 import { testWebhookIsolation } from './webhook-isolation.ts'
 
-// The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
-// The suite knows no store and no runner of tests, and asserts with node:assert.
+// The contract of BusinessApiStore as a test suite that all stores run. It tests the rules in lib/business-store.ts and
+// the resources' files. The suite works with any store and test runner, and uses node:assert.
 
-/** The functions of a runner of tests: of node:test, Vitest, or another runner of the same form. */
+/** The functions of a test runner, such as node:test, Vitest or any other with the same interface. */
 export interface TestRunner {
-  /** Groups the tests that `body` registers. */
+  /** Groups the tests defined by `body`. */
   describe(name: string, body: () => void): unknown
-  /** Registers a test. */
+  /** Defines a test. */
   readonly test: {
     (name: string, body: () => Promise<void>): unknown
-    /** Registers a test that the runner reports as skipped. */
+    /** Defines a test that is reported as skipped. */
     skip(name: string, body: () => Promise<void>): unknown
   }
 }
 
-/** Options of `describeStoreContract`. */
+/** Options for `describeStoreContract`. */
 export interface StoreContractOptions extends StoreUnderTest {
-  /** The name of the store, the first words of every test's name. */
+  /** The name of the store, used as a prefix of all test names. */
   readonly name: string
-  /** The runner: `{ describe, test }` of node:test or Vitest. A test takes up to 30 seconds on a slow machine. */
+  /**
+   * The runner, which is `{ describe, test }` from node:test or Vitest. A test takes up to 30 seconds on
+   * a slow machine.
+   */
   readonly runner: TestRunner
-  /** The parts to run. Default all. */
+  /** The parts to run. Defaults to all. */
   readonly parts?: readonly ContractPart[] | undefined
-  /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
+  /** The parts of the contract that the store doesn't support. Their tests are reported as skipped. None by default. */
   readonly without?: readonly StoreCapability[] | undefined
 }
 
@@ -130,19 +133,20 @@ const PARTS = {
   races: testRaces,
 } as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
 
-/** A part of the contract, as the runner prints it. */
+/** A part of the contract, as printed by the runner. */
 export type ContractPart = keyof typeof PARTS
 
-/** A part of the contract; `one store for all`: `store` returns the same store for every organization. */
+/** A part of the contract, or `one store for all` if `store` returns the same store for all organizations. */
 export type StoreCapability = ContractPart | typeof ONE_STORE
 
 const ONE_STORE = 'one store for all'
 
 /**
- * Registers the tests of the store contract: atomicity, races, isolation of organizations, idempotency, leases, retries, audit
- * and the rest of what `BusinessApiStore` promises. Both stores of the library pass the same suite.
+ * Defines the tests of the store contract, which cover atomicity, races, isolation of organizations, idempotency,
+ * leases, retries, audit and everything else that `BusinessApiStore` requires. Both stores of the library pass
+ * the same suite.
  *
- * @throws `RangeError` for a part in `parts` or `without` that the contract does not have
+ * @throws `RangeError` if `parts` or `without` has a part that isn't in the contract
  */
 export function describeStoreContract(options: StoreContractOptions): void {
   const { name, runner, parts, without = [], ...store } = options
@@ -184,7 +188,7 @@ function harnessOf(
   }
 }
 
-/** Runs a test, and then what the test has left for afterwards: runners differ in that. */
+/** Runs a test and then its cleanup functions, because runners handle those differently. */
 async function runWithCleanUp(body: (test: ContractTest) => unknown): Promise<void> {
   const cleanUps: (() => unknown)[] = []
   try {

@@ -7,25 +7,25 @@ import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import type { StoreUnderTest } from './harness.ts'
 import type { StoreCapability } from './store-contract.ts'
 
-// The file that `npm run contract -- ./my-store.ts` reads.
+// The file read by `npm run contract -- ./my-store.ts`.
 
 /** The exports of a file with a store. */
 export interface StoreFile {
-  /** Creates the store, empty at the start. The suite moves `clock`, in milliseconds since 1970, to let time pass. */
+  /** Creates the store, which must be empty. The suite moves `clock` (milliseconds since 1970) to let time pass. */
   createStore(options: { clock: Clock }): BusinessApiStore | Promise<BusinessApiStore>
-  /** Creates another store on the same data, as in another process. Default: the first store. */
+  /** Creates another store with the same data, as in a different process. Defaults to the first store. */
   readonly createSecondStore?: StoreFile['createStore']
-  /** See {@link StoreUnderTest.events}. Default: read from the store's event log. */
+  /** See {@link StoreUnderTest.events}. By default, events are read from the store's event log. */
   readonly events?: StoreUnderTest['events']
-  /** See {@link StoreUnderTest.letTimePass}; for a store on another clock. Default: moves `clock`. */
+  /** See {@link StoreUnderTest.letTimePass}. Required if the store has its own clock. By default, `clock` is moved. */
   readonly letTimePass?: StoreUnderTest['letTimePass']
-  /** The parts of the contract that the store does not keep, reported as skipped. Default none. */
+  /** The parts of the contract that the store doesn't support. They're reported as skipped. None by default. */
   readonly without?: readonly StoreCapability[]
-  /** Closes what would keep the process alive. */
+  /** Closes everything that would keep the process alive. */
   readonly close?: () => unknown
 }
 
-/** The store of a file, ready for the contract. */
+/** The store from a file, ready for the contract. */
 export interface StoreOfFile extends StoreUnderTest {
   readonly without: readonly StoreCapability[]
   close(): Promise<void>
@@ -34,10 +34,10 @@ export interface StoreOfFile extends StoreUnderTest {
 const FUNCTIONS = ['createStore', 'createSecondStore', 'events', 'letTimePass', 'close'] as const
 
 /**
- * Loads a file with a store, and creates the store.
+ * Loads a file and creates its store.
  *
- * @param path the file, from the current directory
- * @throws TypeError for exports that cannot be used, and for a store without all slices
+ * @param path the file, relative to the current directory
+ * @throws TypeError if an export is invalid or the store doesn't have all slices
  */
 export async function loadStore(path: string): Promise<StoreOfFile> {
   const file = checkFile(path, await import(pathToFileURL(resolve(path)).href))
@@ -74,11 +74,11 @@ function checkFile(path: string, exports: Readonly<Record<string, unknown>>): St
       `Cannot run the contract: the export 'without' of ${path} must be an array of names of parts`,
     )
   }
-  // The functions are there; what they return is checked at run time.
+  // We know that the functions exist. What they return is checked at run time.
   return exports as unknown as StoreFile
 }
 
-/** Checks that a store has every slice, by a store that has. */
+/** Checks that a store has the same slices as a complete one. */
 function checkStore(path: string, store: BusinessApiStore): BusinessApiStore {
   const slices: Partial<Record<string, unknown>> = { ...store }
   const missing = Object.entries(createMemoryStore())
@@ -88,7 +88,7 @@ function checkStore(path: string, store: BusinessApiStore): BusinessApiStore {
   throw new TypeError(`Cannot run the contract: the store of ${path} has no ${missing.join(', ')}`)
 }
 
-/** Reads all events of an organization from the store's event log, oldest id first. */
+/** Returns all events of an organization from the store's event log, by ascending id. */
 async function readEvents(store: BusinessApiStore, organizationId: string): Promise<readonly EventRecord[]> {
   const records: EventRecord[] = []
   for (let before: string | null = null; ; ) {

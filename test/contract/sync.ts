@@ -6,7 +6,7 @@ import { createTenant, requestOf, type Tenant, UNKNOWN_KEY } from './tenant.ts'
 
 const EVERYTHING = { time: '1970-01-01T00:00:00.000Z' }
 
-/** Lists of changes: every change is listed, and a store is free to list more than that. */
+/** Tests that lists of changes contain all changes. A store can return more than that. */
 export function testSync(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) {
     testPasses(harness, kind)
@@ -15,7 +15,7 @@ export function testSync(harness: StoreHarness): void {
   testVerbs(harness)
 }
 
-/** Creates records one after another; returns their ids. */
+/** Creates records one after another and returns their ids. */
 async function createInTurn(kind: Kind, tenant: Tenant, count: number): Promise<string[]> {
   const created: string[] = []
   for (let index = 0; index < count; index++) created.push((await kind.create(tenant)).id)
@@ -24,7 +24,7 @@ async function createInTurn(kind: Kind, tenant: Tenant, count: number): Promise<
 
 function testPasses(harness: StoreHarness, kind: Kind): void {
   harness.test(
-    `${kind.name}.list() since the beginning gives each record once, in pages that do not fill up by chance`,
+    `${kind.name}.list() since the beginning returns each record once, in pages that never happen to be exactly full`,
     async () => {
       const tenant = await createTenant(harness)
       const created = await createInTurn(kind, tenant, 6)
@@ -45,7 +45,7 @@ function testPasses(harness: StoreHarness, kind: Kind): void {
     },
   )
 
-  harness.test(`${kind.name}.list() from a position gives what was created since`, async () => {
+  harness.test(`${kind.name}.list() from a position returns what was created since then`, async () => {
     const tenant = await createTenant(harness)
     await createInTurn(kind, tenant, 3)
     let { position } = await changesOf(kind, tenant, EVERYTHING, 2)
@@ -59,7 +59,7 @@ function testPasses(harness: StoreHarness, kind: Kind): void {
     assert.equal(empty.pages.length, 1)
   })
 
-  harness.test(`${kind.name}.list() gives from the position of any page what is left`, async () => {
+  harness.test(`${kind.name}.list() from the position of any page returns the rest`, async () => {
     const tenant = await createTenant(harness)
     const created = await createInTurn(kind, tenant, 5)
     const first = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), {
@@ -73,7 +73,7 @@ function testPasses(harness: StoreHarness, kind: Kind): void {
 }
 
 function testBeginnings(harness: StoreHarness, kind: Kind): void {
-  harness.test(`${kind.name}.list() begins anew from a position that the store cannot use`, async () => {
+  harness.test(`${kind.name}.list() starts over if the store cannot use the position`, async () => {
     const tenant = await createTenant(harness)
     const created = await createInTurn(kind, tenant, 3)
     const { position } = await changesOf(kind, tenant, EVERYTHING)
@@ -93,7 +93,7 @@ function testBeginnings(harness: StoreHarness, kind: Kind): void {
     }
   })
 
-  harness.test(`${kind.name}.list() since a time leaves out what was not changed since`, async () => {
+  harness.test(`${kind.name}.list() since a time omits what has not changed since then`, async () => {
     const tenant = await createTenant(harness)
     await createInTurn(kind, tenant, 2)
     const later = { time: new Date(Date.now() + 3_600_000).toISOString() }
@@ -104,7 +104,7 @@ function testBeginnings(harness: StoreHarness, kind: Kind): void {
   })
 
   harness.test(
-    `${kind.name}.list() of changes gives nothing of another organization, and nothing to a caller who is not admitted`,
+    `${kind.name}.list() of changes returns nothing of another organization, and nothing if the caller is not admitted`,
     async () => {
       const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
       await createInTurn(kind, theirs, 2)
@@ -121,7 +121,7 @@ function testBeginnings(harness: StoreHarness, kind: Kind): void {
     },
   )
 
-  harness.test(`${kind.name}.list() of changes takes one token, also where it begins anew`, async () => {
+  harness.test(`${kind.name}.list() of changes takes one token, even if it starts over`, async () => {
     const tenant = await createTenant(harness)
     await createInTurn(kind, tenant, 1)
     const rateLimits = { key: { perSecond: 0.01, burst: 1 }, organization: { perSecond: 0.01, burst: 10 } }
@@ -139,7 +139,7 @@ function testBeginnings(harness: StoreHarness, kind: Kind): void {
 
 function testVerbs(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
-    harness.test(`${verb.name} makes its record a changed one`, async () => {
+    harness.test(`${verb.name} makes its record count as changed`, async () => {
       const tenant = await createTenant(harness)
       const [item, other] = [await createItem(tenant, verb), await createItem(tenant, verb)]
       const before = await changesOf(verb.kind, tenant, EVERYTHING)

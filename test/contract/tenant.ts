@@ -18,21 +18,21 @@ import { businessOf } from '../_business.ts'
 import { newEntry } from './audit-entry.ts'
 import type { StoreUnderTest } from './harness.ts'
 
-// An organization under test and its records.
+// An organization for tests and its records.
 
-/** Makes the ids of the suite. */
+/** Generates the ids used by the suite. */
 export const ids: ReturnType<typeof createIds> = createIds()
 
-/** A new organization with a key of every scope, and the two stores for calls. */
+/** A new organization with a key for all scopes, and the two stores to call. */
 export interface Tenant {
   readonly id: string
   readonly store: BusinessApiStore
   readonly secondStore: BusinessApiStore
   readonly key: ApiKeyRecord
   insertKey(changes?: Partial<ApiKeyRecord>): Promise<ApiKeyRecord>
-  /** Makes a client; returns the id of the business. */
+  /** Creates a client and returns the id of its business. */
   insertBusiness(): Promise<string>
-  /** Inserts a webhook endpoint, by default for every type. */
+  /** Inserts a webhook endpoint, by default for all types. */
   insertEndpoint(changes?: Partial<EndpointRecord>): Promise<EndpointRecord>
   /** Publishes an event, by default of type `client.created`. */
   publish(changes?: Partial<EventRecord>): Promise<EventRecord>
@@ -42,7 +42,7 @@ export interface Tenant {
 
 let organizations = 0
 
-/** Makes a new organization with a key. */
+/** Creates a new organization with a key. */
 export async function createTenant(harness: StoreUnderTest): Promise<Tenant> {
   organizations++
   const id = `org_contract_${organizations}`
@@ -75,18 +75,18 @@ export async function createTenant(harness: StoreUnderTest): Promise<Tenant> {
   }
 }
 
-/** Makes a call ten times at once, in two processes. */
+/** Makes ten concurrent calls from two processes. */
 export async function callAtOnce<T>(
   { id, store, secondStore }: Tenant,
   call: (store: BusinessApiStore) => Promise<T>,
 ): Promise<readonly T[]> {
   const stores = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? store : secondStore))
-  // Opens the connections beforehand, so that the calls do meet.
+  // Open the connections first, so that the calls really run concurrently.
   await Promise.all(stores.map(({ apiKeys }) => apiKeys.list(id)))
   return Promise.all(stores.map(call))
 }
 
-/** A key of every scope. */
+/** Returns a key for all scopes. */
 export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   const key = generateApiKey('bapi', 0)
   return {
@@ -103,7 +103,7 @@ export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   }
 }
 
-/** The successor of a key. */
+/** Returns the successor of a key. */
 export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySuccessor {
   const { id, digest, prefix, lastFour, createdAt } = newKey()
   return { id, digest, prefix, lastFour, createdAt, ...changes }
@@ -123,7 +123,7 @@ async function insertBusiness(store: BusinessApiStore, organizationId: string): 
   return business.id
 }
 
-/** A request that asks for no token. */
+/** Returns a request that takes no token. */
 export function requestOf(
   key: Pick<ApiKeyRecord, 'digest'>,
   changes: Partial<AdmissionRequest> = {},
@@ -131,24 +131,24 @@ export function requestOf(
   return { keyDigest: key.digest, scope: 'clients:read', rateLimits: null, ...changes }
 }
 
-/** A key of no organization. */
+/** A key that doesn't exist. */
 export const UNKNOWN_KEY = { digest: digestApiKey('nobody has this key') }
 
-/** Events in order, with bodies that only bytes can carry unchanged. */
+/** Returns events in order, whose bodies are easily corrupted unless they are handled as bytes. */
 export function events(count: number): EventRecord[] {
   return Array.from({ length: count }, (_, index) =>
     newEvent({ type: index % 2 === 0 ? 'business.created' : 'client.created' }),
   )
 }
 
-/** An event with a body that only bytes can carry unchanged. */
+/** Returns an event whose body is easily corrupted unless it is handled as bytes. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
   return { id, type: 'client.created', body, ...changes }
 }
 
-/** An endpoint for every type. */
+/** Returns an endpoint for all types. */
 export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointRecord {
   const id = ids('we')
   return {
@@ -163,10 +163,10 @@ export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointReco
   }
 }
 
-/** The window of idempotency keys, in milliseconds. */
+/** The window of idempotency keys in milliseconds. */
 export const WEEK_MS: number = 7 * 24 * 60 * 60 * 1000
 
-/** The reservation of a new key, with a reply that no record could produce again. */
+/** Reserves a new key, with a reply that no record could produce. */
 export function claim(changes: Partial<KeyReservation> = {}): KeyReservation {
   const unique = randomBytes(6).toString('hex')
   return {

@@ -6,9 +6,9 @@ import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { events } from './tenant.ts'
 
-/** The watchers of new work. */
+/** Tests watchers for new work. */
 export function testWatching(harness: StoreHarness): void {
-  /** The number of a watcher's calls, including calls without new work. */
+  /** Asserts that a watcher was called. Calls without new work count as well. */
   async function assertTold(calls: () => number, work: () => Promise<unknown>, what: string): Promise<void> {
     const before = calls()
     await work()
@@ -17,63 +17,56 @@ export function testWatching(harness: StoreHarness): void {
     assert.ok(calls() > before, `no watcher was called after ${what}`)
   }
 
-  harness.test(
-    'watch() tells soon after deliveries have been recorded, or have become due again',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { store, id: organizationId } = tenant
-      const { id } = await tenant.insertEndpoint()
-      let count = 0
-      const { end: unwatch } = store.deliveries.watch(() => count++)
-      t.after(unwatch)
-      const calls = () => count
+  harness.test('watch() reports soon after deliveries were recorded or became due again', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { store, id: organizationId } = tenant
+    const { id } = await tenant.insertEndpoint()
+    let count = 0
+    const { end: unwatch } = store.deliveries.watch(() => count++)
+    t.after(unwatch)
+    const calls = () => count
 
-      await assertTold(calls, () => tenant.publish(), 'an event')
-      const delivery = await claimOne(tenant)
-      await writeResults(tenant, [success(delivery)])
-      await assertTold(
-        calls,
-        () =>
-          store.deliveries.recover({
-            organizationId,
-            ids: [delivery.id],
-            filter: {},
-            limit: 1,
-            entry: newEntry(),
-          }),
-        'a replay',
-      )
-      for (const kind of Object.values(kinds)) {
-        await assertTold(calls, () => kind.create(tenant, { events: events(1) }), `an event of ${kind.name}`)
-      }
-      for (const state of ['paused', 'disabled'] as const) {
-        await store.endpoints.setState({
+    await assertTold(calls, () => tenant.publish(), 'an event')
+    const delivery = await claimOne(tenant)
+    await writeResults(tenant, [success(delivery)])
+    await assertTold(
+      calls,
+      () =>
+        store.deliveries.recover({
+          organizationId,
+          ids: [delivery.id],
+          filter: {},
+          limit: 1,
+          entry: newEntry(),
+        }),
+      'a replay',
+    )
+    for (const kind of Object.values(kinds)) {
+      await assertTold(calls, () => kind.create(tenant, { events: events(1) }), `an event of ${kind.name}`)
+    }
+    for (const state of ['paused', 'disabled'] as const) {
+      await store.endpoints.setState({
+        organizationId,
+        endpointId: id,
+        state,
+        from: ['enabled'],
+        entry: newEntry(),
+      })
+      const enable = () =>
+        store.endpoints.setState({
           organizationId,
           endpointId: id,
-          state,
-          from: ['enabled'],
+          state: 'enabled',
+          from: [state],
           entry: newEntry(),
         })
-        const enable = () =>
-          store.endpoints.setState({
-            organizationId,
-            endpointId: id,
-            state: 'enabled',
-            from: [state],
-            entry: newEntry(),
-          })
-        await assertTold(calls, enable, `an endpoint that is no longer ${state}`)
-      }
-      const claimed = (await claim(tenant, { limit: 1 })).deliveries
-      await assertTold(
-        calls,
-        () => store.deliveries.release(claimed.map(refOf)),
-        'claims that were given back',
-      )
-    },
-  )
+      await assertTold(calls, enable, `an endpoint that is no longer ${state}`)
+    }
+    const claimed = (await claim(tenant, { limit: 1 })).deliveries
+    await assertTold(calls, () => store.deliveries.release(claimed.map(refOf)), 'claims that were given back')
+  })
 
-  harness.test('watch() calls every watcher until the watcher ends', async (t) => {
+  harness.test('watch() calls all watchers until they end', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const calls = { first: 0, second: 0 }
@@ -107,7 +100,7 @@ export function testWatching(harness: StoreHarness): void {
     assert.equal(calls.first, first, 'it had ended it')
   })
 
-  harness.test('a watcher that throws harms neither the verb nor the other watchers', async (t) => {
+  harness.test('a watcher that throws does not affect the method or other watchers', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     t.after(

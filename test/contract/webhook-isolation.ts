@@ -14,7 +14,7 @@ import {
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { ids, type Tenant } from './tenant.ts'
 
-/** An endpoint or a delivery of another organization is as absent as an unknown id. */
+/** Tests that an endpoint or delivery of another organization is treated as unknown. */
 export function testWebhookIsolation(harness: StoreHarness): void {
   testForeignIds(harness)
   testSameIds(harness)
@@ -24,7 +24,7 @@ async function createTwo(harness: StoreHarness, t: ContractTest): Promise<readon
   return [await createPublisher(harness, t), await createPublisher(harness, t)]
 }
 
-/** Everything that an organization can read of its webhooks. */
+/** Returns everything that an organization can read of its webhooks. */
 async function stateOf(tenant: Tenant): Promise<object> {
   const deliveries = await deliveriesOf(tenant)
   return {
@@ -35,12 +35,12 @@ async function stateOf(tenant: Tenant): Promise<object> {
   }
 }
 
-/** The calls with which a caller may try to reach another organization. */
+/** Calls that a caller may use to try to reach another organization. */
 interface Foreign {
   readonly endpointId: string
-  /** Delivered. */
+  /** A delivered one. */
   readonly deliveryId: string
-  /** In flight. */
+  /** One that is being sent. */
   readonly claimed: Claimed
 }
 
@@ -109,7 +109,7 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
 function testForeignIds(harness: StoreHarness): void {
   for (const [name, call] of Object.entries(calls)) {
     harness.test(
-      `${name} answers the same for an id of another organization and for an unknown id, and changes nothing`,
+      `${name} returns the same for an id of another organization as for an unknown one, and changes nothing`,
       async (t) => {
         const [ours, theirs] = await createTwo(harness, t)
         const { id: endpointId } = await theirs.insertEndpoint()
@@ -134,7 +134,7 @@ function testForeignIds(harness: StoreHarness): void {
     )
   }
 
-  harness.test('deliveries.list() and recover() without ids reach the own organization only', async (t) => {
+  harness.test('deliveries.list() and recover() without ids only reach their own organization', async (t) => {
     const [ours, theirs] = await createTwo(harness, t)
     for (const tenant of [ours, theirs]) {
       await tenant.insertEndpoint()
@@ -160,7 +160,7 @@ function testForeignIds(harness: StoreHarness): void {
 
 function testSameIds(harness: StoreHarness): void {
   harness.test(
-    'two organizations can have endpoints of the same id, and neither endpoint affects the other',
+    'two organizations can have endpoints with the same id, and neither affects the other',
     async (t) => {
       const [ours, theirs] = await createTwo(harness, t)
       const { id } = await ours.insertEndpoint({ sealedSecret: 'ours' })
@@ -203,7 +203,7 @@ function testSameIds(harness: StoreHarness): void {
   )
 
   harness.test(
-    'a failure counts for the endpoint of its own organization, also where another organization has an endpoint of the same id',
+    'a failure counts for the endpoint of its own organization, even if another one has an endpoint with the same id',
     async (t) => {
       const [ours, theirs] = await createTwo(harness, t)
       const { id } = await ours.insertEndpoint()

@@ -26,7 +26,7 @@ after(async () => {
   assert.deepEqual(strays, [])
 })
 
-// Express 4 has the interface of 5 as far as these tests go; its types are not installed.
+// For these tests, Express 4 has the same interface as 5. Its types aren't installed.
 export const express4 = createRequire(import.meta.url)('express4') as typeof express5
 
 export const PATH = '/api/v1/clients'
@@ -38,7 +38,7 @@ export async function listen(t: TestContext, listener: RequestListener): Promise
   return server
 }
 
-/** An API with default options except for the limits, and the calls of onError. */
+/** Returns an API with default options and no limits, and the calls to onError. */
 export function watched(options: BusinessApiOptions = {}): { api: BusinessApi; failures: Failure[] } {
   const failures: Failure[] = []
   return { api: platform.apiWith({ rateLimit: false, onError: record(failures), ...options }), failures }
@@ -72,7 +72,7 @@ export function postTo(
   return rawRequest(server, Buffer.concat([Buffer.from(head), bytes]))
 }
 
-/** A whole POST without a declared length. */
+/** Returns a complete POST without a declared length. */
 export function chunkedPost(body: string, path: string = PATH): string {
   const head = rawHead(
     `POST ${path}`,

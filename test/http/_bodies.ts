@@ -19,7 +19,7 @@ export const PATH = '/api/v1/clients'
 export const MAX = 65_536
 export const BODY = '{"name":"Atlas"}'
 
-/** Starts a server for an API with options; ends with the test. */
+/** Starts a server for an API with the given options. It stops at the end of the test. */
 export async function serveWith(
   t: TestContext,
   options: BusinessApiOptions,
@@ -35,7 +35,7 @@ export function post(body: string | Uint8Array, headers: Record<string, string> 
   return request(api, PATH, { key, body, headers })
 }
 
-/** A body of an exact size in bytes, valid except for the size. */
+/** Returns a body of exactly this many bytes that is valid except for its size. */
 export function bodyOf(bytes: number): string {
   const start = '{"name":"Atlas","pad":"'
   return `${start}${'x'.repeat(bytes - start.length - 2)}"}`
@@ -45,7 +45,7 @@ export function postHead(...headers: string[]): string {
   return rawHead(`POST ${PATH}`, `Authorization: Bearer ${key}`, 'Content-Type: application/json', ...headers)
 }
 
-/** A whole POST with a declared length. */
+/** Returns a complete POST with a declared length. */
 export function rawPost(body: string, ...headers: string[]): string {
   return postHead(`Content-Length: ${Buffer.byteLength(body)}`, ...headers) + body
 }

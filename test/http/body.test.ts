@@ -47,36 +47,36 @@ describe('Content-Type', () => {
     'json',
     '',
   ]) {
-    test(`POST /clients answers 415 to Content-Type "${contentType}"`, async () => {
+    test(`POST /clients responds with 415 to Content-Type "${contentType}"`, async () => {
       assertError(await post(BODY, { 'Content-Type': contentType }), 415, /Content-Type/)
     })
   }
 
   for (const charset of ['latin1', 'iso-8859-1', 'utf-16', 'utf8', 'us-ascii', '"utf-16"', '']) {
-    test(`POST /clients answers 415 to the charset ${charset || '(empty)'}`, async () => {
+    test(`POST /clients responds with 415 to the charset ${charset || '(empty)'}`, async () => {
       const answer = await post(BODY, { 'Content-Type': `application/json; charset=${charset}` })
       assertError(answer, 415, /UTF-8/)
     })
   }
 
-  test('POST /clients answers 415 to a body without a Content-Type', async () => {
+  test('POST /clients responds with 415 to a body without a Content-Type', async () => {
     const head = rawHead(`POST ${PATH}`, `Authorization: Bearer ${key}`, `Content-Length: ${BODY.length}`)
     assertError(await rawRequest(server, head + BODY), 415, /Content-Type/)
   })
 
-  test('POST /clients answers 415 to two Content-Type headers', async () => {
+  test('POST /clients responds with 415 to two Content-Type headers', async () => {
     assertError(await rawRequest(server, rawPost(BODY, 'Content-Type: text/plain')), 415)
     assertError(await rawRequest(server, rawPost(BODY, 'Content-Type: application/json')), 415)
   })
 
   for (const encoding of ['gzip', 'br', 'deflate', 'identity', 'x']) {
-    test(`POST /clients answers 415 to Content-Encoding ${encoding}`, async () => {
+    test(`POST /clients responds with 415 to Content-Encoding ${encoding}`, async () => {
       assertError(await post(BODY, { 'Content-Encoding': encoding }), 415, /Content-Encoding/)
     })
   }
 
-  // RFC 9112, section 6.1: a coding that a server does not understand. Node refuses a coding that does not end in
-  // "chunked".
+  // RFC 9112, section 6.1 is about codings that a server doesn't understand. Node rejects codings that don't
+  // end in "chunked".
   for (const [coding, status] of [
     ['gzip, chunked', 501],
     ['GZIP, Chunked', 501],
@@ -88,7 +88,7 @@ describe('Content-Type', () => {
     ['chunked, chunked', 400],
     ['xchunked', 400],
   ] as const) {
-    test(`POST /clients answers ${status} to Transfer-Encoding "${coding}"`, async () => {
+    test(`POST /clients responds with ${status} to Transfer-Encoding "${coding}"`, async () => {
       const answer = await rawRequest(
         server,
         postHead(`Transfer-Encoding: ${coding}`) + chunk(BODY) + LAST_CHUNK,
@@ -98,7 +98,7 @@ describe('Content-Type', () => {
     })
   }
 
-  test('POST /clients answers 501 to a transfer coding in a separate header, and keeps the connection in step', async () => {
+  test('POST /clients responds with 501 to a transfer coding in a separate header, and the connection stays usable', async () => {
     const connection = await server.connect()
     const head = postHead('Transfer-Encoding: gzip', 'Transfer-Encoding: chunked')
     connection.send(head + chunk(BODY) + LAST_CHUNK)
@@ -113,13 +113,13 @@ describe('Content-Type', () => {
     assert.equal(answer.status, 200)
   })
 
-  test('GET /clients needs no Content-Type and ignores any', async () => {
+  test("GET /clients doesn't need a Content-Type and ignores it", async () => {
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': 'gzip', Accept: 'text/html' }
     assert.equal((await request(api, PATH, { key, headers })).status, 200)
   })
 })
 
-describe('A body that is not JSON', () => {
+describe("A body that isn't JSON", () => {
   const malformed: [what: string, body: string | Uint8Array][] = [
     ['an empty body', ''],
     ['white space', ' \r\n\t'],
@@ -148,12 +148,12 @@ describe('A body that is not JSON', () => {
     ['gzip', Buffer.from('1f8b0800000000000003', 'hex')],
   ]
   for (const [what, body] of malformed) {
-    test(`POST /clients answers 400 to ${what}`, async () => {
+    test(`POST /clients responds with 400 to ${what}`, async () => {
       assertError(await post(body), 400, /^Request body is /)
     })
   }
 
-  test('POST /clients answers 400 to no body at all', async () => {
+  test('POST /clients responds with 400 to a missing body', async () => {
     assertError(await rawRequest(server, postHead('Content-Length: 0')), 400, /empty/)
     assertError(await rawRequest(server, postHead()), 400, /empty/)
     assertError(await rawRequest(server, postHead('Transfer-Encoding: chunked') + LAST_CHUNK), 400, /empty/)
@@ -167,7 +167,7 @@ describe('A body that is not JSON', () => {
     assert.equal((await post(`\r\n\t ${BODY} \n`)).status, 200)
   })
 
-  test('POST /clients reads characters that arrive in pieces', async () => {
+  test('POST /clients can read characters that arrive in pieces', async () => {
     const connection = await server.connect()
     const bytes = Buffer.from('{"name":"株式会社🏺"}')
     connection.send(postHead(`Content-Length: ${bytes.length}`))
@@ -193,18 +193,18 @@ describe('The size of a body', () => {
     assert.equal((await rawRequest(server, chunked)).status, 200)
   })
 
-  test('POST /clients answers 413 to 65537 bytes', async () => {
+  test('POST /clients responds with 413 to 65537 bytes', async () => {
     assertError(await post(bodyOf(MAX + 1)), 413, /65536/)
   })
 
-  test('POST /clients answers 413 by Content-Length before any of the body has come', async () => {
+  test('POST /clients responds with 413 based on Content-Length before receiving the body', async () => {
     const connection = await server.connect()
     connection.send(postHead(`Content-Length: ${MAX + 1}`))
     assertError(await connection.answer(), 413, /65536/)
     connection.socket.destroy()
   })
 
-  test('POST /clients answers 413 while a chunked body is still coming', async () => {
+  test('POST /clients responds with 413 while still receiving a chunked body', async () => {
     const connection = await server.connect()
     connection.send(postHead('Transfer-Encoding: chunked') + chunk(bodyOf(MAX + 1)))
     assertError(await connection.answer(), 413, /65536/)

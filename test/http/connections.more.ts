@@ -32,8 +32,8 @@ import {
 
 const AUTHORIZATION = `Authorization: Bearer ${key}`
 
-describe('A body without end', () => {
-  test('A chunked body that stalls is answered at the deadline, and then the connection ends', async (t) => {
+describe('An endless body', () => {
+  test('If a chunked body stalls, the response is sent at the deadline and then the connection is closed', async (t) => {
     const deadlineMs = 400
     const stalled = await serveWith(t, { deadlineMs })
     const connection = await stalled.connect()
@@ -48,7 +48,7 @@ describe('A body without end', () => {
     assert.ok(performance.now() - begun < 10_000)
   })
 
-  test('A body that stalls before the declared length is answered at the deadline', async (t) => {
+  test('If a body stalls before its declared length, the response is sent at the deadline', async (t) => {
     const stalled = await serveWith(t, { deadlineMs: 200 })
     const connection = await stalled.connect()
     connection.send(`${postHead('Content-Length: 100')}{"name":"At`)
@@ -56,7 +56,7 @@ describe('A body without end', () => {
     connection.socket.destroy()
   })
 
-  test('A body that ends after the 503 creates nothing', async (t) => {
+  test('A body that is completed after the 503 creates nothing', async (t) => {
     const created: unknown[] = []
     const { clients } = platform.store
     const watched: BusinessApiStore = {
@@ -74,14 +74,14 @@ describe('A body without end', () => {
     connection.send(postHead('Transfer-Encoding: chunked') + chunk('{"name":'))
     assertError(await connection.answer(), 503)
     connection.send(chunk('"Atlas"}') + LAST_CHUNK)
-    // The connection ends with the body.
+    // The connection is closed at the end of the body.
     await connection.closed
     await settle()
     assert.deepEqual(created, [])
     connection.socket.destroy()
   })
 
-  test('A chunked body without end is answered 413, and then the connection ends', async () => {
+  test('An endless chunked body receives a 413, and then the connection is closed', async () => {
     const connection = await server.connect()
     connection.send(postHead('Transfer-Encoding: chunked'))
     const { socket } = connection
@@ -105,7 +105,7 @@ describe('A body without end', () => {
     socket.destroy()
   })
 
-  test('A GET with a body that never ends is answered at once, and then the connection ends', async () => {
+  test('A GET with an endless body receives an immediate response, and then the connection is closed', async () => {
     const connection = await server.connect()
     connection.send(
       rawHead(`GET ${PATH}?limit=1`, `Authorization: Bearer ${key}`, 'Transfer-Encoding: chunked'),
@@ -116,7 +116,7 @@ describe('A body without end', () => {
     assert.ok(performance.now() - answered < 10_000)
   })
 
-  test('A stalled body of a request without a key is not waited for', async () => {
+  test("A stalled body isn't waited for if the request has no key", async () => {
     const connection = await server.connect()
     const begun = performance.now()
     connection.send(`${rawHead(`POST ${PATH}`, 'Content-Type: application/json', 'Content-Length: 100')}{`)
@@ -126,8 +126,8 @@ describe('A body without end', () => {
   })
 })
 
-describe('A client that goes away', () => {
-  /** A server with answers and failures that can be watched. */
+describe('A client that disconnects', () => {
+  /** Starts a server and collects its responses and failures. */
   async function serveWatched(
     t: TestContext,
     options: BusinessApiOptions,
@@ -149,7 +149,7 @@ describe('A client that goes away', () => {
     return { server: own, failures, incoming }
   }
 
-  test('A client that goes away in the middle of the body harms no other request', async (t) => {
+  test("A client that disconnects in the middle of the body doesn't affect other requests", async (t) => {
     const { server: own, failures } = await serveWatched(t, {})
     for (let round = 0; round < 5; round++) {
       const connection = await own.connect()
@@ -164,7 +164,7 @@ describe('A client that goes away', () => {
     assert.equal((await rawRequest(own, rawPost(BODY))).status, 200)
   })
 
-  test('A client that resets in the middle of a chunked body harms no other request', async (t) => {
+  test("A client that resets the connection in the middle of a chunked body doesn't affect other requests", async (t) => {
     const { server: own, failures } = await serveWatched(t, {})
     const connection = await own.connect()
     connection.send(`${postHead('Transfer-Encoding: chunked')}ffff\r\n{"name":`)
@@ -176,7 +176,7 @@ describe('A client that goes away', () => {
     assert.deepEqual(strays, [])
   })
 
-  test('A client that goes away during admission is not waited for until the deadline', async (t) => {
+  test("A client that disconnects during admission isn't waited for until the deadline", async (t) => {
     let judge = (): void => {}
     const judged = new Promise<void>((resolve) => {
       judge = resolve
@@ -205,7 +205,7 @@ describe('A client that goes away', () => {
     assert.deepEqual(failures, [], 'what a client does is no failure of the store')
   })
 
-  test('Broken chunks end only their connection', async () => {
+  test('Invalid chunks only close their own connection', async () => {
     const connection = await server.connect()
     connection.send(`${postHead('Transfer-Encoding: chunked')}zz\r\n`)
     await connection.closed
@@ -216,7 +216,7 @@ describe('A client that goes away', () => {
 })
 
 describe('A connection', () => {
-  // A proxy would otherwise send the next caller's request after a body that never ends.
+  // Otherwise a proxy could send another request after a body that never ends.
   for (const [status, name, head, body] of [
     [401, 'no key', rawHead(`POST ${PATH}`, 'Content-Length: 1000000'), 'x'.repeat(1_000_000)],
     [401, 'no key, and chunks', rawHead(`POST ${PATH}`, 'Transfer-Encoding: chunked'), LAST_CHUNK],
@@ -227,7 +227,7 @@ describe('A connection', () => {
     [415, 'no media type', rawHead(`POST ${PATH}`, AUTHORIZATION, 'Content-Length: 9'), '{"a":"b"}'],
     [200, 'a GET', rawHead(`GET ${PATH}`, AUTHORIZATION, 'Content-Length: 9'), '{"a":"b"}'],
   ] as const) {
-    test(`An answer ${status} (${name}) before the end of the body says Connection: close, and the connection ends with the body`, async () => {
+    test(`A response ${status} (${name}) before the end of the body has Connection: close, and the connection is closed with the body`, async () => {
       const connection = await server.connect()
       connection.send(head)
       const answer = await connection.answer()
@@ -240,7 +240,7 @@ describe('A connection', () => {
     })
   }
 
-  test('A HEAD with a body that never ends says Connection: close', async () => {
+  test('A HEAD with an endless body has Connection: close', async () => {
     const connection = await server.connect()
     connection.send(rawHead(`HEAD ${PATH}`, AUTHORIZATION, 'Transfer-Encoding: chunked'))
     const { status, headers } = await connection.answer('HEAD')
@@ -248,7 +248,7 @@ describe('A connection', () => {
     await connection.closed
   })
 
-  test('A connection serves a good request after each refusal that leaves a body unread', async () => {
+  test("A connection can be used after each refusal that doesn't read the body", async () => {
     const connection = await server.connect()
     const body = '{"limit":"not read"}'.repeat(100)
     const length = `Content-Length: ${body.length}`
@@ -268,7 +268,7 @@ describe('A connection', () => {
     connection.socket.destroy()
   })
 
-  test('Pipelined requests are answered each in turn', async () => {
+  test('Pipelined requests receive their responses in order', async () => {
     const connection = await server.connect()
     connection.send(
       [
@@ -286,7 +286,7 @@ describe('A connection', () => {
     connection.socket.destroy()
   })
 
-  test('Expect: 100-continue is invited to go on', async () => {
+  test('Expect: 100-continue receives a 100 response', async () => {
     const connection = await server.connect()
     connection.send(postHead(`Content-Length: ${BODY.length}`, 'Expect: 100-continue'))
     assert.equal((await connection.answer()).status, 100)
@@ -295,7 +295,7 @@ describe('A connection', () => {
     connection.socket.destroy()
   })
 
-  test('A request of HTTP/1.0 is answered', async () => {
+  test('An HTTP/1.0 request receives a response', async () => {
     const connection = await server.connect()
     connection.send(`GET ${PATH}?limit=1 HTTP/1.0\r\nAuthorization: Bearer ${key}\r\n\r\n`)
     assert.equal((await connection.answer()).status, 200)

@@ -23,7 +23,7 @@ for (const [version, express] of [
   ['Express 5', express5],
 ] as const) {
   describe(version, () => {
-    test(`${version}: app.use(api) serves, and leaves the rest to the host`, async (t) => {
+    test(`${version}: app.use(api) serves its paths and leaves all others to the host`, async (t) => {
       const app = express()
       app.use(watched().api)
       app.get('/host', (_, response) => void response.send('host'))
@@ -36,7 +36,7 @@ for (const [version, express] of [
       assert.match(missing.text, /Cannot GET \/missing/)
     })
 
-    test(`${version}: app.use('/platform', api) serves below its mount path, with and without basePath`, async (t) => {
+    test(`${version}: app.use('/platform', api) serves paths below its mount path, with or without basePath`, async (t) => {
       for (const options of [{}, { basePath: '/platform' }]) {
         const app = express()
         app.use('/platform', watched(options).api)
@@ -51,7 +51,7 @@ for (const [version, express] of [
       }
     })
 
-    test(`${version}: a path with a slash at the end is the host's, an absolute-form target is the API's`, async (t) => {
+    test(`${version}: a path with a trailing slash is left to the host, and an absolute-form target is served`, async (t) => {
       for (const options of [{}, { basePath: '/platform' }]) {
         const app = express()
         app.use('/platform', watched(options).api)
@@ -62,7 +62,7 @@ for (const [version, express] of [
       }
     })
 
-    test(`${version}: a router below a router serves with the full basePath`, async (t) => {
+    test(`${version}: a nested router works with the full basePath`, async (t) => {
       const app = express()
       const router = express.Router()
       router.use('/inner', watched({ basePath: '/outer/inner' }).api)
@@ -72,7 +72,7 @@ for (const [version, express] of [
       assert.match((await get(server, `/outer${PATH}`)).text, /Cannot GET/)
     })
 
-    test(`${version}: express.json() before us has parsed the body`, async (t) => {
+    test(`${version}: a body parsed by express.json() is accepted`, async (t) => {
       const app = express()
       app.use(express.json())
       app.use(watched().api)
@@ -84,14 +84,14 @@ for (const [version, express] of [
       assertError(await post(server, BODY, 'Content-Type: text/plain'), 415)
     })
 
-    test(`${version}: an empty body is 400 also after express.json(), which makes {} of an empty body`, async (t) => {
+    test(`${version}: an empty body is 400 even after express.json(), which turns it into {}`, async (t) => {
       const app = express()
       app.use(express.json())
       app.use(watched().api)
       assertError(await post(await listen(t, app), ''), 400, /empty/)
     })
 
-    test(`${version}: a replay after express.json() is the same`, async (t) => {
+    test(`${version}: a replay is the same after express.json()`, async (t) => {
       const app = express()
       const { api } = watched()
       app.use('/parsed', express.json(), api)
@@ -105,7 +105,7 @@ for (const [version, express] of [
       assert.equal(second.headers.get('idempotent-replayed'), 'true')
     })
 
-    test(`${version}: express.json() after the API still parses bodies for the host`, async (t) => {
+    test(`${version}: express.json() after the API still parses the host's bodies`, async (t) => {
       const app = express()
       app.use(watched().api)
       app.use(express.json())
@@ -115,7 +115,7 @@ for (const [version, express] of [
       assert.equal((await postTo(server, '/host', BODY)).text, '{"heard":{"name":"Atlas 🏺"}}')
     })
 
-    test(`${version}: a body that express.text() or express.raw() has kept is read unchanged`, async (t) => {
+    test(`${version}: a body kept by express.text() or express.raw() is read unchanged`, async (t) => {
       for (const parser of [express.text({ type: () => true }), express.raw({ type: () => true })]) {
         const app = express()
         app.use(parser)
@@ -126,7 +126,7 @@ for (const [version, express] of [
       }
     })
 
-    test(`${version}: a JSON string is a value after express.json({ strict: false }), and not decoded again`, async (t) => {
+    test(`${version}: a JSON string parsed by express.json({ strict: false }) isn't decoded again`, async (t) => {
       const app = express()
       app.use(express.json({ strict: false }))
       app.use(watched().api)
@@ -142,7 +142,7 @@ for (const [version, express] of [
       assertCreated(await post(server))
     })
 
-    test(`${version}: text without a declared length counts as a value, unless rawBody holds the text`, async (t) => {
+    test(`${version}: a string without a declared length counts as a parsed value, unless rawBody contains the raw string`, async (t) => {
       const { api } = watched()
       const app = express()
       app.use(express.text({ type: () => true }))
@@ -157,7 +157,7 @@ for (const [version, express] of [
       assertCreated(await rawRequest(server, chunkedPost(BODY, `/kept${PATH}`)))
     })
 
-    test(`${version}: the raw body that a parsing host keeps is preferred`, async (t) => {
+    test(`${version}: a raw body kept by the host's parser has precedence`, async (t) => {
       const app = express()
       app.use(
         express.json({
@@ -174,7 +174,7 @@ for (const [version, express] of [
       assertCreated(await post(await listen(t, app)))
     })
 
-    test(`${version}: a body that express.json() has inflated is still refused by the Content-Encoding`, async (t) => {
+    test(`${version}: a body decompressed by express.json() is still rejected because of its Content-Encoding`, async (t) => {
       const app = express()
       app.use(express.json())
       app.use(watched().api)
@@ -182,7 +182,7 @@ for (const [version, express] of [
       assertError(await post(server, gzipSync(BODY), 'Content-Encoding: gzip'), 415, /Content-Encoding/)
     })
 
-    test(`${version}: a declared length over the limit is 413 also after express.json()`, async (t) => {
+    test(`${version}: a declared length over the limit is 413 even after express.json()`, async (t) => {
       const app = express()
       app.use(express.json({ limit: '1mb' }))
       app.use(watched().api)
@@ -190,7 +190,7 @@ for (const [version, express] of [
       assertError(await post(server, JSON.stringify({ name: 'Atlas', pad: 'x'.repeat(70_000) })), 413)
     })
 
-    test(`${version}: a failure is answered by us, not by the host's error handler`, async (t) => {
+    test(`${version}: the API responds to failures itself and doesn't call the host's error handler`, async (t) => {
       const app = express()
       const errors: unknown[] = []
       const store = {

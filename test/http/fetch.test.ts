@@ -30,14 +30,14 @@ describe('fetch', () => {
     return { status, headers: answered, ...rest }
   }
 
-  test('A Request with a used body is 500, and onError gets the reason', async () => {
+  test('A Request whose body was used is 500, and onError receives the reason', async () => {
     const { api, failures } = watched()
     assertError(await answerOf(api(await used())), 500, 'Internal error')
     assert.equal(failures.length, 1)
     assert.match(String(failures[0]?.error), /consumed before this handler/)
   })
 
-  test('An answer before the end of the body says Connection: close, for the server behind fetch', async () => {
+  test('A response before the end of the body has Connection: close, for the server behind fetch', async () => {
     const { api } = watched()
     const connectionOf = async (request: Request): Promise<readonly [number, string | null]> => {
       const { status, headers: answered } = await api(request)
@@ -58,7 +58,7 @@ describe('fetch', () => {
     assert.deepEqual([status, answered.get('connection')], [401, null])
   })
 
-  test('A Request with a body locked by a reader is 500, not a wait', async () => {
+  test('A Request whose body is locked by a reader is an immediate 500', async () => {
     const { api, failures } = watched()
     const locked = new Request(url, { method: 'POST', headers, body: BODY })
     locked.body?.getReader()
@@ -66,7 +66,7 @@ describe('fetch', () => {
     assert.equal(failures.length, 1)
   })
 
-  /** A Request with a body that the host has read. */
+  /** Returns a Request whose body was already read by the host. */
   async function used(
     body: string = BODY,
     ownHeaders: Readonly<Record<string, string>> = {},
@@ -76,7 +76,7 @@ describe('fetch', () => {
     return request
   }
 
-  test('A Request with a used body is served with the host’s text, bytes or value', async () => {
+  test('A Request whose body was used is served with the string, bytes or value passed by the host', async () => {
     const { api } = watched()
     for (const given of [
       { rawBody: BODY },
@@ -94,7 +94,7 @@ describe('fetch', () => {
     assertCreated(await answerOf(api.fetch(locked, { rawBody: BODY })))
   })
 
-  test('The body that the host gives is judged like any body', async () => {
+  test('A body passed by the host is validated like any other', async () => {
     const { api, failures } = watched()
     const refused: [status: number, given: FetchBody, message: RegExp][] = [
       [400, { rawBody: '' }, /empty/],
@@ -103,7 +103,7 @@ describe('fetch', () => {
       [413, { rawBody: ' '.repeat(65_537) }, /65536/],
       [413, { body: { name: 'Atlas', pad: 'x'.repeat(65_537) } }, /65536/],
       [422, { rawBody: JSON.stringify(BODY) }, /must be a JSON object/],
-      // A string is a value here and never text, at any length.
+      // A string of any length is a value and never raw JSON here.
       [422, { body: BODY }, /must be a JSON object/],
       [422, { body: null }, /must be a JSON object/],
       [422, { body: { name: 'A' } }, /name must be/],
@@ -120,14 +120,14 @@ describe('fetch', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('body does not count while the Request is unread, because other second arguments may have a body; rawBody counts', async () => {
+  test('body is ignored if the Request is unread, because other second arguments may have a body, but rawBody is used', async () => {
     const { api } = watched()
     const unread = () => new Request(url, { method: 'POST', headers, body: BODY })
     assertCreated(await answerOf(api.fetch(unread(), { body: { name: 'not the one' } })))
     assertCreated(await answerOf(api.fetch(unread(), { rawBody: '{"name":"Raw"}' })), 'Raw')
   })
 
-  test('A second argument that holds no body is ignored: of Next.js, Bun, Deno and Workers', async () => {
+  test('Other second arguments from Next.js, Bun, Deno and Workers are ignored', async () => {
     const { api, failures } = watched()
     for (const second of [
       { params: Promise.resolve({ path: ['v1', 'clients'] }) },
@@ -149,7 +149,7 @@ describe('fetch', () => {
     assert.match(String(failures[0]?.error), /api\.fetch\(request, \{ rawBody \}\)/)
   })
 
-  test('api.fetch has the types of handlers with another second argument, and refuses a body of another type', () => {
+  test('api.fetch has the type of a handler with another second argument, and rejects a body of the wrong type', () => {
     const { api } = watched()
     const nextjs: (request: Request, context: { params: Promise<object> }) => Promise<Response> = api.fetch
     const deno: (request: Request, info: { remoteAddr: object }) => Promise<Response> = api.fetch
@@ -165,14 +165,14 @@ describe('fetch', () => {
     assert.equal(response.status, 200)
   })
 
-  test('A Request with a clone that was read is served', async () => {
+  test('A Request is served even if its clone was read', async () => {
     const { api } = watched()
     const request = new Request(url, { method: 'POST', headers, body: BODY })
     await request.clone().text()
     assertCreated(await answerOf(api(request)))
   })
 
-  test('A streaming body in pieces is read', async () => {
+  test('A streaming body can be read in pieces', async () => {
     const { api } = watched()
     const bytes = Buffer.from(BODY)
     const body = new ReadableStream({
@@ -184,7 +184,7 @@ describe('fetch', () => {
     assertCreated(await answerOf(api(streaming(body))))
   })
 
-  test('A streaming body over the limit is 413, and is not read on', async () => {
+  test("A streaming body over the limit is 413, and the rest isn't read", async () => {
     const { api } = watched()
     let pulled = 0
     let cancelled = false
@@ -212,7 +212,7 @@ describe('fetch', () => {
     assertError(await answerOf(api(streaming(body))), 503)
   })
 
-  test('A streaming body that breaks off is 400, as over node:http, and no failure of ours', async () => {
+  test("A streaming body that ends early is 400, as with node:http, and isn't reported as a failure", async () => {
     const { api, failures } = watched()
     const body = new ReadableStream({
       start(controller) {
@@ -231,7 +231,7 @@ describe('fetch', () => {
     assertError(await answerOf(api(new Request(url, { method: 'POST', headers }))), 400, /empty/)
   })
 
-  test('A GET with everything that Next.js adds is answered', async () => {
+  test('A GET with everything that Next.js adds is served', async () => {
     const { api } = watched()
     const request = Object.assign(new Request(url, { headers }), {
       nextUrl: new URL(url),

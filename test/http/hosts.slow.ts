@@ -7,8 +7,8 @@ import { installProject, pack } from '../_packed.ts'
 import { call, type Prepared, prepareDatabase, visit } from '../examples/_host.ts'
 import { endProgram, startProgram } from '../examples/_program.ts'
 
-// Hosts that read a body before the API can, each mounted as the README says. Not part of the ordinary run, because the
-// test installs them.
+// Tests hosts that can read a body before the API does, each mounted as described in the README. Not part of the normal
+// run because the hosts have to be installed.
 
 const API = `
 import { createBusinessApi } from 'business-api-kit'
@@ -64,7 +64,7 @@ before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'business-api-hosts-'))
   const { tarball } = await pack(directory)
   const files = {
-    // cookie 2, which Fastify's test injection would take, is for Node 22 and later.
+    // Fastify's test injection would use cookie 2, which requires Node 22.
     'package.json': { private: true, type: 'module', overrides: { cookie: '^1.0.2' } },
     'koa.js': KOA,
     'fastify.js': FASTIFY,
@@ -85,7 +85,7 @@ for (const [host, file] of [
   ['Fastify', 'fastify.js'],
   ['Hono after c.req.json()', 'hono.js'],
 ] as const) {
-  test(`${host} serves, although the body was read before`, async () => {
+  test(`${host} works even though the body was already read`, async () => {
     const environment = { DATABASE_URL: prepared.databaseUrl }
     const program = startProgram(process.execPath, [file], environment, directory)
     const [, port] = await program.prints(/http:\/\/127\.0\.0\.1:(\d+)/)

@@ -6,7 +6,7 @@ import { settle } from '../api/_strays.ts'
 import { assertCreated, BODY, chunkedPost, get, listen, post, strays, watched } from './_adapters.ts'
 
 describe('A body that the host has touched', () => {
-  test('rawBody as bytes and as a string is read instead of the stream', async (t) => {
+  test('rawBody is used instead of the stream, whether it is bytes or a string', async (t) => {
     for (const convert of [(bytes: Buffer) => bytes, (bytes: Buffer) => new Uint8Array(bytes), String]) {
       const { api } = watched()
       const server = await listen(t, async (incoming, response) => {
@@ -31,7 +31,7 @@ describe('A body that the host has touched', () => {
     assertError(await post(server), 413)
   })
 
-  /** A host that reads the stream to the end and leaves the result of a parser in `req.body`. */
+  /** Returns a host that reads the whole stream and stores the parsed body in `req.body`. */
   function parsing(parse: (bytes: Buffer) => unknown) {
     const { api } = watched()
     return async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -42,7 +42,7 @@ describe('A body that the host has touched', () => {
     }
   }
 
-  test('req.body of a stream that was read to the end is taken as parsed', async (t) => {
+  test('req.body is used if the stream was read to the end', async (t) => {
     for (const body of [{ name: 'Parsed' }, Object.assign(Object.create(null), { name: 'Parsed' })]) {
       const server = await listen(
         t,
@@ -52,7 +52,7 @@ describe('A body that the host has touched', () => {
     }
   })
 
-  test('req.body as a string is the text of the request if the length is the declared length, and else a value', async (t) => {
+  test('req.body is a raw string if it has the declared length, and otherwise a value', async (t) => {
     const text = await listen(t, parsing(String))
     assertCreated(await post(text))
     assertError(await post(text, '{'), 400, /not valid JSON/)
@@ -62,14 +62,14 @@ describe('A body that the host has touched', () => {
       parsing((bytes) => JSON.parse(String(bytes))),
     )
     assertCreated(await post(value))
-    // A value is shorter than its JSON by two quotes at least, also when every character is escaped.
+    // A value is at least two quotes shorter than its JSON, even if all characters are escaped.
     const escaped = [...BODY].map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
     for (const json of [JSON.stringify(BODY), `"${escaped}"`, `"${'\\n'.repeat(9)}{}"`]) {
       assertError(await post(value, json), 422, /must be a JSON object/)
     }
   })
 
-  test('req.body is not believed while the stream is unread, because Express 4 sets an empty object', async (t) => {
+  test('req.body is ignored if the stream is unread, because Express 4 sets an empty object', async (t) => {
     const { api } = watched()
     const server = await listen(t, (incoming, response) => {
       Object.assign(incoming, { body: {} })
@@ -78,7 +78,7 @@ describe('A body that the host has touched', () => {
     assertCreated(await post(server))
   })
 
-  test('A body that was consumed and lost is 500 at once, and onError gets the remedy', async (t) => {
+  test('A body that was consumed and lost is an immediate 500, and onError receives the remedy', async (t) => {
     const { api, failures } = watched()
     const server = await listen(t, async (incoming, response) => {
       for await (const _ of incoming);
@@ -91,11 +91,11 @@ describe('A body that the host has touched', () => {
     assert.match(String(failures[0]?.error), /consumed before this handler.*req\.rawBody or req\.body/)
   })
 
-  test('A body that the host is still reading is 500 at once, not a wait', async (t) => {
+  test('A body that the host is still reading is an immediate 500', async (t) => {
     const { api, failures } = watched()
     const server = await listen(t, (incoming, response) => {
       incoming.on('data', () => {})
-      // After the host's first data event.
+      // Wait for the host's first data event.
       setImmediate(() => void api(incoming, response))
     })
     const begun = performance.now()
@@ -104,7 +104,7 @@ describe('A body that the host has touched', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('An empty body that the host has read is not taken for a lost body: GET still works', async (t) => {
+  test("An empty body read by the host isn't treated as lost, so GET still works", async (t) => {
     const { api } = watched()
     const server = await listen(t, async (incoming, response) => {
       for await (const _ of incoming);
@@ -113,7 +113,7 @@ describe('A body that the host has touched', () => {
     assert.equal((await get(server)).status, 200)
   })
 
-  test('A stream for which the host has set an encoding is read too', async (t) => {
+  test('A stream with an encoding set by the host can be read', async (t) => {
     const { api } = watched({ deadlineMs: 1000 })
     const server = await listen(t, (incoming, response) => {
       incoming.setEncoding('utf8')
@@ -123,7 +123,7 @@ describe('A body that the host has touched', () => {
     assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
   })
 
-  test('The size of a stream for which the host has set an encoding is counted in bytes', async (t) => {
+  test('The size of a stream with an encoding set by the host is measured in bytes', async (t) => {
     const { api } = watched({ maxBodyBytes: 30, deadlineMs: 1000 })
     const server = await listen(t, (incoming, response) => {
       incoming.setEncoding('utf8')
@@ -136,7 +136,7 @@ describe('A body that the host has touched', () => {
     assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
   })
 
-  test('A paused stream is read too', async (t) => {
+  test('A paused stream can be read', async (t) => {
     const { api } = watched()
     const server = await listen(t, (incoming, response) => {
       incoming.pause()
@@ -145,7 +145,7 @@ describe('A body that the host has touched', () => {
     assertCreated(await post(server))
   })
 
-  test('A host may call us later than in the turn of the request', async (t) => {
+  test('A host can call the handler in a later turn than that of the request', async (t) => {
     const { api } = watched()
     const server = await listen(t, async (incoming, response) => {
       await settle()

@@ -18,7 +18,7 @@ describe('HEAD', () => {
     const connection = await server.connect()
     connection.send(rawHead(`${method} ${target}`, ...headers))
     const answer = await connection.answer(method === 'HEAD' ? 'HEAD' : undefined)
-    // Nothing but the next answer may follow.
+    // Nothing but the next response may follow.
     connection.send(rawHead('OPTIONS /openapi.json', 'Connection: close'))
     assert.equal((await connection.answer()).status, 204)
     await connection.closed
@@ -43,14 +43,14 @@ describe('HEAD', () => {
     })
   }
 
-  test('HEAD of a fetch handler has no body either', async () => {
+  test('HEAD has no body with a fetch handler either', async () => {
     const get = await request(api, PATH, { key })
     const head = await request(api, PATH, { key, method: 'HEAD' })
     assert.equal(head.text, '')
     assert.deepEqual(comparable({ ...head, text: get.text }), comparable(get))
   })
 
-  test('HEAD needs the key and the scope of GET', async () => {
+  test('HEAD requires the same key and scope as GET', async () => {
     const { createKey } = await platform.organization()
     const { key: other } = await createKey({ scopes: ['leads:read'] })
     assert.equal((await request(api, PATH, { key: other, method: 'HEAD' })).status, 403)
@@ -63,7 +63,7 @@ describe('The order of checks', () => {
   const limited = platform.apiWith(TINY)
   const tooLarge = bodyOf(MAX + 1)
 
-  /** A key with an empty bucket. */
+  /** Creates a key with an empty bucket. */
   async function exhaustedKey(scopes: 'all' | 'none') {
     const organization = await platform.organization()
     const created = await organization.createKey(scopes === 'none' ? { scopes: [] } : {})
@@ -75,12 +75,12 @@ describe('The order of checks', () => {
     return (await (await platform.organization()).createKey({ scopes: [] })).key
   }
 
-  test('An unknown path is 404 before the key is looked at', async () => {
+  test('An unknown path is 404 before the key is checked', async () => {
     assertError(await request(api, '/api/v1/nothing'), 404)
     assertError(await request(api, '/api/v1/nothing', { key: 'bad' }), 404)
   })
 
-  test('A wrong method is 405 before the key is looked at', async () => {
+  test('A wrong method is 405 before the key is checked', async () => {
     assertError(await request(api, PATH, { method: 'DELETE' }), 405)
     assertError(await request(api, '/api/v1/invoices', { method: 'POST', key: 'bad' }), 405)
   })
@@ -171,7 +171,7 @@ describe('The order of checks', () => {
     assert.equal(listOf(await request(api, '/api/v1/leads', { key: organization.key })).length, 1)
   })
 
-  test('The body is not read before the admission', async () => {
+  test("The body isn't read before the request is admitted", async () => {
     const exhausted = await exhaustedKey('all')
     const cases: [
       status: number,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { key, listen, PATH, platform } from './_adapters.ts'
 
-test('A page of bytes passes through unchanged, with its length in bytes', async (t) => {
+test('A page in bytes is sent unchanged, with its length in bytes', async (t) => {
   const page = Buffer.from('[{"name":"Écume 🏺"}]')
   const expected = Buffer.concat([Buffer.from('{"data":'), page, Buffer.from('}')])
   const clients = {

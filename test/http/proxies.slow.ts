@@ -12,7 +12,7 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { serve } from '../api/_api.ts'
 
-// HAProxy speaks HTTP/2 with the callers, and shares its connections to the API among them.
+// HAProxy accepts HTTP/2 from callers and shares its connections to the API among them.
 
 const server = await serve(createBusinessApi(createMemoryStore(), { logger: false }))
 after(() => server.close())
@@ -20,7 +20,7 @@ const proxyPort = await findFreePort()
 const haproxy = await startProxy()
 after(() => haproxy?.kill())
 
-/** Null where HAProxy is not on this machine. */
+/** Returns `null` if HAProxy isn't installed. */
 async function startProxy() {
   const file = join(tmpdir(), `haproxy-${proxyPort}.cfg`)
   writeFileSync(
@@ -60,8 +60,8 @@ async function startProxy() {
 }
 
 for (const length of ['100', '10000000', undefined]) {
-  test(`A POST without a key whose body of ${length ?? 'unknown'} bytes stops early holds up no other caller`, async (t) => {
-    if (!haproxy) return t.skip('haproxy is not on this machine')
+  test(`A POST without a key whose body of ${length ?? 'unknown'} bytes stops early doesn't hold up other callers`, async (t) => {
+    if (!haproxy) return t.skip("haproxy isn't installed")
     const address = `http://127.0.0.1:${proxyPort}`
     const [hostile, other] = [http2.connect(address), http2.connect(address)]
     t.after(() => {
@@ -87,7 +87,7 @@ for (const length of ['100', '10000000', undefined]) {
   })
 }
 
-/** Reads an answer to its end: its status, or the code of the error. */
+/** Reads a response to the end and returns its status, or the code of the error. */
 function statusOf(stream: http2.ClientHttp2Stream): Promise<unknown> {
   return new Promise((resolve) => {
     let status: unknown

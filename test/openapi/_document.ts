@@ -7,7 +7,7 @@ import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
 import { createRoutes } from '../../lib/resources/records.ts'
 import { defineService, type ServiceOptions } from '../../lib/service.ts'
 
-// The document is built from declarations, so no store is ever called and no database is needed.
+// The document is generated from declarations, so no store is called and no database is needed.
 
 // --- The parts of a document under test ---
 
@@ -98,7 +98,7 @@ export function build(options: BusinessApiOptions = {}, names: ServiceOptions = 
 
 export const openapi = build()
 
-// --- Ways through a document ---
+// --- Traversing a document ---
 
 export type Node = Readonly<Record<string, unknown>>
 
@@ -106,7 +106,7 @@ export function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null
 }
 
-/** Every object of the document with the path; the inside of an example is a value and no part of the document. */
+/** Returns all objects in the document with their paths. Examples aren't traversed because they're just values. */
 export function* nodesOf(node: Node, path = '#'): Generator<readonly [string, Node]> {
   yield [path, node]
   for (const [key, value] of Object.entries(node)) {
@@ -114,7 +114,7 @@ export function* nodesOf(node: Node, path = '#'): Generator<readonly [string, No
   }
 }
 
-/** Every schema at any place. */
+/** Returns all schemas, wherever they are. */
 export function schemasOf(document: Document): (readonly [string, Schema])[] {
   const types = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
   return [...nodesOf(document as unknown as Node)].filter(([, { type }]) =>
@@ -160,7 +160,7 @@ export function dataOf(from: Operation): Schema {
   return data
 }
 
-/** The envelope of an event, which is a named schema. */
+/** Returns the envelope of an event, which is a named schema. */
 export function envelopeOf(type: string): Schema {
   const { schema: named } = openapi.webhooks[type]?.post.requestBody?.content['application/json'] ?? {}
   assert.ok(named?.$ref, `the envelope of ${type} has no name`)
@@ -171,13 +171,13 @@ export function schema(name: string): Schema {
   return resolve<Schema>({ $ref: `#/components/schemas/${name}` })
 }
 
-// --- Judging values by schemas ---
+// --- Validating values against schemas ---
 
 export const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true })
 addFormats.default(ajv)
 ajv.addVocabulary(['components', 'discriminator', 'x-go-name', 'x-ogen-name', 'x-go-type', 'x-ogen-type'])
 
-/** Compiles a schema of the document, strictly: a keyword that is misspelt or does not fit the type throws. */
+/** Compiles a schema of the document in strict mode. Throws if a keyword is misspelled or doesn't fit the type. */
 export function compile(judged: Schema): ValidateFunction {
   const refers = JSON.stringify(judged).includes('"$ref"')
   return ajv.compile(refers ? { ...judged, components: { schemas: openapi.components.schemas } } : judged)

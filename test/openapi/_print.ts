@@ -4,7 +4,7 @@ import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
 import { createRoutes } from '../../lib/resources/records.ts'
 import { defineService } from '../../lib/service.ts'
 
-// For `npm run lint:openapi`: the document of a host with default options.
+// Prints the document of a host with default options for `npm run lint:openapi`.
 const settings = readOptions({}, defineService({ baseUrl: 'https://app.business.test' }))
 const operations = createRoutes(createMemoryStore())
 process.stdout.write(JSON.stringify(buildOpenApiDocument({ operations, ...settings })))

@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { defineRoute, page, type Route, readPage } from '../../lib/index.ts'
 
-// Routes of a host's own for other people's tools: a list, a retrieval with a parameter, and a create. The rooms live in memory.
+// A host's routes for use with third-party tools. There are a list, a retrieval with a parameter, and a create. The
+// rooms are kept in memory.
 
 const Room = v.object({
   id: v.pipe(v.string(), v.maxLength(64), v.description('The room.'), v.examples(['room_1'])),

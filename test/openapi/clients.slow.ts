@@ -10,9 +10,9 @@ import { named } from '../_service.ts'
 import { seedClients, serve, startPlatform } from '../api/_api.ts'
 import { roomRoutes } from './_rooms.ts'
 
-// Clients that generators make of the document, for other languages than TypeScript (that is tools.slow.ts): each compiles, and reads
-// 1,000 records page by page. Installs the generators from the registries of their languages; a language that is not on this machine is
-// skipped. One generator runs at a time.
+// Tests generated clients in languages other than TypeScript (for that, see tools.slow.ts). Each is compiled and reads
+// 1,000 records page by page. Installs the generators from the package registries of their languages, skips languages
+// that aren't installed, and runs one generator at a time.
 
 const run = promisify(execFile)
 const RECORDS = 1000
@@ -42,7 +42,7 @@ after(async () => {
 
 type Step = readonly [program: string, ...args: string[]]
 
-/** Fetches OpenAPI Generator, and makes a client of a language with it. */
+/** Downloads OpenAPI Generator and generates a client for a language. */
 const generate = (language: string, to: string, properties: string): Step[] => [
   [
     ...(['mvn', '-q', '-B', 'dependency:copy', '-Dmdep.useBaseVersion=true'] as const),
@@ -54,7 +54,10 @@ const generate = (language: string, to: string, properties: string): Step[] => [
   ],
 ]
 
-/** The steps of each generator, in the order in which a person types them. The last one prints the number of records. */
+/**
+ * The commands for each generator, in the order in which one would type them. The last one prints the
+ * number of records.
+ */
 const GENERATORS: Readonly<Record<string, readonly Step[]>> = {
   'oapi-codegen, Go': [
     ['mkdir', '-p', 'oapiclient'],
@@ -109,11 +112,11 @@ for (const [name, steps] of Object.entries(GENERATORS)) {
         printed = (await run(program, args, { cwd: directory, env, maxBuffer: 1 << 26 })).stdout
       } catch (error) {
         const { code, stdout, stderr } = error as NodeJS.ErrnoException & { stdout: string; stderr: string }
-        if (code === 'ENOENT') return t.skip(`${program} is not on this machine`)
+        if (code === 'ENOENT') return t.skip(`${program} isn't installed`)
         assert.fail(`${program} ${args.join(' ')}\n${stdout.slice(-3000)}\n${stderr.slice(-3000)}`)
       }
     }
-    // Maven ends its output with an escape sequence.
+    // Maven's output ends with an escape sequence.
     assert.equal(stripVTControlCharacters(printed).trim().split('\n').at(-1), String(RECORDS))
   })
 }

@@ -13,8 +13,8 @@ import {
   type Schema,
 } from './_document.ts'
 
-// Requests made from the schemas of the document, sound ones and broken ones, against a running API for three minutes: the API
-// and the document must agree on each, and every answer must be one that the document describes.
+// Sends random requests to a running API for three minutes. They are generated from the document's schemas, both valid
+// and invalid. The API and the document must agree on each of them, and each response must match the document.
 
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 180)
 const SEED = Number(process.env.FUZZ_SEED ?? 20261122)
@@ -29,11 +29,11 @@ after(async () => {
   await platform.close()
 })
 
-// --- Chance ---
+// --- Random numbers ---
 
 let state = SEED
 
-/** A number from 0 to below 1: mulberry32, so that a seed repeats a run. */
+/** Returns a number from 0 to less than 1. Uses mulberry32, so that a run can be repeated with its seed. */
 function chance(): number {
   state = (state + 0x6d2b79f5) | 0
   let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
@@ -64,7 +64,7 @@ const EMAILS = [
   '',
 ] as const
 
-/** A value for a schema: as a rule sound, else just beyond a bound or of another type. */
+/** Returns a value for a schema. It's usually valid, otherwise just out of bounds or of the wrong type. */
 function valueFor(schema: Schema): unknown {
   if (chance() < 0.1) return pick<unknown>([null, 7, -0.5, true, [], {}, 'x'])
   if (schema.type === 'string') return stringOf(schema)
@@ -85,7 +85,7 @@ function stringOf({ examples = [], minLength = 0, maxLength = 64, pattern = '' }
   return chance() < 0.2 ? String(examples[0]) : text(Math.max(0, length))
 }
 
-// --- Requests and answers ---
+// --- Requests and responses ---
 
 interface Tally {
   readonly statuses: Map<string, number>
@@ -93,7 +93,7 @@ interface Tally {
   broken: number
 }
 
-test(`for ${SECONDS} s the API and the document agree on requests made of the document (seed ${SEED})`, async (t) => {
+test(`for ${SECONDS} s, the API and the document agree on requests generated from the document (seed ${SEED})`, async (t) => {
   const { id, key, createKey } = await platform.organization()
   const document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text()) as Document
   const created = await request(platform.api, '/api/v1/clients', { key, json: { name: 'Atlas' } })
@@ -125,10 +125,10 @@ async function askList(path: string, asked: Operation, document: Document, key: 
     const parameter = resolve<Parameter & { readonly example?: unknown }>(one, document)
     const schema = resolve<Schema>(parameter.schema as Schema, document)
     const value = chance() < 0.3 ? (parameter.example ?? '') : valueFor(schema)
-    // Empty, a parameter counts as absent, which no schema says.
+    // An empty parameter counts as absent, which schemas can't express.
     if (String(value) === '' && parameter.name !== 'limit') continue
     isSound &&= fits(value, parameter.schema, document)
-    // As a text, a value of another type may be a number.
+    // When converted to a string, a value of another type can look like a number.
     const isOther = parameter.name === 'limit' && typeof value !== 'number'
     query.append(parameter.name, isOther ? `x${value}` : String(value).toWellFormed())
   }
@@ -136,7 +136,7 @@ async function askList(path: string, asked: Operation, document: Document, key: 
   const answer = await send('GET', `${path}?${query}`, key)
   judge(answer, asked, document, what, tally)
   if (answer.status === 401 || answer.status === 403) return
-  // No schema of a parameter says that two exclude each other, and none what a time or a token is.
+  // A parameter's schema can't express that two of them exclude each other, or what a time or token is.
   if (query.has('updatedSince')) isSound &&= !query.has('before') && answer.status === 200
   agree(answer, isSound, what, tally)
 }
@@ -162,23 +162,23 @@ async function askCreate(
   judge(answer, asked, document, what, tally)
   if (answer.status === 401 || answer.status === 403) return
   const isKeySound = keyText === undefined || fits(keyText, idempotencyKey?.schema ?? {}, document)
-  // A key that was used for another content, and a business that the organization does not have, are no matter of schemas.
+  // Schemas don't cover keys used for a different body, or businesses that the organization doesn't have.
   if (answer.status === 422 && answer.text.includes('already used')) return
   if (isLead && answer.status === 404) return
-  // A lone surrogate is no Unicode, which no pattern says: JSON writes it as an escape.
+  // A lone surrogate isn't valid Unicode, which patterns can't express. JSON escapes it.
   if (/\\ud[89a-f]/.test(body)) return
-  // Nor which white space beyond ASCII an email address must not have.
+  // Patterns don't cover non-ASCII white space in email addresses either.
   if (/"email":"[^"]*[\u0080-\u00a0\u2028]/.test(body)) return
   agree(answer, isKeySound && fits(value, schema, document), what, tally)
 }
 
 const validators = new Map<Schema, (value: unknown) => boolean>()
 
-/** Judges a value by a schema of the document, which is compiled once. */
+/** Validates a value against a schema of the document. Each schema is only compiled once. */
 function fits(value: unknown, schema: Schema, document: Document): boolean {
   const known = validators.get(schema)
   if (known) return known(value)
-  // A copy, which also names the components that the schema may refer to.
+  // Copy the schema and add the components that it may refer to.
   const validator = ajv.compile({ ...schema, components: { schemas: document.components.schemas } })
   validators.set(schema, (candidate) => validator(candidate))
   return validator(value)
@@ -208,7 +208,7 @@ async function send(
   return { status: answer.status, headers: answer.headers, text: await answer.text() }
 }
 
-/** The answer has a status, headers and a body that the document describes, and no failure. */
+/** Asserts that the document describes the status, headers and body of a response, and that it isn't a failure. */
 function judge(answer: Answered, asked: Operation, document: Document, what: string, tally: Tally): void {
   const { status, headers, text: body } = answer
   tally.statuses.set(String(status), (tally.statuses.get(String(status)) ?? 0) + 1)
@@ -228,7 +228,7 @@ function judge(answer: Answered, asked: Operation, document: Document, what: str
   }
 }
 
-/** The API accepts what the document allows, and refuses all else. */
+/** Asserts that the API accepts what the document allows and rejects everything else. */
 function agree({ status, text: body }: Answered, isSound: boolean, what: string, tally: Tally): void {
   if (isSound) tally.sound++
   else tally.broken++

@@ -7,7 +7,7 @@ import { findNextLink } from '../../lib/client/next-link.ts'
 import { named } from '../_service.ts'
 import { request, seedClients, startPlatform } from '../api/_api.ts'
 
-// Programs in other languages, each with the means of its language. A language that is not on this machine is skipped.
+// Runs programs in other languages, each with its own standard tools. Languages that aren't installed are skipped.
 
 const run = promisify(execFile)
 const cwd = join(import.meta.dirname, 'languages')
@@ -17,7 +17,7 @@ after(() => platform.close())
 const { id: organizationId, key } = await platform.organization()
 await seedClients(platform.store, organizationId, 3)
 
-/** Runs a program: its output, or null where the program is not on this machine. */
+/** Runs a program and returns its output, or `null` if the program isn't installed. */
 async function runIfThere(file: string, args: readonly string[]): Promise<string | null> {
   try {
     return (await run(file, args, { cwd })).stdout
@@ -29,7 +29,10 @@ async function runIfThere(file: string, args: readonly string[]): Promise<string
 
 // --- Resolving the Link of a page ---
 
-/** Each program prints what every resolver of its standard library makes of a URL and a reference, a line each. */
+/**
+ * Each program resolves a reference against a URL with all resolvers of its standard library, and prints one
+ * result per line.
+ */
 const RESOLVERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   Go: ['go', 'run', 'resolve.go'],
   Java: ['java', 'Resolve.java'],
@@ -50,7 +53,7 @@ describe('Link', () => {
           assert.ok(link !== null)
           const url = `https://app.example/platform/api/v1/clients${query}`
           const resolved = await runIfThere(file, [...args, url, link])
-          if (resolved === null) return t.skip(`${file} is not on this machine`)
+          if (resolved === null) return t.skip(`${file} isn't installed`)
           for (const line of resolved.trim().split('\n')) {
             assert.equal(line, new URL(link, url).href)
             assert.match(line, /^https:\/\/app\.example\/platform\/api\/v1\/clients\?limit=2&/)

@@ -32,13 +32,13 @@ const OPERATIONS = SPECIFIED.map(
 const reads = OPERATIONS.filter(([method]) => method === 'get')
 const writes = OPERATIONS.filter(([method]) => method === 'post')
 
-/** The long text of the document. */
+/** Returns the guide in the document. */
 function guideOf({ tags }: typeof openapi): string {
   return tags.find(({ name }) => name === 'Guide')?.description ?? assert.fail('no tag Guide')
 }
 
 describe('openapi operations (specification, section 4)', () => {
-  test('the document has these operations and no other', () => {
+  test('the document has these operations and no others', () => {
     const found = Object.entries(openapi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),
     )
@@ -46,14 +46,14 @@ describe('openapi operations (specification, section 4)', () => {
   })
 
   for (const [method, path, scope, item] of OPERATIONS) {
-    test(`${method} ${path} needs the scope ${scope} of a bearer key`, () => {
+    test(`${method} ${path} requires the scope ${scope} of a bearer key`, () => {
       const found = operation(method, path)
       assert.equal(found['x-required-scope'], scope)
       assert.match(found.description, new RegExp(scope))
       assert.deepEqual(found.security ?? openapi.security, [{ bearer: [] }])
     })
 
-    test(`${method} ${path} answers 200 with ${item} in data`, () => {
+    test(`${method} ${path} responds with 200 and ${item} in data`, () => {
       const data = dataOf(operation(method, path))
       const ref = { $ref: `#/components/schemas/${item}` }
       assert.deepEqual(data, method === 'get' ? { type: 'array', maxItems: 200, items: ref } : ref)
@@ -67,7 +67,7 @@ describe('openapi operations (specification, section 4)', () => {
   }
 
   for (const [method, path] of reads) {
-    test(`${method} ${path} takes limit, a whole number from 1 to 200, default 50, and no body`, () => {
+    test(`${method} ${path} has a limit, an integer from 1 to 200, 50 by default, and no body`, () => {
       const found = operation(method, path)
       const { in: place, required, schema: limit } = parameter(found, 'limit')
       assert.deepEqual([place, required, found.requestBody], ['query', undefined, undefined])
@@ -88,7 +88,7 @@ describe('openapi operations (specification, section 4)', () => {
   })
 
   for (const [method, path] of writes) {
-    test(`${method} ${path} takes a JSON body and an optional Idempotency-Key of at most 200 characters`, () => {
+    test(`${method} ${path} has a JSON body and an optional Idempotency-Key of up to 200 characters`, () => {
       const found = operation(method, path)
       const { in: place, required, schema: key } = parameter(found, 'Idempotency-Key')
       assert.deepEqual([place, required, key.minLength, key.maxLength], ['header', undefined, 1, 200])
@@ -109,7 +109,7 @@ describe('openapi operations (specification, section 4)', () => {
 })
 
 describe('openapi authentication (specification, section 5)', () => {
-  test('bearer is HTTP bearer and gives the form of a key', () => {
+  test('bearer is HTTP bearer and describes the format of a key', () => {
     const { bearer } = build({}, { keyPrefix: 'acme' }).components.securitySchemes
     assert.ok(isNode(bearer))
     assert.deepEqual([bearer.type, bearer.scheme], ['http', 'bearer'])
@@ -122,7 +122,7 @@ describe('openapi statuses (specification, section 7)', () => {
   const onBodies = ['400', '409', '413', '415']
 
   for (const [method, path] of OPERATIONS) {
-    test(`${method} ${path} lists every status of the answers`, () => {
+    test(`${method} ${path} lists all response statuses`, () => {
       const statuses = ['200', ...listed, '500', '503', ...(method === 'post' ? onBodies : [])]
       assert.deepEqual(Object.keys(operation(method, path).responses), statuses.toSorted())
     })
@@ -130,7 +130,7 @@ describe('openapi statuses (specification, section 7)', () => {
 
   const created = operation('post', '/api/v1/clients')
   for (const status of [...listed, ...onBodies, '500', '503']) {
-    test(`${status} has the form of an error, a description and its headers`, () => {
+    test(`${status} has the format of an error, a description and its headers`, () => {
       const { description, content, headers = {} } = response(created, status)
       assert.ok(description.length > 10)
       assert.deepEqual(content?.['application/json'].schema, { $ref: '#/components/schemas/ErrorResponse' })
@@ -144,19 +144,19 @@ describe('openapi statuses (specification, section 7)', () => {
     })
   }
 
-  test('an error has error and requestId, both of them required', () => {
+  test('an error has error and requestId, both required', () => {
     assert.deepEqual(Object.keys(schema('ErrorResponse').properties ?? {}), ['error', 'requestId'])
     assert.deepEqual(schema('ErrorResponse').required, ['error', 'requestId'])
   })
 
-  test('413 gives the allowed size', () => {
+  test('413 contains the maximum size', () => {
     const document = build({ maxBodyBytes: 1234 })
     const { description, content } = response(operation('post', '/api/v1/leads', document), '413', document)
     assert.match(description, /1234 bytes/)
     assert.match(JSON.stringify(content), /larger than 1234 bytes/)
   })
 
-  test('refusals of the platform are announced under the errors exactly when the host has onRequest', () => {
+  test("the platform's refusals are mentioned under errors if and only if the host has onRequest", () => {
     const errorsOf = (document: typeof openapi): string =>
       /^## Errors$(.*?)^## /ms.exec(guideOf(document))?.[1] ?? assert.fail('no section Errors')
     const sentence = /The platform may also reject a request by rules of its own/
@@ -166,7 +166,7 @@ describe('openapi statuses (specification, section 7)', () => {
 })
 
 describe('openapi limits (specification, section 8)', () => {
-  test('the table of limits has every limit of the specification, those of fields from their schemas', () => {
+  test('the table of limits contains all limits of the specification, with those of fields from their schemas', () => {
     const rows = [
       ...['| `limit` of a list | 1 to 200, default 50 |', '| request body | 65536 bytes |'],
       '| `Idempotency-Key` | 1 to 200 visible ASCII characters; replayed for 7 days |',
@@ -180,7 +180,7 @@ describe('openapi limits (specification, section 8)', () => {
     for (const row of rows) assert.ok(guideOf(openapi).split('\n').includes(row), row)
   })
 
-  test('the headers show the limits of the API', () => {
+  test("the headers contain the API's limits", () => {
     const limits = { key: { perSecond: 5, burst: 10 }, organization: { perSecond: 50, burst: 100 } }
     const { headers } = build({ rateLimit: limits }).components
     assert.deepEqual(
@@ -193,7 +193,7 @@ describe('openapi limits (specification, section 8)', () => {
     )
   })
 
-  test('without limits nothing speaks of their headers, and 429 stays listed', () => {
+  test("without limits, their headers aren't mentioned, but 429 is still listed", () => {
     const document = build({ rateLimit: false })
     assert.doesNotMatch(JSON.stringify(document), /RateLimit(-Policy)?["`]/)
     assert.ok('429' in operation('get', '/api/v1/leads', document).responses)
@@ -201,7 +201,7 @@ describe('openapi limits (specification, section 8)', () => {
 })
 
 describe('openapi document', () => {
-  test('the document is OpenAPI 3.1 of the Business API 1.0.0', () => {
+  test('the document is OpenAPI 3.1 for the Business API 1.0.0', () => {
     assert.deepEqual(
       [openapi.openapi, openapi.info.title, openapi.info.version],
       ['3.1.0', 'Business API', '1.0.0'],
@@ -218,7 +218,7 @@ describe('openapi document', () => {
     }
   })
 
-  test('info says what the host says, and claims no licence for the host', () => {
+  test("info contains the host's values and doesn't assume a license for the host", () => {
     assert.deepEqual(openapi.info.license, {
       name: 'LicenseRef-Proprietary',
       identifier: 'LicenseRef-Proprietary',
@@ -237,7 +237,7 @@ describe('openapi document', () => {
     assert.deepEqual(said, { title: 'Atlas API', ...info })
   })
 
-  test('every answer and every event has a named schema of its own', () => {
+  test('each response and event has its own named schema', () => {
     const names = Object.keys(openapi.components.schemas)
     for (const name of ['ClientList', 'ClientResponse', 'LeadResponse', 'InvoiceList', 'ErrorResponse']) {
       assert.ok(names.includes(name), name)
@@ -246,14 +246,14 @@ describe('openapi document', () => {
     assert.ok(!names.includes('Error'))
   })
 
-  test('the description lists the scope of each operation, and says that the secret is used as shown', () => {
+  test('the description lists the scope of each operation and says that the secret is used as shown', () => {
     for (const [method, path, scope] of OPERATIONS) {
       assert.ok(guideOf(openapi).includes(`| \`${scope}\` | \`${method.toUpperCase()} ${path}\` |`), scope)
     }
     assert.match(guideOf(openapi), /`whsec_` included and nothing decoded/)
   })
 
-  test('the server is baseUrl, else basePath, else the root', () => {
+  test('the server is baseUrl, or else basePath, or else the root', () => {
     const known = build({ basePath: '/x' }, { baseUrl: 'https://app.example.com/platform' })
     assert.deepEqual(
       [known, build({ basePath: '/platform' }), build()].map(({ servers }) => servers),
@@ -261,13 +261,13 @@ describe('openapi document', () => {
     )
   })
 
-  test('every schema compiles in strict mode', () => {
+  test('all schemas compile in strict mode', () => {
     const schemas = schemasOf(openapi)
     assert.ok(schemas.length > 200)
     for (const [path, found] of schemas) assert.doesNotThrow(() => compile(found), path)
   })
 
-  test('every example fits its schema', () => {
+  test('all examples match their schemas', () => {
     let judged = 0
     for (const [path, node] of nodesOf(openapi as unknown as Node)) {
       const { schema: own, example, examples } = node
@@ -283,7 +283,7 @@ describe('openapi document', () => {
     assert.ok(judged > 250, `only ${judged} examples`)
   })
 
-  test('every body and every parameter has an example, but those that a tool must not fill in beside others', () => {
+  test('all bodies and parameters have an example, except those that tools must not combine with others', () => {
     const without = new Set(['before', 'Idempotency-Key'])
     for (const [path, node] of nodesOf(openapi as unknown as Node)) {
       if (without.has(String(node.name))) assert.ok(!('example' in node), path)
@@ -291,11 +291,11 @@ describe('openapi document', () => {
     }
   })
 
-  test('a constant has no list of one value beside it', () => {
+  test('a constant has no list with a single value next to it', () => {
     assert.doesNotMatch(JSON.stringify(openapi), /"enum"/)
   })
 
-  test('WebhookEvent is one of the events, told apart by type', () => {
+  test('WebhookEvent is one of the events, distinguished by type', () => {
     const { anyOf = [], discriminator } = schema('WebhookEvent')
     const bodies = Object.values(openapi.webhooks).map(
       ({ post }) => post.requestBody?.content['application/json'].schema,
@@ -308,7 +308,7 @@ describe('openapi document', () => {
     )
   })
 
-  test('Client has another name in Go, where the client of the API is called Client', () => {
+  test('Client has a different name in Go, where the API client is called Client', () => {
     const { 'x-go-name': go, 'x-ogen-name': ogen } = schema('Client') as Node
     assert.deepEqual([go, ogen], ['ClientRecord', 'ClientRecord'])
   })
@@ -326,14 +326,14 @@ describe('openapi document', () => {
     )
   })
 
-  test('the created client leads to a lead of its business by a link', () => {
+  test('a link leads from a created client to a lead for its business', () => {
     const { links } = response(operation('post', '/api/v1/clients'), '200')
     const operations = operationsOf(openapi).map(({ operationId }) => operationId)
     for (const { operationId } of Object.values(links ?? {})) assert.ok(operations.includes(operationId))
     assert.equal(links?.CreateLead?.requestBody, '{"businessId":"{$response.body#/data/business/id}"}')
   })
 
-  test('the document tells what a program without the page needs: paging, sync, no filters, no deletion, businessId', () => {
+  test("the document covers what a program that can't see the settings page needs: paging, sync, no filters, no deletion, businessId", () => {
     for (const [method, path] of reads) {
       const { description } = operation(method, path)
       assert.match(description, /`Link`.*`updatedSince`.*Nothing filters by status or name/)
@@ -347,13 +347,13 @@ describe('openapi document', () => {
     assert.ok(openapi.info.description.length < 500)
   })
 
-  test('every string is bounded', () => {
+  test('all strings have a maximum length', () => {
     for (const [path, { type, maxLength, const: only }] of schemasOf(openapi)) {
       if ([type].flat().includes('string')) assert.ok(maxLength ?? only, path)
     }
   })
 
-  test('every number is bounded, every integer is an int32, every list has a longest length', () => {
+  test('all numbers have bounds, all integers are int32, all lists have a maximum length', () => {
     for (const [path, { type, minimum, maximum, format, maxItems }] of schemasOf(openapi)) {
       const types = [type].flat()
       if (types.includes('integer')) assert.equal(format, 'int32', path)
@@ -364,11 +364,11 @@ describe('openapi document', () => {
     }
   })
 
-  test('every object takes fields that are not known yet', () => {
+  test('all objects allow unknown fields', () => {
     assert.doesNotMatch(JSON.stringify(openapi), /additionalProperties|unevaluatedProperties/)
   })
 
-  test('every $ref leads somewhere, and every component is referred to', () => {
+  test('all $refs can be resolved, and all components are used', () => {
     const refs = new Set<string>()
     for (const [, { $ref }] of nodesOf(openapi as unknown as Node)) {
       if (typeof $ref !== 'string') continue
@@ -384,7 +384,7 @@ describe('openapi document', () => {
     assert.deepEqual(Object.keys(securitySchemes), ['bearer'])
   })
 
-  test('every operationId is unique, every operation has a summary, a description and a declared tag', () => {
+  test('all operationIds are unique, and all operations have a summary, a description and a declared tag', () => {
     const operations = operationsOf(openapi)
     assert.equal(
       new Set(operations.map(({ operationId }) => operationId)).size,
@@ -400,11 +400,11 @@ describe('openapi document', () => {
     }
   })
 
-  test('no schema names a dialect', () => {
+  test('no schema specifies a dialect', () => {
     assert.doesNotMatch(JSON.stringify(openapi), /jsonSchemaDialect|\$schema|\$defs/)
   })
 
-  test('the document survives JSON unchanged, and is the same when built again', () => {
+  test('the document is unchanged by JSON and identical when built again', () => {
     assert.deepStrictEqual(JSON.parse(JSON.stringify(openapi)), openapi)
     assert.equal(JSON.stringify(build()), JSON.stringify(openapi))
   })

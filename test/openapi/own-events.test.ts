@@ -14,7 +14,7 @@ import { ajv, build, type Node, nodesOf, openapi, operationsOf, resolve } from '
 
 const document = build({}, bookings)
 
-test('own events are webhooks beside the 24, with an example, their texts and a name for body and data', () => {
+test('own events are webhooks in addition to the 24, with an example, their descriptions and names for body and data', () => {
   assert.deepEqual(Object.keys(document.webhooks), [
     ...Object.keys(openapi.webhooks),
     'booking.created',
@@ -44,12 +44,12 @@ test('own events are webhooks beside the 24, with an example, their texts and a 
   )
 })
 
-test('the data of own events is described by its schema, as subscribers receive it', () => {
+test('the data of own events is described by its schema as subscribers receive it', () => {
   const { BookingCreatedEventData: data, BookingCancelledEventData: cancelled } = document.components.schemas
   assert.deepEqual(data?.required, ['bookingId', 'room', 'startsAt'])
   assert.equal(data?.properties?.room?.properties?.name?.description, 'The name on the door.')
   assert.equal(data?.properties?.guests?.default, 1)
-  // The references of a whole JSON Schema lead into the document.
+  // References in a host's JSON Schema point into the document.
   const reason = '#/components/schemas/BookingCancelledEventData/$defs/Reason'
   assert.deepEqual(cancelled?.properties?.reason, { $ref: reason })
   for (const [, { $ref }] of nodesOf(document as unknown as Node)) {
@@ -71,7 +71,7 @@ test('the data of own events is described by its schema, as subscribers receive 
   }
 })
 
-test('everything else in the document is as without own events', () => {
+test('the rest of the document is the same as without own events', () => {
   const plain = build({}, { name: 'Rooms' })
   const schemas = Object.entries(document.components.schemas).filter(
     ([name]) => !/^Booking|^WebhookEvent$/.test(name),
@@ -89,7 +89,7 @@ const describe = (definition: EventDefinition) =>
     logger: false,
   })
 
-test('createBusinessApi() rejects an event whose JSON Schema is not known, and names it', () => {
+test("createBusinessApi() rejects an event whose JSON Schema isn't known, and names it", () => {
   const odd = v.object({
     id: v.pipe(
       v.string(),
@@ -109,7 +109,7 @@ test('createBusinessApi() rejects an event whose JSON Schema is not known, and n
   assert.ok(describe({ ...event, data: withJsonSchema(odd, { type: 'object' }) }))
 })
 
-test('a library with Standard JSON Schema gives its own, of what the schema gives', () => {
+test("a library with Standard JSON Schema provides its own for the schema's output", () => {
   const standard = cancellation['~standard']
   const sides: string[] = []
   const output = ({ target }: { target: string }) => {
@@ -129,7 +129,7 @@ test('a library with Standard JSON Schema gives its own, of what the schema give
   assert.deepEqual(sides, ['draft-2020-12'])
 })
 
-test('a recursive schema of valibot keeps its references', () => {
+test('a recursive valibot schema keeps its references', () => {
   interface Tree {
     readonly leaves: readonly Tree[]
   }

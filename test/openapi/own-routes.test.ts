@@ -23,7 +23,7 @@ import {
   resolve,
 } from './_document.ts'
 
-// A host's own routes in the OpenAPI document.
+// Tests the host's routes in the OpenAPI document.
 
 const SCOPES = ['bookings:read', 'bookings:write'] as const
 
@@ -35,7 +35,7 @@ function describeWith(routes: readonly Route[]): Document {
 const own = describeWith(bookingRoutes())
 
 describe('the document with own routes', () => {
-  test('has the built-in operations unchanged beside them', () => {
+  test("doesn't change the built-in operations", () => {
     for (const [path, methods] of Object.entries(openapi.paths)) assert.deepEqual(own.paths[path], methods)
     assert.deepEqual(Object.keys(own.paths).slice(Object.keys(openapi.paths).length), [
       '/api/v1/bookings',
@@ -43,7 +43,7 @@ describe('the document with own routes', () => {
     ])
   })
 
-  test('names scope, parameters, body, answer and errors of each', () => {
+  test('contains the scope, parameters, body, response and errors of each', () => {
     const { post, get } = own.paths['/api/v1/bookings'] ?? {}
     const one = own.paths['/api/v1/bookings/{bookingId}']?.get
     assert.ok(post && get && one)
@@ -69,7 +69,7 @@ describe('the document with own routes', () => {
     )
   })
 
-  test('refers to nothing that it lacks, and has each operationId and tag once', () => {
+  test('has no unresolved references, and each operationId and tag only once', () => {
     for (const [path, node] of nodesOf(own as unknown as Node)) {
       if (typeof node.$ref === 'string') assert.ok(resolve({ $ref: node.$ref }, own), path)
     }
@@ -86,7 +86,7 @@ describe('the document with own routes', () => {
     )
   })
 
-  test('takes the JSON Schema beside a schema of another library, with its definitions', () => {
+  test("uses the JSON Schema attached to another library's schema, including its definitions", () => {
     const room: StandardSchema<{ room: string }> = {
       '~standard': {
         version: 1,
@@ -144,7 +144,7 @@ describe('the document with own routes', () => {
   } as const
   const Rooms = v.object({ name: v.string() })
 
-  test('names the errors that an operation can answer, and no other', () => {
+  test('lists exactly the errors that an operation can return', () => {
     const document = describeWith([
       defineRoute({ ...declared, operationId: 'plain' }),
       defineRoute({ ...declared, path: '/queried', operationId: 'queried', query: Rooms }),
@@ -169,7 +169,7 @@ describe('the document with own routes', () => {
     ])
   })
 
-  test("gives the library's schemas no other content, and no type the name that oapi-codegen gives to an operation's", () => {
+  test("doesn't change the contents of the library's schemas, and never uses a name that oapi-codegen generates for an operation", () => {
     const { schemas } = describeWith(
       ['client', 'lead', 'error', 'createPayment'].map((operationId) =>
         defineRoute({ ...declared, operationId, path: `/${operationId}`, query: Rooms }),
@@ -182,7 +182,7 @@ describe('the document with own routes', () => {
       assert.equal(schemas[name], undefined)
   })
 
-  test('has the tags of the library once, also for a route that takes one', () => {
+  test("contains the library's tags once, even if a route uses one", () => {
     const own = ['Webhooks', 'Guide', 'Clients', 'Rooms'].map((tag, index) =>
       defineRoute({ ...declared, tag, path: `/r${index}`, operationId: `r${index}` }),
     )
@@ -192,7 +192,7 @@ describe('the document with own routes', () => {
   })
 
   for (const name of ['after', 'limit', 'before', 'updatedSince']) {
-    test(`has no list whose query names ${name}, which every list reads or rejects`, () => {
+    test(`rejects a list whose query has ${name}, which every list reads or rejects`, () => {
       const query = v.object({ [name]: v.string() })
       assert.doesNotThrow(() => describeWith([defineRoute({ ...declared, query })]))
       assert.throws(
@@ -202,7 +202,7 @@ describe('the document with own routes', () => {
     })
   }
 
-  test('describes a query whose parts refer to definitions, and none that has no names', () => {
+  test('describes a query whose parts refer to definitions, and rejects one without names', () => {
     const jsonSchema = {
       type: 'object',
       properties: { name: { $ref: '#/$defs/Name' } },

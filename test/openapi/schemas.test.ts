@@ -34,14 +34,14 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     Project: ['id', 'name', 'status', 'billingType', 'value'],
   }
   for (const [name, names] of Object.entries(fields)) {
-    test(`${name} has every field, all required, and an example`, () => {
+    test(`${name} has all fields, all of them required, and an example`, () => {
       assert.deepEqual(Object.keys(schema(name).properties ?? {}), names)
       assert.deepEqual(schema(name).required, names)
       assert.deepEqual(Object.keys(schema(name).examples?.[0] ?? {}), names)
     })
   }
 
-  test('the nullable fields of records are those of the specification, as lists of types', () => {
+  test('the nullable fields of records are those of the specification, written as lists of types', () => {
     const nullable = schemasOf(openapi)
       .filter(
         ([path, { type }]) =>
@@ -59,7 +59,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     })
   })
 
-  test('money of an invoice is a decimal string', () => {
+  test("an invoice's amounts are decimal strings", () => {
     for (const name of ['total', 'amountPaid', 'amountDue']) {
       const accepts = compile(schema('Invoice').properties?.[name] ?? {})
       assert.deepEqual(
@@ -75,7 +75,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     for (const [path, { format }] of stamped) assert.equal(format, 'date-time', path)
   })
 
-  test('CreateClientInput bounds each field and requires name only', () => {
+  test('CreateClientInput limits each field and only requires name', () => {
     const { properties: { name, category, city, email, phone } = {}, required } = schema('CreateClientInput')
     assert.deepEqual(required, ['name'])
     assert.deepEqual([name?.minLength, name?.maxLength], [2, 150])
@@ -120,12 +120,12 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     const accepts = compile(schema('CreateClientInput'))
     for (const input of inputs) {
       const { success } = v.safeParse(CreateClientInputSchema, input)
-      // valibot takes an array for an object; the API refuses an array before.
+      // valibot accepts an array as an object, but the API has already rejected it.
       assert.equal(accepts(input), success && !Array.isArray(input), JSON.stringify(input))
     }
   })
 
-  test('patterns are of ASCII, and use only what the regular expressions of all languages read alike', () => {
+  test('patterns are ASCII and only use what regular expressions in all languages have in common', () => {
     const patterns = new Set(schemasOf(openapi).flatMap(([, { pattern }]) => pattern ?? []))
     assert.ok(patterns.size >= 8)
     for (const pattern of patterns) {
@@ -134,7 +134,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     }
   })
 
-  test('a rule that JSON Schema cannot say is not dropped', () => {
+  test("a rule that JSON Schema can't express isn't ignored", () => {
     const odd = v.pipe(
       v.number(),
       v.check((value) => value % 2 === 1),
@@ -146,19 +146,19 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
   })
 })
 
-/** `InvoicePaidEventData` for `invoice.paid`. */
+/** Returns `InvoicePaidEventData` for `invoice.paid`. */
 function dataNameOf(type: string): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
   return `${words.join('')}EventData`
 }
 
 describe('openapi webhooks (specification, section 6)', () => {
-  test('there is one webhook for each type of event', () => {
+  test('there is one webhook per event type', () => {
     assert.deepEqual(Object.keys(openapi.webhooks), EVENT_TYPES)
   })
 
   for (const [type, { post }] of Object.entries(openapi.webhooks)) {
-    test(`${type} is a POST of the envelope with its three headers and the optional headers of Standard Webhooks, and needs no key`, () => {
+    test(`${type} is a POST of the envelope with its three headers and the optional Standard Webhooks headers, and needs no key`, () => {
       assert.deepEqual([post.tags, post.security], [['Webhooks'], []])
       const headers = post.parameters.map((one) => resolve<Parameter>(one))
       assert.deepEqual(
@@ -192,12 +192,12 @@ describe('openapi webhooks (specification, section 6)', () => {
     assert.deepEqual(examples, [(event as { data: unknown }).data])
   })
 
-  test('data refers to the schema of the resource', () => {
+  test("data refers to the resource's schema", () => {
     const { properties } = schema('ClientCreatedEventData')
     assert.deepEqual(properties?.client, { $ref: '#/components/schemas/Client' })
   })
 
-  test('a signature has a time and one or more digests in lower-case hex', () => {
+  test('a signature has a time and one or more digests in lowercase hex', () => {
     const post = openapi.webhooks['invoice.paid']?.post
     assert.ok(post)
     const accepts = compile(parameter(post, 'X-SERVICE-Signature').schema)
@@ -209,7 +209,7 @@ describe('openapi webhooks (specification, section 6)', () => {
     )
   })
 
-  test('the headers carry the prefix of the platform', () => {
+  test("the headers have the platform's prefix", () => {
     const text = JSON.stringify(build({}, { headerPrefix: 'X-Acme' }))
     assert.match(text, /"X-Acme-Signature"/)
     assert.doesNotMatch(text, /X-SERVICE/)

@@ -37,11 +37,11 @@ function outcomeOf(receiving: Promise<ReceivedWebhook>): Promise<Outcome> {
 interface Subscriber {
   readonly url: string
   readonly port: number
-  /** An outcome for each request, in the order of completion. */
+  /** The outcomes of all requests in the order in which they were completed. */
   readonly outcomes: Outcome[]
 }
 
-/** A subscriber that answers with the status of `receiveWebhook`. */
+/** Starts a subscriber that responds with the status from `receiveWebhook`. */
 async function subscribe(
   t: TestContext,
   options: Partial<ReceiveWebhookOptions> = {},
@@ -78,7 +78,7 @@ function post(url: string, body: string, headers: Record<string, string> = {}): 
 }
 
 describe('receiveWebhook() on node:http', () => {
-  test('gives the typed event and the time of the attempt', async (t) => {
+  test('returns the typed event and the time of the attempt', async (t) => {
     const { url, outcomes } = await subscribe(t)
     assert.equal((await post(url, BODY)).status, 204)
     const { received } = outcomes[0] ?? {}
@@ -89,7 +89,7 @@ describe('receiveWebhook() on node:http', () => {
     assert.equal(event?.type === 'invoice.paid' && event.data.number, 'F-2026-é 🏺')
   })
 
-  test('asks isSeen only for signed events', async (t) => {
+  test('only calls isSeen for signed events', async (t) => {
     const asked: string[] = []
     const isSeen = async (id: string): Promise<boolean> => asked.push(id) > 1
     const { url, outcomes } = await subscribe(t, { isSeen })
@@ -103,7 +103,7 @@ describe('receiveWebhook() on node:http', () => {
     )
   })
 
-  test('a failing isSeen is a failure, so that the webhook is sent again', async (t) => {
+  test('fails if isSeen does, so that the webhook is sent again', async (t) => {
     const isSeen = (): Promise<boolean> => Promise.reject(new Error('The table is away'))
     const { url } = await subscribe(t, { isSeen })
     assert.equal((await post(url, BODY)).status, 500)
@@ -118,27 +118,27 @@ describe('receiveWebhook() on node:http', () => {
     ['signed and null', 'null', signWebhook('null', SECRET), 'webhook_malformed', 400],
     ['signed and no event', '{"id":1}', signWebhook('{"id":1}', SECRET), 'webhook_malformed', 400],
   ] as const) {
-    test(`refuses a request ${name} with ${status} ${code}`, async (t) => {
+    test(`rejects a request ${name} with ${status} ${code}`, async (t) => {
       const { url, outcomes } = await subscribe(t)
       assert.equal((await post(url, body, { 'X-SERVICE-Signature': signature })).status, status)
       assert.equal(outcomes[0]?.error?.code, code)
     })
   }
 
-  test('refuses a body that is too large with 413, to the byte', async (t) => {
+  test('rejects a body that is one byte too large with 413', async (t) => {
     const { url, outcomes } = await subscribe(t, { maxBodyBytes: Buffer.byteLength(BODY) })
     assert.equal((await post(url, BODY)).status, 204)
     assert.equal((await post(url, `${BODY} `)).status, 413)
     assert.equal(outcomes[1]?.error?.code, 'webhook_too_large')
   })
 
-  test('refuses a method other than POST with 405', async (t) => {
+  test('rejects methods other than POST with 405', async (t) => {
     const { url, outcomes } = await subscribe(t)
     assert.equal((await fetch(url)).status, 405)
     assert.equal(outcomes[0]?.error?.code, 'webhook_method')
   })
 
-  test('refuses a body that ends early, and never waits for the rest', async (t) => {
+  test('rejects a body that ends early without waiting for the rest', async (t) => {
     const { port, outcomes } = await subscribe(t)
     const socket = connect(port, '127.0.0.1')
     socket.write('POST /hooks HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"id"')
@@ -147,7 +147,7 @@ describe('receiveWebhook() on node:http', () => {
     assert.equal(outcomes[0]?.error?.code, 'webhook_malformed')
   })
 
-  test('accepts either secret during a rotation, and the headers of another prefix', async (t) => {
+  test('accepts both secrets during a rotation, and headers with another prefix', async (t) => {
     const { url } = await subscribe(t, { secret: ['whsec_new', SECRET], headerPrefix: 'X-Acme' })
     for (const secret of ['whsec_new', SECRET]) {
       const answer = await post(url, BODY, { 'X-Acme-Signature': signWebhook(BODY, secret) })
@@ -157,7 +157,7 @@ describe('receiveWebhook() on node:http', () => {
   })
 })
 
-describe('receiveWebhook() where a body parser runs first', () => {
+describe('receiveWebhook() after a body parser', () => {
   for (const [version, framework] of [
     [4, express4],
     [5, express],
@@ -167,13 +167,13 @@ describe('receiveWebhook() where a body parser runs first', () => {
       (listener: RequestListener): RequestListener =>
         framework().use(parser, (request, response) => listener(request, response))
 
-    test(`Express ${version}: takes the bytes that express.raw() has kept`, async (t) => {
+    test(`Express ${version}: uses the bytes kept by express.raw()`, async (t) => {
       const { url, outcomes } = await subscribe(t, {}, behind(framework.raw({ type: '*/*' })))
       assert.equal((await post(url, BODY)).status, 204)
       assert.equal(outcomes[0]?.received?.event.id, 'evt_1')
     })
 
-    test(`Express ${version}: takes req.rawBody`, async (t) => {
+    test(`Express ${version}: uses req.rawBody`, async (t) => {
       const keep = (request: IncomingMessage, _: unknown, bytes: Buffer): void => {
         Object.assign(request, { rawBody: bytes })
       }
@@ -197,7 +197,7 @@ describe('receiveWebhook() where a body parser runs first', () => {
       }
     })
 
-    test(`Express ${version}: names the remedy for express.json()`, async (t) => {
+    test(`Express ${version}: suggests a remedy for express.json()`, async (t) => {
       const { url, outcomes } = await subscribe(t, {}, behind(framework.json()))
       assert.equal((await post(url, BODY)).status, 500)
       assert.match(outcomes[0]?.error?.message ?? '', /a body parser has read its body.*express\.raw/)
@@ -214,12 +214,12 @@ describe('receiveWebhook() with fetch', () => {
     })
   }
 
-  test('gives the event of a Request', async () => {
+  test('returns the event of a Request', async () => {
     const { event } = await receiveWebhook(requestOf(BODY), { secret: SECRET })
     assert.equal(event.id, 'evt_1')
   })
 
-  test('refuses the same requests as on node:http', async () => {
+  test('rejects the same requests as on node:http', async () => {
     const large = await outcomeOf(receiveWebhook(requestOf(BODY), { secret: SECRET, maxBodyBytes: 10 }))
     assert.deepEqual([large.error?.code, large.error?.status], ['webhook_too_large', 413])
     const unsigned = await outcomeOf(receiveWebhook(requestOf(BODY, 't=1,v1=00'), { secret: SECRET }))
@@ -230,7 +230,7 @@ describe('receiveWebhook() with fetch', () => {
     assert.ok(consumed.error instanceof TypeError)
   })
 
-  test('no error repeats the secret', async () => {
+  test('no error contains the secret', async () => {
     for (const options of [{ secret: '' }, { secret: [] }, { secret: SECRET, maxBodyBytes: -1 }]) {
       const { error } = await outcomeOf(receiveWebhook(requestOf(BODY), options))
       assert.ok(error instanceof TypeError || error instanceof RangeError)

@@ -8,7 +8,7 @@ import { createSchemas } from '../../lib/openapi/schemas.ts'
 import { inputOf } from '../../lib/resources/route.ts'
 import { compile } from '../openapi/_document.ts'
 
-// The input of a create operation, made of the fields of the host's own calls.
+// Tests the input of a create operation, which is built from the fields of the host's own calls.
 
 const RecordSchema = v.object({
   id: field.id('proj', 'The record.'),
@@ -38,7 +38,7 @@ function refusal(given: object): string {
 }
 
 describe('inputOf', () => {
-  test('reads numbers as columns keep them, and moments as timestamps', () => {
+  test('reads numbers as stored in columns, and times as timestamps', () => {
     assert.deepEqual(validate(INPUT, { ...GIVEN, more: 1 }), GIVEN)
     const spentAt = '2026-03-14t10:26:53.589+01:00'
     assert.deepEqual(validate(INPUT, { ...GIVEN, amount: -0, spentAt }), { ...GIVEN, amount: 0 })
@@ -57,14 +57,14 @@ describe('inputOf', () => {
     Number.NaN,
     Number.POSITIVE_INFINITY,
   ]) {
-    test(`rejects ${JSON.stringify(amount)} for a number`, () => {
+    test(`rejects ${JSON.stringify(amount)} as a number`, () => {
       assert.equal(refusal({ ...GIVEN, amount }), `Validation failed: amount ${NUMBER}`)
     })
   }
 
   const moments = ['2026-03-14', '2026-03-14T09:26:53', '2026-02-30T00:00:00Z', '1969-12-31T23:59:59.999Z']
   for (const spentAt of [...moments, '9999-12-31T23:59:59-01:00', '', 17, null, new Date(0)]) {
-    test(`rejects ${JSON.stringify(spentAt)} for a moment`, () => {
+    test(`rejects ${JSON.stringify(spentAt)} as a time`, () => {
       assert.equal(refusal({ ...GIVEN, spentAt }), `Validation failed: spentAt ${MOMENT}`)
     })
   }
@@ -76,7 +76,7 @@ describe('inputOf', () => {
     )
   })
 
-  test('has the descriptions and the examples of the record in the document, which accepts what the API accepts', () => {
+  test('has the descriptions and examples of the record in the document, which accepts the same as the API', () => {
     const { components } = createSchemas({ Input: { schema: INPUT } })
     const { required, properties, examples } = Object(components.Input)
     assert.deepEqual(required, ['title', 'kind', 'amount', 'spentAt'])
@@ -105,7 +105,7 @@ describe('inputOf', () => {
     assert.equal(accepts({ ...GIVEN, spentAt: 'today' }), false)
   })
 
-  test('throws for a field that the record does not have', () => {
+  test("throws for a field that the record doesn't have", () => {
     assert.throws(
       () => inputOf(RecordSchema, { other: field.text(1, 2) }),
       /Cannot describe 'other', which is no field of the record/,

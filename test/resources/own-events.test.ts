@@ -59,7 +59,7 @@ describe('defineEvent()', () => {
     test(`rejects ${what}`, () => assert.throws(() => noted(changes), about))
   }
 
-  test('takes any Standard Schema, and names as those of the catalogue', () => {
+  test('accepts any Standard Schema, and names like those of the catalogue', () => {
     for (const type of ['note.added', 'client.merged', 'support.ticket_closed', 'a1.b2', 'a.b'])
       assert.equal(noted({ type }).type, type)
     assert.equal(noted({ data: Object.assign(() => {}, NOTED.data) }).type, 'note.added')
@@ -100,7 +100,7 @@ describe('defineService({ events })', () => {
       }))
   }
 
-  test('gives the same again for what it has given, with up to 200 events', () => {
+  test('returns the same if its result is passed again, with up to 200 events', () => {
     assert.deepEqual(defineService(bookings), bookings)
     assert.deepEqual(bookings.events, [bookingCreated, bookingCancelled])
     assert.deepEqual(defineService().events, [])
@@ -109,7 +109,7 @@ describe('defineService({ events })', () => {
   })
 })
 
-// The compiler's part: `npm run types` fails for each line below that it should reject and does not.
+// Checked by the compiler. `npm run types` fails if it accepts one of the invalid lines below.
 
 /** @internal */
 export function typed(): void {

@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { untyped } from '../delivery/_loop.ts'
 
-// What the compiler accepts of a host's own routes, and what it rejects: checked by `npm run types`.
+// What the compiler accepts and rejects in a host's routes, checked by `npm run types`.
 
 const declared = {
   operationId: 'probe',
@@ -36,7 +36,7 @@ const ok: Route = defineRoute({
   },
 })
 
-test('a context and a result are typed from the schemas, and a route is one type', () => {
+test('a context and a result are typed by the schemas, and all routes have one type', () => {
   const list: Route = defineRoute({
     ...declared,
     operationId: 'list',
@@ -77,7 +77,7 @@ test('a context and a result are typed from the schemas, and a route is one type
   assert.equal(service.routes.length, 2)
 })
 
-test('keys and authenticate() take the scopes of the service, and no others', async () => {
+test('keys and authenticate() accept only the scopes of the service', async () => {
   const own = createMemoryStore({ service: defineService({ scopes: ['probes:read'] }) })
   const settings = createDeveloperSettings(own)
   await settings.apiKeys.create('org_1', { name: 'a', scopes: ['probes:read', 'clients:read'] })

@@ -15,12 +15,12 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { type Failure, record, request } from '../api/_api.ts'
 
-// The declaration of a host's own routes, and what a route's declaration decides about its requests.
+// Tests how a host's routes are declared, and how a declaration affects requests.
 
 const ANYTHING = withJsonSchema(v.any(), {})
 let routes = 0
 
-/** An API with some routes, and a caller of it. */
+/** Starts an API with some routes, and returns a function to call it. */
 async function serve(...changes: Partial<Route>[]) {
   const own = changes.map((change) =>
     defineRoute({
@@ -51,7 +51,7 @@ async function serve(...changes: Partial<Route>[]) {
 }
 
 describe('a path', () => {
-  test('of the library is its own, with every method and below every parameter', async () => {
+  test("of the library can't be taken over, with any method or below a parameter", async () => {
     const { call } = await serve(
       { method: 'PUT', path: '/{something}' },
       { method: 'POST', path: '/{something}' },
@@ -68,7 +68,7 @@ describe('a path', () => {
     assert.match((await call('/clients')).text, /^{"data":\[\]}/)
   })
 
-  test('without parameters comes before one with them, with every method', async () => {
+  test('without parameters has precedence over one with them, for all methods', async () => {
     const { call } = await serve({ path: '/rooms/{roomId}' }, { method: 'POST', path: '/rooms/largest' })
     assert.equal((await call('/rooms/1')).text, '"/rooms/{roomId}"')
     assert.equal((await call('/rooms/largest', { method: 'POST' })).status, 200)
@@ -91,7 +91,7 @@ describe('the input of a route', () => {
     at: v.object({ x: v.number('must be metres') }),
   })
 
-  test('is rejected with the rule of each field, in words that repeat no value', async () => {
+  test('is rejected with the rule of each field, without including any values', async () => {
     const { call } = await serve({ method: 'POST', body: v.strictObject(Body.entries) })
     const json = { name: 'qq', mail: 'qqmail', floor: 7.5, kind: 'qqkind', at: { x: 'qqx' }, qqmore: 1 }
     const answer = await call('/rooms', { json })
@@ -106,7 +106,7 @@ describe('the input of a route', () => {
 })
 
 describe('page()', () => {
-  test('takes only ids that the next request may name', async () => {
+  test('only accepts ids that can be used in the next request', async () => {
     const list = (idOf?: () => string) =>
       serve({
         paged: /^room_\d+$/,
@@ -124,7 +124,7 @@ describe('page()', () => {
 })
 
 describe('an error of handle()', () => {
-  test('of a typed call is 422 for an input that breaks a rule, and else 500', async () => {
+  test('from a typed call is 422 for an invalid input, and 500 otherwise', async () => {
     const platform = createPlatform(createMemoryStore())
     const { call, failures } = await serve(
       { handle: () => platform.clients.create('org_1', { name: '' }) },
@@ -137,7 +137,7 @@ describe('an error of handle()', () => {
     assert.equal(failures.length, 2)
   })
 
-  test('has a text and headers that can be sent', () => {
+  test('has a message and headers that can be sent', () => {
     assert.throws(() => new Refusal(409, ''), TypeError)
     assert.throws(() => new Refusal(409, undefined as never), TypeError)
     for (const headers of [{ 'X-Room': 'a\r\nb' }, { 'X Room': 'a' }, { 'X-Room': 'ø\u0100' }])
@@ -171,12 +171,12 @@ describe('defineRoute() and defineService()', () => {
     ['a GET with a body', { body: route.response }, /a GET has no 'body'/],
     ['a POST with pages', { method: 'POST', paged: /^a/ }, /a POST has no 'paged'/],
   ] as const) {
-    test(`refuse ${what}`, () => {
+    test(`reject ${what}`, () => {
       assert.throws(() => define(change), message)
     })
   }
 
-  test('refuse an operation that exists, a scope that the service lacks, and scopes that are none', () => {
+  test("reject an operation that exists, a scope that the service doesn't have, and invalid scopes", () => {
     const serve = (...routes: Route[]) =>
       createBusinessApi(createMemoryStore({ service: defineService({ routes }) }))
     assert.throws(

@@ -5,9 +5,9 @@ import { createDeveloperSettings, type DeveloperSettings } from '../../lib/setti
 import { createFakeClock, type FakeClock } from '../../lib/testing.ts'
 import { createDeliveryLoop, createWebhookSender, type DeliveryLoop } from '../../lib/webhooks.ts'
 
-// A host in memory, as a host's own tests have it.
+// A host in memory, as used in a host's own tests.
 
-/** A host whose clock the test moves. */
+/** A host whose clock is controlled by the test. */
 export interface Host {
   readonly clock: FakeClock
   readonly store: MemoryStore

@@ -9,7 +9,7 @@ import { signWebhook } from '../../lib/webhooks.ts'
 import { programArguments } from '../_program.ts'
 import { createHost, ORGANIZATION } from './_host.ts'
 
-test('captureWebhooks() registers itself, and next() gives typed events in the order of arrival', async (t) => {
+test('captureWebhooks() registers itself, and next() returns typed events in the order they are received', async (t) => {
   const { platform, settings, loop } = createHost(t)
   const captured = await captureWebhooks({ settings, organizationId: ORGANIZATION })
   t.after(() => captured.close())
@@ -31,7 +31,7 @@ test('captureWebhooks() registers itself, and next() gives typed events in the o
   assert.deepEqual(captured.refusals, [])
 })
 
-test('captureWebhooks() with types gets no other event', async (t) => {
+test('captureWebhooks() with types receives no other events', async (t) => {
   const { store, platform, settings, loop } = createHost(t)
   const organizationId = ORGANIZATION
   const captured = await captureWebhooks({ settings, organizationId, types: ['client.created'] })
@@ -46,7 +46,7 @@ test('captureWebhooks() with types gets no other event', async (t) => {
   )
 })
 
-test('captureWebhooks() with an answer sees retries, and keeps an event once', async (t) => {
+test('captureWebhooks() with an answer sees retries and keeps each event once', async (t) => {
   const { clock, store, platform, settings, loop } = createHost(t)
   const organizationId = ORGANIZATION
   let asked = 0
@@ -77,7 +77,7 @@ test('captureWebhooks() with an answer sees retries, and keeps an event once', a
   assert.deepEqual([asked, captured.events.length], [3, 1])
 })
 
-test('captureWebhooks() counts a webhook whose answer threw, or is no status, as a failure with 500', async (t) => {
+test('captureWebhooks() counts a webhook as a failure with 500 if answer throws or returns an invalid status', async (t) => {
   const { clock, platform, settings, loop } = createHost(t)
   const organizationId = ORGANIZATION
   const answers: (() => unknown)[] = [
@@ -116,7 +116,7 @@ test('captureWebhooks() counts a webhook whose answer threw, or is no status, as
   )
 })
 
-test('captureWebhooks() refuses a webhook with another secret, and next() says so at the deadline', async (t) => {
+test('captureWebhooks() rejects a webhook with a different secret, and next() reports it on timeout', async (t) => {
   const captured = await captureWebhooks()
   t.after(() => captured.close())
   captured.verifyWith('whsec_right')
@@ -137,7 +137,7 @@ test('captureWebhooks() refuses a webhook with another secret, and next() says s
   await assert.rejects(captured.next('invoice.paid', { timeoutMs: 20 }), /come: invoice\.paid; refused/)
 })
 
-test('next() names the loop when nothing has come, and rejects when the capture closes', async () => {
+test('next() mentions the loop if nothing was received, and rejects if the capture is closed', async () => {
   const captured = await captureWebhooks()
   await assert.rejects(captured.next('lead.created', { timeoutMs: 20 }), {
     message: 'No lead.created has arrived within 20 ms: nothing has arrived. Is a delivery loop running?',
@@ -149,13 +149,13 @@ test('next() names the loop when nothing has come, and rejects when the capture 
   await assert.rejects(fetch(captured.url))
 })
 
-test('captureWebhooks() refuses half of the options, and passes the refusal of an endpoint on', async (t) => {
+test('captureWebhooks() rejects incomplete options and passes on the error if an endpoint is rejected', async (t) => {
   const { settings } = createHost(t)
   await assert.rejects(captureWebhooks({ settings }), TypeError)
   await assert.rejects(captureWebhooks({ settings, organizationId: '' }), { code: 'invalid_input' })
 })
 
-test('captureWebhooks() keeps no process alive that forgot to close it', async () => {
+test('captureWebhooks() lets a process exit that forgot to close it', async () => {
   const begunAt = performance.now()
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -15,7 +15,7 @@ test('createFakeClock() stands still until it is moved', () => {
   assert.ok(Math.abs(createFakeClock()() - Date.now()) < 60_000)
 })
 
-test('createFakeClock() refuses a time that is none, and a way back', () => {
+test("createFakeClock() rejects an invalid time and can't be advanced backwards", () => {
   const clock = createFakeClock(0)
   for (const ms of [-1, Number.NaN, Number.POSITIVE_INFINITY])
     assert.throws(() => clock.advance(ms), RangeError)
@@ -24,7 +24,7 @@ test('createFakeClock() refuses a time that is none, and a way back', () => {
   assert.equal(clock(), 0)
 })
 
-test('with a fake clock the window of an idempotency key passes without waiting', async (t) => {
+test("with a fake clock, you don't have to wait for the window of an idempotency key", async (t) => {
   const { clock, platform } = createHost(t)
   const create = () => platform.clients.create(ORGANIZATION, { name: 'Atlas', idempotencyKey: 'form-1' })
   const first = await create()

@@ -7,7 +7,8 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { installProject, pack, ROOT } from '../_packed.ts'
 
-// Jest, as lib/testing/README.md says to set it up, on a host's test with every door of the testing kit. Installs Jest from the registry.
+// Runs a host's test that uses the whole testing kit in Jest, set up as described in lib/testing/README.md. Installs
+// Jest from the registry.
 
 const run = promisify(execFile)
 let directory: string
@@ -19,7 +20,7 @@ before(async () => {
 })
 after(() => rm(directory, { recursive: true, force: true }))
 
-/** A host's test: an event of the platform comes through the loop, over a socket, and is verified. */
+/** A host's test in which an event is published, delivered by the loop over a socket, and verified. */
 const BODY = `
 test('a webhook comes, signed', async () => {
   const clock = createFakeClock()
@@ -52,7 +53,7 @@ const write = (line: (names: string, door: string) => string): string =>
     .map(([door, names]) => line(names, door))
     .join('\n') + BODY
 
-/** The n-th piece of the page's section on Jest. */
+/** Returns the n-th snippet in the README's section on Jest. */
 async function readPiece(index: number): Promise<string> {
   const page = await readFile(join(ROOT, 'lib/testing/README.md'), 'utf8')
   const section = page.split(/^## /m).find((text) => text.startsWith('Jest')) ?? ''
@@ -67,7 +68,7 @@ async function runJest(project: string, command: string): Promise<string> {
   return stderr
 }
 
-test('Jest with ES modules runs a test of a host, by the command of the page', async () => {
+test("Jest with ES modules runs a host's test using the command in the README", async () => {
   const project = join(directory, 'modules')
   const files = {
     'package.json': { type: 'module', private: true },
@@ -78,7 +79,7 @@ test('Jest with ES modules runs a test of a host, by the command of the page', a
   assert.match(await runJest(project, (await readPiece(0)).trim()), /1 passed/)
 })
 
-test('Jest with CommonJS and Babel runs a test of a host, by the configuration of the page', async () => {
+test("Jest with CommonJS and Babel runs a host's test using the configuration in the README", async () => {
   const project = join(directory, 'commonjs')
   const files = {
     'package.json': { private: true },

@@ -13,7 +13,7 @@ async function publishTo(t: TestContext, status: number) {
   return { ...host, captured, eventId }
 }
 
-test('waitForDelivery() resolves with the deliveries of an event when all endpoints have it', async (t) => {
+test("waitForDelivery() resolves with an event's deliveries once all endpoints have it", async (t) => {
   const { store, loop, eventId, captured } = await publishTo(t, 204)
   const waiting = waitForDelivery(store, { organizationId, eventId })
   loop.start()
@@ -24,7 +24,7 @@ test('waitForDelivery() resolves with the deliveries of an event when all endpoi
   )
 })
 
-test('waitForDelivery() of one endpoint does not wait for the others', async (t) => {
+test("waitForDelivery() for one endpoint doesn't wait for the others", async (t) => {
   const { store, settings, platform, loop, captured } = await publishTo(t, 204)
   const other = await settings.endpoints.register(organizationId, { url: 'http://127.0.0.1:65535/' })
   const eventId = await platform.publish(organizationId, 'support.ticket_created', TICKET)
@@ -38,7 +38,7 @@ test('waitForDelivery() of one endpoint does not wait for the others', async (t)
   )
 })
 
-test('waitForDelivery() says at the deadline that no loop runs', async (t) => {
+test('waitForDelivery() reports on timeout that no loop is running', async (t) => {
   const { store, eventId } = await publishTo(t, 204)
   await assert.rejects(waitForDelivery(store, { organizationId, eventId, timeoutMs: 20 }), {
     message: new RegExp(
@@ -47,7 +47,7 @@ test('waitForDelivery() says at the deadline that no loop runs', async (t) => {
   })
 })
 
-test('waitForDelivery() says that nothing is delivered of an unknown event', async (t) => {
+test('waitForDelivery() reports that an unknown event has no deliveries', async (t) => {
   const { store } = createHost(t)
   await assert.rejects(
     waitForDelivery(store, { organizationId, eventId: 'evt_none', timeoutMs: 1 }),
@@ -55,7 +55,7 @@ test('waitForDelivery() says that nothing is delivered of an unknown event', asy
   )
 })
 
-test('waitForDelivery() rejects at once when a delivery is lost for good', async (t) => {
+test("waitForDelivery() rejects as soon as a delivery can't succeed anymore", async (t) => {
   const { store, loop, eventId } = await publishTo(t, 410)
   await loop.runOnce()
   const begunAt = performance.now()

@@ -3,7 +3,7 @@ import { pluginClient } from '@kubb/plugin-client'
 import { pluginOas } from '@kubb/plugin-oas'
 import { pluginTs } from '@kubb/plugin-ts'
 
-// Types and a client with fetch, for the server that the document names.
+// Generates types and a fetch client for the server in the document.
 export default defineConfig({
   root: '.',
   input: { path: './generated/openapi.json' },

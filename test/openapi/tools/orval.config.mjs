@@ -1,4 +1,4 @@
-// Types and a client with fetch, for the server that the document names.
+// Generates types and a fetch client for the server in the document.
 export default {
   api: {
     input: { target: './generated/openapi.json' },

@@ -1,18 +1,18 @@
-/** What a generated client did with a server: the same for all of them. */
+/** What a generated client did with a server, which must be the same for all of them. */
 export interface Integration {
   readonly clientName: string
-  /** Whether the same Idempotency-Key gave the same client. */
+  /** Whether the same Idempotency-Key returned the same client. */
   readonly isSameClient: boolean
   readonly leadStage: string
-  /** The records in the lists of clients, leads, invoices, proposals and projects. */
+  /** The number of records in the lists of clients, leads, invoices, proposals and projects. */
   readonly listed: readonly number[]
-  /** The name of a room that was created and then fetched, by routes of the host's own. */
+  /** The name of a room that was created and then fetched using the host's routes. */
   readonly room: string
-  /** The error of a client with a name of one letter. */
+  /** The error for a client with a one-letter name. */
   readonly refusal: string
 }
 
-/** The data of the calls. */
+/** The data used in calls. */
 export const NEW_CLIENT = { name: 'Atlas Ceramics', city: 'Tunis', email: 'hello@atlas.example' }
 export const IDEMPOTENCY_KEY = 'form-submission-1'
 export const NEW_ROOM = { name: 'Atlas' }

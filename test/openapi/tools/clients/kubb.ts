@@ -17,14 +17,14 @@ export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
 }
 
-/** The address of the server is that of the document. */
+/** Uses the server URL from the document. */
 export async function integrate(_baseUrl: string, key: string): Promise<Integration> {
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
   const create = () => createClient(NEW_CLIENT, { 'Idempotency-Key': IDEMPOTENCY_KEY }, { headers })
   const client = await create()
   const again = await create()
   const lead = await createLead({ businessId: client.data.business.id }, undefined, { headers })
-  // The client of Kubb hands an error's body on as if it were the success.
+  // Kubb's client returns the body of an error as if it were a success.
   const refused: object = await createClient(SHORT_NAME, undefined, { headers })
   const query = { limit: 200 }
   const lists = await Promise.all([

@@ -4,14 +4,14 @@ import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, NEW_ROOM, SHORT_NAME } f
 
 type Event = z.infer<typeof schemas.ClientCreatedEvent> | z.infer<typeof schemas.InvoicePaidEvent>
 
-/** The generator reads no `const`, so `type` is any string to it. */
+/** The generator ignores `const`, so `type` can be any string. */
 export function describe({ type, data }: Event): string {
   return type === 'invoice.paid'
     ? schemas.InvoicePaidEventData.parse(data).number
     : schemas.ClientCreatedEventData.parse(data).client.business.name
 }
 
-/** Checks every answer with the schemas that were generated. */
+/** Validates all responses with the generated schemas. */
 export async function integrate(baseUrl: string, key: string): Promise<Integration> {
   const api = createApiClient(baseUrl, { axiosConfig: { headers: { Authorization: `Bearer ${key}` } } })
   const create = async () => {
@@ -44,7 +44,7 @@ export async function integrate(baseUrl: string, key: string): Promise<Integrati
     leadStage: lead.data.stage,
     listed: lists.map(({ data }) => data.length),
     room: found.data.name,
-    // The client itself refuses what breaks the schema of the input, so that the server is asked without it.
+    // The client rejects invalid input itself, so we have to call the server without it.
     refusal: schemas.ErrorResponse.parse(await refused.json()).error,
   }
 }

@@ -17,7 +17,7 @@ export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
   return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
 }
 
-/** The address of the server is that of the document. */
+/** Uses the server URL from the document. */
 export async function integrate(_baseUrl: string, key: string): Promise<Integration> {
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
   const create = async () => {
