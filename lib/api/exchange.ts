@@ -5,11 +5,11 @@ import type { Credentials } from './authenticate.ts'
 
 /** Data about a request that becomes known while the request is handled. */
 export interface CallFacts {
-  /** The operation's id in the OpenAPI document: `createClient`. Null for a request that reached no operation. */
+  /** The operation's id in the OpenAPI document, such as `createClient`, or `null` if no operation was reached. */
   operationId: string | null
-  /** The organization that owns the API key; null for a request without a valid key. */
+  /** The organization of the API key, or `null` if the request has no valid key. */
   organizationId: string | null
-  /** The id of the API key; null for a request without a valid key. */
+  /** The id of the API key, or `null` if the request has no valid key. */
   keyId: string | null
 }
 

@@ -1,13 +1,13 @@
-/** The only form of an HTTP date in use; `Date.parse` alone accepts nearly any string. */
+/** Matches the only HTTP date format in use. On its own, `Date.parse` accepts nearly any string. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 
 /**
- * Reads the time to wait from a `Retry-After` header.
+ * Returns the wait requested by a `Retry-After` header.
  *
- * @param date the response's `Date` header: a moment by the other side's clock is measured against that clock
+ * @param date the response's `Date` header. A date is compared with it because the clocks may differ
  * @param now milliseconds since 1970, for a response without a date
- * @returns milliseconds, 0 for a moment that has passed; `null` without a header, or for a header that cannot be read
+ * @returns milliseconds, 0 if the date has passed, or `null` if the header is absent or invalid
  */
 export function readRetryAfter(
   value: string | undefined,

@@ -110,7 +110,7 @@ function readAnswer<Data>(
   })
 }
 
-/** Longest wait that an error reports: a day, in ms. A timer of 25 days or more would fire at once. */
+/** Maximum wait that an error reports (one day), in ms. Timers of 25 days or more would fire immediately. */
 const WAIT_MAX_MS = 86_400_000
 
 function answerError(

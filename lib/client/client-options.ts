@@ -47,7 +47,7 @@ const READERS = {
   wait: (given, name): Wait => readFunction(name, given) ?? sleep,
 } satisfies OptionReaders<ApiClientOptions>
 
-/** The options after defaults and checks. */
+/** The validated options including defaults. */
 export type ResolvedClientOptions = ReadBy<typeof READERS>
 
 /**

@@ -7,9 +7,9 @@ export function isRequestId(text: string): boolean {
 
 /** The request that failed unexpectedly. */
 export interface ErrorContext {
-  /** The id in the response and in `X-Request-Id`. */
+  /** The request id, which is also returned in the response and in `X-Request-Id`. */
   readonly requestId: string
-  /** As sent: `POST`. */
+  /** As sent, for example `POST`. */
   readonly method: string
   /** The path without the query string. */
   readonly path: string
