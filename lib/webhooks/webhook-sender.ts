@@ -37,7 +37,7 @@ export interface WebhookAnswer {
   readonly timings?: AttemptTimings
 }
 
-/** The phases of an attempt in milliseconds. `null` if skipped (`connectMs` on an open connection) or not measured. */
+/** The phases of an attempt in ms. `null` if skipped (`connectMs` on an open connection) or not measured. */
 export interface AttemptTimings {
   readonly dnsMs: number | null
   readonly connectMs: number | null
