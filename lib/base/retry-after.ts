@@ -1,13 +1,14 @@
-/** The only form of an HTTP date in use; `Date.parse` alone accepts nearly any string. */
+/** The only HTTP date format still in use. `Date.parse` on its own accepts nearly anything. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 
 /**
- * Reads the time to wait from a `Retry-After` header.
+ * Parses a `Retry-After` header.
  *
- * @param date the response's `Date` header: a moment by the other side's clock is measured against that clock
- * @param now milliseconds since 1970, for a response without a date
- * @returns milliseconds, 0 for a moment that has passed; `null` without a header, or for a header that cannot be read
+ * @param date the `Date` header of the response. A date to wait for is compared with it, because both are by the
+ * other side's clock
+ * @param now milliseconds since 1970, used if the response has no date
+ * @returns how long to wait in milliseconds, 0 if the date has passed, or `null` if there is no valid header
  */
 export function readRetryAfter(
   value: string | undefined,
