@@ -5,10 +5,10 @@ import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'bu
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
 
-/** A development host, with subscribers on this machine that speak plain HTTP. */
+/** For development, since the subscribers on this machine use plain HTTP. */
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 
-/** Reads the keys that seal signing secrets from the environment, or makes a key for this run. */
+/** Returns the keys for sealing signing secrets from the environment, or generates one for this run. */
 export function readSecretKeys(): readonly string[] {
   const given = process.env.BUSINESS_API_SECRET_KEYS
   return given ? given.split(',') : [randomBytes(32).toString('base64')]
@@ -47,7 +47,7 @@ export async function subscribe(
     await register(`${organizationId}/${name.toLowerCase()}`, name, types)
 }
 
-/** Delivers published events until the demo ends. @param stores of the shards, each with a loop */
+/** Delivers published events until the demo ends. @param stores the stores of the shards. Each one has its own loop */
 export function deliver(
   stores: readonly BusinessApiStore[],
   secretKeys: readonly string[],
