@@ -14,16 +14,16 @@ export function readSecretKeys(): readonly string[] {
   return given ? given.split(',') : [randomBytes(32).toString('base64')]
 }
 
-/** Endpoints beside the one that receives everything, each with the events of one program of the organization. */
+/** Additional endpoints, each with the events for one of the organization's programs. */
 const PROGRAMS: Readonly<Record<string, readonly EventType[]>> = {
   Accounting: ['invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received'],
   CRM: ['client.created', 'lead.created', 'lead.stage_changed', 'proposal.accepted', 'proposal.rejected'],
 }
 
 /**
- * Registers the subscriber for an organization, as its administrator would in the developer settings.
+ * Registers the subscriber for an organization, like an administrator would in the developer settings.
  *
- * @param hasPrograms `true` registers an endpoint for each of the organization's programs as well
+ * @param hasPrograms whether to also register an endpoint for each of the organization's programs
  */
 export async function subscribe(
   store: BusinessApiStore,

@@ -27,12 +27,12 @@ export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[]
   })
 }
 
-/** Returns the work of an organization at the present time, after the year that it has lived. */
+/** Returns the work of an organization at the current time, after its year. */
 export function continueWork(store: BusinessApiStore, past: Work): Work {
   return { ...past, platform: createPlatform(store), time: Date.now }
 }
 
-/** Plays one act with a random customer. @param turn number of the act in the round; the round starts over after the last */
+/** Runs one act with a random customer. @param turn the number of the act. The round starts over after the last one */
 export function play(work: Work, turn: number): Promise<unknown> {
   const act = ACTS[turn % ACTS.length] ?? settleInvoice
   return act(work, work.random.pick(work.customers))

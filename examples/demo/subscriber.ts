@@ -6,9 +6,9 @@ import { receiveWebhook } from 'business-api-kit/webhooks'
 
 /** The subscriber of the demo's webhooks. It takes the place of a customer's server. */
 export interface Subscriber {
-  /** Returns the URL for the events of an endpoint. @param path the organization's id, or the id, a slash and a program's name */
+  /** Returns the URL for an endpoint's events. @param path `<organization id>` or `<organization id>/<program>` */
   urlOf(path: string): string
-  /** Sets the secret that the organization received when registering that URL. */
+  /** Sets the secret that was returned when the organization registered this URL. */
   setSecret(path: string, secret: string): void
   close(): Promise<void>
 }
@@ -16,7 +16,7 @@ export interface Subscriber {
 /**
  * Starts a subscriber on a free port of this machine. If you need one to copy, see examples/receive-webhook.ts.
  *
- * @param onEvent called with each verified event that an organization receives, but not with the copies for its programs
+ * @param onEvent called with each verified event of an organization, but not with the copies for its programs
  */
 export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
   const secrets = new Map<string, string>()

@@ -10,7 +10,7 @@ import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Command lines to copy, by their purpose. */
+/** Command lines for people to copy, by what they are for. */
 export type Examples = Readonly<Record<string, string>>
 
 interface CommandText {

@@ -107,7 +107,7 @@ const READERS = {
   onError: (given, name): ((error: unknown) => unknown) => readFunction(name, given) ?? (() => {}),
 } satisfies OptionReaders<DeliveryLoopOptions>
 
-/** The options after defaults and checks, and the service of the store. */
+/** The options after applying defaults and checks, along with the store's service. */
 export interface ResolvedLoopOptions
   extends Service,
     Omit<ReadBy<typeof READERS>, 'secretKeys' | 'concurrency' | 'expiryNoticeMs'> {

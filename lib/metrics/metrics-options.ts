@@ -49,7 +49,7 @@ const READERS = {
   maxClaimAgeMs: whole(60_000),
 } satisfies OptionReaders<MetricsOptions>
 
-/** The options after defaults and checks. */
+/** The options after validation and with defaults applied. */
 export type ResolvedMetricsOptions = ReadBy<typeof READERS>
 
 /**
