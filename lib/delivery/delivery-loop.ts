@@ -17,8 +17,8 @@ import type { DeliveryCounts } from './result-writer.ts'
 //
 // In this process, a claimed delivery can be in one of these states:
 //
-//   waiting    in its endpoint's queue. Released if the remaining lease is too short for an attempt, if the secret can't
-//              be opened, or if the loop stops
+//   waiting    in its endpoint's queue. Released if the remaining lease is too short for an attempt, if the secret
+//              can't be opened, or if the loop stops
 //   in flight  signed and sent. Ends with a response, at the deadline, or if `stop` doesn't wait any longer
 //   ended      waiting for the result to be written with the next batch. After that it's up to the store again
 //
